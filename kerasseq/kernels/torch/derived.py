@@ -6,7 +6,7 @@ gradients of matrices are one product each over all steps, after the loop.
 
 import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -27,18 +27,9 @@ from kerasseq.kernels.torch.plan import (
     make_plan,
     written,
 )
-from kerasseq.kernels.torch.products import empty, holds_float32, mm, product_into
+from kerasseq.kernels.torch.products import holds_float32, mm, multiply_at
 
 Tensors = dict[str, torch.Tensor]  # by the names of the arrays
-
-
-class Call(NamedTuple):
-    """A function or a product, with what it takes at each step."""
-
-    run: Callable[..., object]
-    left: list[torch.Tensor] | None = None  # None: a function
-    right: torch.Tensor | None = None
-    out: list[torch.Tensor] | None = None
 
 
 class Direction:
@@ -72,7 +63,7 @@ class Program:
 
     def __init__(self, plan: Plan) -> None:
         source = Source()
-        self.plan, self._table = plan, source.table
+        self.plan, self._arrays = plan, source.arrays
         self.forward = Direction(plan.forward, source, plan.output, backward=False)
         self.backward = Direction(plan.backward, source, plan.output, backward=True)
         self._module: compile.Module = compile.load(source.text())
@@ -96,33 +87,29 @@ class Program:
         if not steps or not batch:
             return
         direction = self.backward if backward else self.forward
-        sizes = {"batch": batch, "steps": steps if direction.whole else 1}
-        entries: list[int] = []
-        for what in self._table:  # in the order of their places
-            if isinstance(what, Array):
-                entries += _entries(tensors.get(what.name))
-            else:
-                entries.append(sizes.get(what, what))
+        entries = [batch, steps if direction.whole else 1]
+        for known in self._arrays:
+            entries += _entries(tensors.get(known.name))
         table = array.array("q", entries)
         address, _ = table.buffer_info()
-        calls = [self._bind(step, tensors, steps) for step in direction.steps]
+        calls = [self._bind(step, tensors, steps, address) for step in direction.steps]
         times = range(steps - 1, -1, -1) if backward else range(steps)
         for t in times[:1] if direction.whole else times:
-            for run, left, right, out in calls:
-                if left is None:
-                    run(t, address)
-                else:
-                    run(left[t], right, out[t])
+            for call in calls:
+                call(t)
 
-    def _bind(self, step: Multiply | str, tensors: Tensors, steps: int) -> Call:
+    def _bind(
+        self, step: Multiply | str, tensors: Tensors, steps: int, address: int
+    ) -> Callable[[int], object]:
+        """Returns what runs at step t."""
         if isinstance(step, str):
-            return Call(self._functions[step])
+            function = self._functions[step]
+            return lambda t: function(t, address)
         right = tensors[f"parameter{step.parameter}"]
         right = (right.t() if step.transposed else right).contiguous()
-        left = _at_each_step(tensors, step.left, step.width, steps)
+        left = _at_each_step(tensors, step.left, right.shape[0], steps)
         out = _at_each_step(tensors, step.out, right.shape[1], steps)
-        run = product_into(len(left[0]), *right.shape, add=step.add)
-        return Call(run, left, right, out)
+        return multiply_at(left, right, out, add=step.add)
 
 
 def _entries(tensor: torch.Tensor | None) -> tuple[int, int, int]:
@@ -209,14 +196,7 @@ class _Loop(torch.autograd.Function):
         plan, (steps, batch, _) = program.plan, x.shape
         given = {"x": x, **given, **_parameters(tensors[states:])}
         arrays = {name: rows(tensor) for name, tensor in given.items()}
-        # States have a place for the first one.
-        shapes = [
-            _shape(a, steps + (a.name.startswith("state")), batch)
-            for a in program.forward.written
-        ]
-        found = empty(x, shapes, in_one_block=bool(plan.backward))
-        names = (a.name for a in program.forward.written)
-        arrays |= dict(zip(names, found, strict=True))
+        arrays |= _allocate(program.forward, steps, batch)
         for k, state in enumerate(tensors[:states]):
             arrays[f"state{k}"][0] = state
         program.run(arrays, steps, batch)
@@ -239,8 +219,7 @@ class _Loop(torch.autograd.Function):
         count = len(ctx.saved_tensors) - len(ctx.names)
         parameters, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         arrays = _parameters(parameters) | dict(zip(ctx.names, saved, strict=True))
-        for a in program.backward.written:
-            arrays[a.name] = torch.empty(_shape(a, steps, batch), dtype=torch.float32)
+        arrays |= _allocate(program.backward, steps, batch)
         for _, total in program.plan.totals:
             arrays[total.name].zero_()
         for k, d in enumerate(d_last):
@@ -251,7 +230,7 @@ class _Loop(torch.autograd.Function):
         arrays = {name: rows(x) for name, x in {**arrays, "d_path": d_path}.items()}
         program.run(arrays, steps, batch, backward=True)
         d_states = [arrays[f"gradient{k}"][0] for k in range(ctx.states)]
-        d_parameters = _parameter_gradients(program.plan, arrays, steps, count)
+        d_parameters = _parameter_gradients(program.plan, arrays, steps, parameters)
         return None, None, None, arrays.get("d_x"), *d_states, *d_parameters
 
 
@@ -268,13 +247,19 @@ def _parameters(tensors: Sequence[torch.Tensor]) -> Tensors:
     return {f"parameter{k}": tensor for k, tensor in enumerate(tensors)}
 
 
-def _shape(array: Array, steps: int, batch: int) -> tuple[int, ...]:
-    before = {STEPS: (steps, batch), PAIR: (2, batch), BATCH: (batch,), UNITS: ()}
-    return *before[array.kind], array.width
+def _allocate(direction: Direction, steps: int, batch: int) -> Tensors:
+    """What a pass writes; states at all steps have a place for the first one."""
+    found = {}
+    for name, width, kind in direction.written:
+        rows = {BATCH: (batch,), PAIR: (2, batch), UNITS: ()}.get(kind)
+        if rows is None:
+            rows = steps + name.startswith("state"), batch
+        found[name] = torch.empty((*rows, width), dtype=torch.float32)
+    return found
 
 
 def _parameter_gradients(
-    plan: Plan, arrays: Mapping[str, torch.Tensor], steps: int, count: int
+    plan: Plan, arrays: Mapping[str, torch.Tensor], steps: int, parameters: Sequence
 ) -> list[torch.Tensor | None]:
     """The gradients of the parameters: products and sums over all steps."""
 
@@ -282,10 +267,11 @@ def _parameter_gradients(
         (name, *_), at, ahead = place
         return arrays[name][ahead : ahead + steps, :, at : at + width].flatten(0, 1)
 
-    parts = [(parameter, arrays[array.name]) for parameter, array in plan.totals]
-    for parameter, left, right, (n, m) in plan.factors:
-        parts.append((parameter, mm(all_steps(left, n).t(), all_steps(right, m))))
-    found: list[torch.Tensor | None] = [None] * count
+    parts = [(k, arrays[total.name]) for k, total in plan.totals]
+    for k, left, right in plan.factors:
+        n, m = parameters[k].shape
+        parts.append((k, mm(all_steps(left, n).t(), all_steps(right, m))))
+    found: list[torch.Tensor | None] = [None] * len(parameters)
     for k, part in parts:
         found[k] = part if found[k] is None else found[k] + part
     return found

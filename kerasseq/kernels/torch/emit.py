@@ -1,13 +1,11 @@
 """Writes the functions of a plan as LLVM IR.
 
 A function goes through the steps of one sequence after the other: one step, or all
-steps of a cell that has no products. Addresses and sizes are read from a table, so that
-one function serves all batch sizes, lengths and, unless the step divides by it, numbers
-of units. Loops over the units are marked as parallel: no unit reads what the same loop
-writes for another one, so that LLVM vectorizes them without checks.
+steps of a cell that has no products. Addresses are read from a table, so that one
+function serves all batch sizes and lengths. Loops over units are marked as parallel:
+no unit reads what the same loop writes for another one, so that LLVM vectorizes them
+without checks.
 """
-
-from collections.abc import Hashable
 
 from kerasseq.kernels.derived.graph import GRADIENT, MASK, NUMBER, Value, walk
 from kerasseq.kernels.torch.elementary import ATTRIBUTES, FUNCTIONS, number
@@ -35,26 +33,21 @@ class Source:
 
     Attributes:
         functions: The texts of its functions.
-        table: What the functions read, with its place: "batch" and "steps" are numbers
-            of rows and steps; a number; an array, of which there are the address and
+        arrays: What the functions read and write. The table that they take has the
+            number of sequences, the number of steps and, of each array, the address and
             the numbers of elements between steps and between sequences.
     """
 
     def __init__(self) -> None:
-        self.table: dict[Hashable, int] = {"batch": 0, "steps": 1}
-        self._length = 2
         self.functions: list[str] = []
-        self._loops = [
-            "!0 = distinct !{}",
-            '!1 = !{!"llvm.loop.parallel_accesses", !0}',
-        ]
+        self.arrays: list[Array] = []
+        self._loops = ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses",!0}']
 
-    def entry(self, what: Hashable) -> int:
-        """The place of an entry in the table."""
-        if what not in self.table:
-            self.table[what] = self._length
-            self._length += 3 if isinstance(what, Array) else 1
-        return self.table[what]
+    def entry(self, array: Array) -> int:
+        """The place of an array in the table."""
+        if array not in self.arrays:
+            self.arrays.append(array)
+        return 2 + 3 * self.arrays.index(array)
 
     def loop(self) -> int:
         """The number of a new loop over the units, whose accesses are parallel."""
@@ -100,9 +93,9 @@ class Writer:
         Calling one as short as one without products would take a while.
         """
         inline = "alwaysinline" if whole else "noinline"
-        self._read("%batch", "i64", self.source.entry("batch"))
-        self._read("%steps", "i64", self.source.entry("steps"))
-        loops = [line for loop in self.function.loops for line in self._loop(*loop)]
+        self._read("%batch", "i64", 0)
+        self._read("%steps", "i64", 1)
+        loops = [self._loop(*loop) for loop in self.function.loops]
         lines, taken = "\n".join, ", ".join(self._taken)
         return f"""
 define internal void @row_{name}({taken}) {inline} nounwind {ATTRIBUTES} {{
@@ -142,47 +135,43 @@ end:
         lines.append(f"  %v{self._count} = {text}")
         return f"%v{self._count}"
 
-    def _loop(self, time: Time, jobs: list[Job]) -> list[str]:
+    def _loop(self, time: Time, jobs: list[Job]) -> str:
         """Writes a loop over units."""
         n, before = self.source.loop(), self._block
-        self._block = f"end{n}"
-        self._time, self._index = time, f"%j{n}"
+        self._time, self._index, self._block = time, f"%j{n}", f"end{n}"
         # Instructions before the loop and in it, and the pieces known in it.
         self._outside: list[str] = []
         self._inside: list[str] = []
         self._known: dict[Piece, str] = {}
-        sums: list[tuple[Value, str, str]] = []
+        starts, sums = [], {}
         results = [self._get(job.piece) for job in jobs]  # reads before it writes
         for job, x in zip(jobs, results, strict=True):
-            if job.total:
-                old = f"%sum{n}_{len(sums)}"
-                text = REDUCTIONS[job.total.op].format(old, x)
-                sums.append((job.total, old, self._emit(self._inside, text)))
-            else:
+            total = job.total
+            if total is None:
                 self._store(job, x)
-        ends: list[str] = []  # a sum of pieces may take several loops
-        for total, _, new in sums:
-            if total in self._sums:
-                text = REDUCTIONS[total.op].format(self._sums[total], new)
-                new = self._emit(ends, text)
-            self._sums[total] = new
-        return [
-            *self._outside,
-            f"  br label %loop{n}",
-            f"loop{n}:",
-            f"  %j{n} = phi i64 [ 0, %{before} ], [ %next{n}, %loop{n} ]",
-            *(
-                f"  {old} = phi float [ {FIRST[total.op]}, %{before} ], "
-                f"[ {new}, %loop{n} ]"
-                for total, old, new in sums
-            ),
-            *self._inside,
-            f"  %next{n} = add nuw nsw i64 %j{n}, 1",
-            f"  %more{n} = icmp ult i64 %next{n}, {self._size(jobs[0].piece.width)}",
-            f"  br i1 %more{n}, label %loop{n}, label %end{n}, !llvm.loop !{n}",
-            f"end{n}:",
-            *ends,
+                continue
+            old = sums.get(total, f"%sum{n}_{len(sums)}")
+            if total not in sums:  # its other pieces may be in loops before
+                starts.append((old, self._sums.get(total, FIRST[total.op]), total))
+            text = REDUCTIONS[total.op].format(old, x)
+            sums[total] = self._emit(self._inside, text)
+        self._sums |= sums
+        phis = [
+            f"  {old} = phi float [ {first}, %{before} ], [ {sums[total]}, %loop{n} ]"
+            for old, first, total in starts
         ]
+        lines = "\n".join
+        return f"""
+{lines(self._outside)}
+  br label %loop{n}
+loop{n}:
+  %j{n} = phi i64 [ 0, %{before} ], [ %next{n}, %loop{n} ]
+{lines(phis)}
+{lines(self._inside)}
+  %next{n} = add nuw nsw i64 %j{n}, 1
+  %more{n} = icmp ult i64 %next{n}, {jobs[0].piece.width}
+  br i1 %more{n}, label %loop{n}, label %end{n}, !llvm.loop !{n}
+end{n}:"""
 
     def _store(self, job: Job, x: str) -> None:
         pointer = self._pointer(self._inside, job.place)
@@ -253,7 +242,7 @@ end:
     def _pointer(self, lines: list[str], place: Place) -> str:
         """The address of a unit: the one at the index of the loop, if in the loop."""
         kind, x = element_type(place.array), self._row(place.array, place.ahead)
-        offsets = [self._size(place.at)] if place.at else []
+        offsets = [place.at] if place.at else []
         offsets += [self._index] if lines is self._inside else []
         for offset in offsets:
             x = self._emit(lines, f"getelementptr {kind}, ptr {x}, i64 {offset}")
@@ -280,17 +269,6 @@ end:
                 f"  {row} = getelementptr {kind}, ptr %{name}, i64 {offset}"
             )
         return row
-
-    def _size(self, n: int) -> str:
-        """The name of a number that is read from the table."""
-        if n < 2:
-            return str(n)
-        at = self.source.entry(n)
-        name = f"%size{at}"
-        if name not in self._named:
-            self._taken.append(f"i64 {name}")
-        self._read(name, "i64", at)
-        return name
 
     def _read(self, name: str, kind: str, at: int) -> None:
         """Reads an entry of the table at the start of the function."""

@@ -92,7 +92,6 @@ class Multiply(NamedTuple):
     """A product with a parameter; with `add` it is added to what is there."""
 
     left: Place
-    width: int  # of the left factor
     parameter: int
     transposed: bool
     out: Place
@@ -296,7 +295,7 @@ class Schedule:
         factor, parameter = value.args
         left = self.place(factor)
         transposed = value.op == "matmul_transposed"
-        return Multiply(left, factor.width, parameter.detail, transposed, out, add)
+        return Multiply(left, parameter.detail, transposed, out, add)
 
     def find(self, piece: Piece, time: Time) -> Place | None:
         """Where a loop reads a piece; None if it computes it."""
@@ -338,22 +337,6 @@ class Schedule:
         return True
 
 
-class Factors(NamedTuple):
-    """A product over all steps, a part of the gradient of a matrix.
-
-    Attributes:
-        parameter: The number of the matrix `(n, m)`.
-        left: Where the rows `(n,)` of all steps lie.
-        right: Where the rows `(m,)` lie.
-        shape: `(n, m)`.
-    """
-
-    parameter: int
-    left: Place
-    right: Place
-    shape: tuple[int, int]
-
-
 @dataclasses.dataclass
 class Plan:
     """A loop and its backward pass.
@@ -364,7 +347,8 @@ class Plan:
         forward: What runs at a step, in order.
         backward: What runs at a step of the backward pass, empty without one.
         saved: Names of the given and kept arrays that the backward pass reads.
-        factors: Products after the backward pass.
+        factors: The gradients of matrices, products over all steps: the number of the
+            parameter `(n, m)`, and where the rows `(n,)` and `(m,)` of all steps lie.
         totals: Sums over all steps, with the number of the parameter.
     """
 
@@ -373,7 +357,7 @@ class Plan:
     forward: list[Step] = dataclasses.field(default_factory=list)
     backward: list[Step] = dataclasses.field(default_factory=list)
     saved: set[str] = dataclasses.field(default_factory=set)
-    factors: list[Factors] = dataclasses.field(default_factory=list)
+    factors: list[tuple[int, Place, Place]] = dataclasses.field(default_factory=list)
     totals: list[tuple[int, Array]] = dataclasses.field(default_factory=list)
 
 
@@ -458,8 +442,7 @@ def _plan_backward(
         schedule.store(back.input, Place(Array("d_x", back.input.width, STEPS)))
     for p in products:
         left, right = (schedule.place(v, all_steps=True) for v in (p.left, p.right))
-        shape = p.left.width, p.right.width
-        plan.factors.append(Factors(p.parameter, left, right, shape))
+        plan.factors.append((p.parameter, left, right))
     for n, total in enumerate(totals):
         array = Array(f"total{n}", total.value.width, UNITS)
         plan.totals.append((total.parameter, array))
