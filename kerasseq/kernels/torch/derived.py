@@ -19,7 +19,6 @@ from kerasseq.kernels.torch.plan import (
     PAIR,
     STEPS,
     UNITS,
-    Array,
     Multiply,
     Place,
     Plan,
@@ -44,16 +43,15 @@ class Direction:
     def __init__(
         self, steps: Sequence[Step], source: Source, output: int, *, backward: bool
     ) -> None:
-        self.backward, self.written = backward, written(steps)
+        self.written = written(steps)
         self.whole = not any(isinstance(step, Multiply) for step in steps)
         self.steps: list[Multiply | str] = []
         for n, step in enumerate(steps):
             if not isinstance(step, Multiply):
                 name = f"{'backward' if backward else 'forward'}_{n}"
-                text = Writer(source, step, output).text(
+                source.functions[name] = Writer(source, step, output).text(
                     name, backward=backward, whole=self.whole
                 )
-                source.functions.append(text)
                 step = name
             self.steps.append(step)
 
@@ -68,9 +66,7 @@ class Program:
         self.backward = Direction(plan.backward, source, plan.output, backward=True)
         self._module: compile.Module = compile.load(source.text())
         self._functions: dict[str, Callable[[int, int], None]] = {
-            name: self._module.function(name)
-            for name in (*self.forward.steps, *self.backward.steps)
-            if isinstance(name, str)
+            name: self._module.function(name) for name in source.functions
         }
 
     def run(
@@ -170,7 +166,7 @@ def run(
         derived.compiled[path, wanted] = program
     given = {f"noise{k}": m for k, m in enumerate(noise)}
     if mask is not None:
-        given["mask"] = mask[..., None]
+        given["mask"] = mask[..., None].to(torch.float32)
     outputs, *last = _Loop.apply(program, given, len(states), x, *states, *parameters)
     if keep and path:  # a view would keep all that is saved for the backward pass
         outputs = outputs.clone()

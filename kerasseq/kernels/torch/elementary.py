@@ -220,11 +220,9 @@ _OF_TWO = {
 %slope = fmul contract float %a, %rest
 %r = fmul contract float %slope, %b""",
 }
-_OF_THREE = {
-    "where": """
+_WHERE = """
 %f = fcmp une float %a, 0.0
 %r = select i1 %f, float %b, float %c"""
-}
 
 
 def _define(name: str, count: int, body: str) -> str:
@@ -251,7 +249,7 @@ FUNCTIONS = "\n".join(
         ),
         *(
             _define(op, n, body)
-            for n, bodies in ((1, _OF_ONE), (2, _OF_TWO), (3, _OF_THREE))
+            for n, bodies in ((1, _OF_ONE), (2, _OF_TWO), (3, {"where": _WHERE}))
             for op, body in bodies.items()
         ),
     ]

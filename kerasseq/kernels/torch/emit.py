@@ -7,7 +7,7 @@ no unit reads what the same loop writes for another one, so that LLVM vectorizes
 without checks.
 """
 
-from kerasseq.kernels.derived.graph import GRADIENT, MASK, NUMBER, Value, walk
+from kerasseq.kernels.derived.graph import GRADIENT, NUMBER, Value, walk
 from kerasseq.kernels.torch.elementary import ATTRIBUTES, FUNCTIONS, number
 from kerasseq.kernels.torch.plan import (
     PAIR,
@@ -32,14 +32,14 @@ class Source:
     """The text of a module.
 
     Attributes:
-        functions: The texts of its functions.
+        functions: The texts of its functions, by their names.
         arrays: What the functions read and write. The table that they take has the
             number of sequences, the number of steps and, of each array, the address and
             the numbers of elements between steps and between sequences.
     """
 
     def __init__(self) -> None:
-        self.functions: list[str] = []
+        self.functions: dict[str, str] = {}
         self.arrays: list[Array] = []
         self._loops = ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses",!0}']
 
@@ -57,7 +57,7 @@ class Source:
 
     def text(self) -> str:
         """All of it."""
-        return "\n".join([FUNCTIONS, *self.functions, *self._loops])
+        return "\n".join([FUNCTIONS, *self.functions.values(), *self._loops])
 
 
 class Writer:
@@ -202,9 +202,8 @@ end{n}:"""
         return self.find(piece, self._time)
 
     def _compute(self, piece: Piece, names: list[str]) -> str:
-        value, lines = piece.value, self._outside
-        if piece.width > 1:
-            lines = self._inside
+        value = piece.value
+        lines = self._outside if piece.width == 1 else self._inside
         if value.op == NUMBER:
             return number(value.detail)
         if value in self._sums:
@@ -234,18 +233,16 @@ end{n}:"""
     # Memory.
 
     def _load_from(self, lines: list[str], place: Place) -> str:
-        pointer, kind = self._pointer(lines, place), element_type(place.array)
         more = f", {PARALLEL}" if lines is self._inside else ""
-        x = self._emit(lines, f"load {kind}, ptr {pointer}{more}")
-        return x if kind == "float" else self._emit(lines, f"uitofp i8 {x} to float")
+        return self._emit(lines, f"load float, ptr {self._pointer(lines, place)}{more}")
 
     def _pointer(self, lines: list[str], place: Place) -> str:
         """The address of a unit: the one at the index of the loop, if in the loop."""
-        kind, x = element_type(place.array), self._row(place.array, place.ahead)
+        x = self._row(place.array, place.ahead)
         offsets = [place.at] if place.at else []
         offsets += [self._index] if lines is self._inside else []
         for offset in offsets:
-            x = self._emit(lines, f"getelementptr {kind}, ptr {x}, i64 {offset}")
+            x = self._emit(lines, f"getelementptr float, ptr {x}, i64 {offset}")
         return x
 
     def _row(self, array: Array, ahead: int) -> str:
@@ -263,11 +260,9 @@ end{n}:"""
             step = self._emit(self._step, f"mul i64 {time}, %{name}_step")
             offset = self._emit(self._step, f"mul i64 %sequence, %{name}_row")
             offset = self._emit(self._step, f"add i64 {offset}, {step}")
-            kind = element_type(array)
             self._taken.append(f"ptr {row}")
-            self._step.append(
-                f"  {row} = getelementptr {kind}, ptr %{name}, i64 {offset}"
-            )
+            address = f"getelementptr float, ptr %{name}, i64 {offset}"
+            self._step.append(f"  {row} = {address}")
         return row
 
     def _read(self, name: str, kind: str, at: int) -> None:
@@ -278,8 +273,3 @@ end{n}:"""
                 f"  {name}_at = getelementptr i64, ptr %table, i64 {at}",
                 f"  {name} = load {kind}, ptr {name}_at",
             ]
-
-
-def element_type(array: Array) -> str:
-    """The type of the elements of an array, in LLVM."""
-    return "i8" if array.name == MASK else "float"

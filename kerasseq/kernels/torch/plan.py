@@ -394,14 +394,13 @@ def make_plan(
 
 def written(steps: Sequence[Step]) -> list[Array]:
     """Returns the arrays that products and functions write."""
-    found: dict[Array, None] = {}
+    places: list[Place | None] = []
     for step in steps:
         if isinstance(step, Multiply):
-            found[step.out.array] = None
+            places.append(step.out)
         else:
-            jobs = [job for _, jobs in step.loops for job in jobs if job.place]
-            found.update(dict.fromkeys(job.place.array for job in jobs))
-    return list(found)
+            places += [job.place for _, jobs in step.loops for job in jobs]
+    return list(dict.fromkeys(place.array for place in places if place))
 
 
 def _leaves(values: Sequence[Value], states: Sequence[Array]) -> dict[Value, Place]:
@@ -432,14 +431,14 @@ def _plan_backward(
     values = [v for v in back.states if v is not None]
     values += [v for p in products for v in (p.left, p.right)]
     values += [total.value for total in totals]
-    if wants_x and back.input is not None:
-        values.append(back.input)
+    d_x = back.input if wants_x else None
+    values += [] if d_x is None else [d_x]
     states = [Array(f"state{k}", value.width, STEPS) for k, value in enumerate(new)]
     known = {v: Place(a, ahead=1) for v, a in zip(new, states, strict=True)}
     known |= _leaves([*values, *new], states) | kept
     schedule = Schedule(known, True)
-    if wants_x and back.input is not None:
-        schedule.store(back.input, Place(Array("d_x", back.input.width, STEPS)))
+    if d_x is not None:
+        schedule.store(d_x, Place(Array("d_x", d_x.width, STEPS)))
     for p in products:
         left, right = (schedule.place(v, all_steps=True) for v in (p.left, p.right))
         plan.factors.append((p.parameter, left, right))
