@@ -105,7 +105,7 @@ class Program:
         right = (right.t() if step.transposed else right).contiguous()
         left = _at_each_step(tensors, step.left, right.shape[0], steps)
         out = _at_each_step(tensors, step.out, right.shape[1], steps)
-        return multiply_at(left, right, out, add=step.add)
+        return multiply_at(left, right, out)
 
 
 def _entries(tensor: torch.Tensor | None) -> tuple[int, int, int]:

@@ -100,7 +100,7 @@ def _program(width: int) -> derived.Program:
     forward.store(a * h + b, place("path"))
     backward.store(d, place("d_b"))
     backward.store(d * h, place("d_a"))
-    backward.store(d * a, place("d_state", PAIR), readable=False)
+    backward.store(d * a, place("d_state", PAIR))
     plan = Plan(0, True, forward.complete(), backward.complete())
     return derived.Program(plan)
 

@@ -9,11 +9,9 @@ is stored or, where that is quick, computed again.
 """
 
 import dataclasses
-import functools
 import itertools
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.derived.graph import (
@@ -24,7 +22,6 @@ from kerasseq.kernels.derived.graph import (
     NOISE,
     PARAMETER,
     STATE,
-    Graph,
     Value,
     walk,
 )
@@ -40,6 +37,7 @@ UNITS = "all steps and sequences together"
 
 # Products, then loops of the same function, that come before.
 Time: TypeAlias = tuple[int, int]
+Result = TypeVar("Result")
 
 
 class Array(NamedTuple):
@@ -89,13 +87,12 @@ class Job(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """A product with a parameter; with `add` it is added to what is there."""
+    """A product with a parameter."""
 
     left: Place
     parameter: int
     transposed: bool
     out: Place
-    add: bool = False
 
 
 class Function(NamedTuple):
@@ -106,6 +103,17 @@ class Function(NamedTuple):
 
 
 Step: TypeAlias = Multiply | Function
+
+
+def _found(
+    value: Value, known: dict[Value, Result], compute: Callable[[Value], Result]
+) -> Result:
+    """What is known of a value; it is computed after that of its arguments."""
+    if value not in known:
+        for each in walk([value]):
+            if each not in known:
+                known[each] = compute(each)
+    return known[value]
 
 
 class Cuts:
@@ -149,11 +157,7 @@ class Cuts:
 
     def _edges_of(self, value: Value) -> set[int]:
         """The units at which another formula begins."""
-        if value not in self._edges:
-            for each in walk([value]):
-                if each not in self._edges:
-                    self._edges[each] = self._own_edges(each)
-        return self._edges[value]
+        return _found(value, self._edges, self._own_edges)
 
     def _own_edges(self, value: Value) -> set[int]:
         if value.op in (*PRODUCTS, *REDUCTIONS, "slice", "concatenate"):
@@ -173,7 +177,6 @@ class Schedule:
 
     def __init__(self, known: Mapping[Value, Place], backward: bool) -> None:
         self.known, self.backward, self.cuts = known, backward, Cuts()
-        self.last: list[Multiply] = []  # products that nothing else in the step reads
         self.used: set[str] = set()  # names of arrays that are read
         self._jobs: dict[tuple[Time, int], list[Job]] = {}  # by the width as well
         self._products: dict[Value, Multiply] = {}
@@ -190,11 +193,7 @@ class Schedule:
 
     def _time(self, value: Value) -> Time:
         """When a value can be computed."""
-        if value not in self._times:
-            for each in walk([value]):
-                if each not in self._times:
-                    self._times[each] = self._own_time(each)
-        return self._times[value]
+        return _found(value, self._times, self._own_time)
 
     def _own_time(self, value: Value) -> Time:
         if value in self.known:
@@ -213,23 +212,14 @@ class Schedule:
         direction = "backward" if self.backward else "forward"
         return Place(Array(f"{direction}_{self._made}", width, kind))
 
-    def store(
-        self, value: Value, place: Place, *, add: bool = False, readable: bool = True
-    ) -> None:
-        """Plans to write a value.
-
-        Args:
-            value: The value.
-            place: Where.
-            add: Whether it is added to what is there.
-            readable: Whether the rest of the step may read it there.
-        """
-        if readable and self._is_product(value) and value not in self._outs:
+    def store(self, value: Value, place: Place, *, add: bool = False) -> None:
+        """Plans to write a value; with `add` it is added to what is there."""
+        if self._is_product(value) and not add and value not in self._outs:
             self._outs[value] = place
             self._queue.append((Piece(value, 0, value.width), self._time(value)))
             return
         for piece, at in self._side_by_side(value, place):
-            self._write(Job(piece, at, add), readable)
+            self._write(Job(piece, at, add))
 
     def _side_by_side(self, value: Value, at: Place) -> Iterator[tuple[Piece, Place]]:
         for piece in self.cuts(value):
@@ -239,10 +229,10 @@ class Schedule:
     def _note(self, ready: Time, piece: Piece, place: Place) -> None:
         self._places.setdefault(piece.value, []).append((ready, piece, place))
 
-    def _write(self, job: Job, readable: bool = True) -> None:
+    def _write(self, job: Job) -> None:
         level, stage = time = self._time(job.piece.value)
         self._add(time, job)
-        if readable:
+        if not job.add:
             self._note((level, stage + 1), job.piece, job.place)
 
     def _add(self, time: Time, job: Job) -> None:
@@ -268,7 +258,7 @@ class Schedule:
             steps += [product for n, product in products if n == level]
             now = [(time, jobs) for time, jobs in loops if time[0] == level]
             steps += [Function(self, now)] if now else []
-        return steps + self.last
+        return steps
 
     def _need(self, piece: Piece, time: Time) -> None:
         """Plans what has to be there before a loop can compute a piece, or read it."""
@@ -278,7 +268,10 @@ class Schedule:
         elif self._is_product(value):
             out = self._outs.get(value) or self.temporary(value.width)
             self._note(own, Piece(value, 0, value.width), out)
-            self._products[value] = self.multiply(value, out)
+            factor, parameter = value.args
+            transposed = value.op == "matmul_transposed"
+            product = Multiply(self.place(factor), parameter.detail, transposed, out)
+            self._products[value] = product
         elif value.op in HEAVY and own < time:
             self._write(Job(piece, self.temporary(piece.width)))
         elif value.op in REDUCTIONS:
@@ -289,13 +282,6 @@ class Schedule:
                     self._add((level, stage - 1), Job(part, total=value))
         else:
             self._queue += [(part, time) for part in self.cuts.arguments(piece)]
-
-    def multiply(self, value: Value, out: Place, add: bool = False) -> Multiply:
-        """Returns a product, whose left factor is stored if it is not yet."""
-        factor, parameter = value.args
-        left = self.place(factor)
-        transposed = value.op == "matmul_transposed"
-        return Multiply(left, parameter.detail, transposed, out, add)
 
     def find(self, piece: Piece, time: Time) -> Place | None:
         """Where a loop reads a piece; None if it computes it."""
@@ -445,39 +431,11 @@ def _plan_backward(
     for n, total in enumerate(totals):
         array = Array(f"total{n}", total.value.width, UNITS)
         plan.totals.append((total.parameter, array))
-        schedule.store(total.value, Place(array), add=True, readable=False)
-    uses = Counter(values) + Counter(a for v in walk(values) for a in v.args)
+        schedule.store(total.value, Place(array), add=True)
     for k, d in enumerate(back.states):
-        place = Place(Array(f"gradient{k}", new[k].width, PAIR))
-        _plan_gradient(schedule, derived.graph, d, place, uses)
+        width, zero = new[k].width, derived.graph.number(0)
+        if d is None:
+            d = derived.graph.make("broadcast", zero, width=width)
+        schedule.store(d, Place(Array(f"gradient{k}", width, PAIR)))
     plan.backward = schedule.complete()
     plan.saved = schedule.used & {place.array.name for place in known.values()}
-
-
-def _plan_gradient(
-    schedule: Schedule,
-    graph: Graph,
-    d: Value | None,
-    place: Place,
-    uses: Mapping[Value, int],
-) -> None:
-    """Plans the gradient of a state; products are added to its other terms."""
-    width = place.array.width
-
-    def terms(d: Value) -> list[Value]:
-        alone = d.op == "add" and uses[d] == 1
-        if alone and all(a.width == width for a in d.args):
-            return [t for a in d.args for t in terms(a)]
-        return [d]
-
-    if d is None:
-        d = graph.make("broadcast", graph.number(0), width=width)
-    found = terms(d)
-    products = [t for t in found if t.op in PRODUCTS and uses[t] == 1]
-    rest = [t for t in found if t not in products]
-    if rest:
-        total = functools.reduce(functools.partial(graph.make, "add"), rest)
-        schedule.store(total, place, readable=False)
-    for n, product in enumerate(products):
-        added = bool(rest) or n > 0
-        schedule.last.append(schedule.multiply(product, place, added))

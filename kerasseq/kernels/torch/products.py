@@ -105,11 +105,7 @@ def _by_onednn(multiplications: int) -> bool:
 
 
 def multiply_at(
-    left: Sequence[torch.Tensor],
-    right: torch.Tensor,
-    out: Sequence[torch.Tensor],
-    *,
-    add: bool,
+    left: Sequence[torch.Tensor], right: torch.Tensor, out: Sequence[torch.Tensor]
 ) -> Callable[[int], object]:
     """Returns a function that writes the product of step t.
 
@@ -117,11 +113,7 @@ def multiply_at(
         left: `(M, K)` at each step.
         right: `(K, N)`.
         out: Where to write at each step, `(M, N)`.
-        add: Whether to add the product to what is there.
     """
     if _by_onednn(left[0].numel() * right.shape[1]):
-        put = torch.Tensor.add_ if add else torch.Tensor.copy_
-        return lambda t: put(out[t], mm(left[t], right))
-    if add:
-        return lambda t: out[t].addmm_(left[t], right)
+        return lambda t: out[t].copy_(mm(left[t], right))
     return lambda t: torch.mm(left[t], right, out=out[t])
