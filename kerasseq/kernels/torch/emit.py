@@ -84,13 +84,13 @@ class Writer:
     def text(self, name: str, *, backward: bool, whole: bool) -> str:
         """The text of the function, of the number of the first step and the table.
 
+        A step of a sequence is a function of its own: constants stay in registers.
+        Calling one as short as one without products would take a while.
+
         Args:
             name: Its name.
             backward: Whether it goes through the steps from the last to the first.
             whole: Whether it computes all steps.
-
-        A step of a sequence is a function of its own: constants stay in registers.
-        Calling one as short as one without products would take a while.
         """
         inline = "alwaysinline" if whole else "noinline"
         self._read("%batch", "i64", 0)
