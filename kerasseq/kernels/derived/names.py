@@ -167,7 +167,7 @@ class Names:
 
 
 def _states(cell: keras.Layer, bound: Bound, states: Sequence[Any]) -> Iterator[str]:
-    """Yields the name of each state in the step, without what says that it is the old one."""
+    """Yields the name of each state in the step, without a word for the old one."""
     names = getattr(cell, "state_names", ())
     for k, state in enumerate(states):
         own = [n for n, tensor in bound if tensor is state and n != "states"]
