@@ -66,6 +66,29 @@ def _layers_in(value: object) -> Iterator[keras.Layer]:
             yield from _layers_in(part)
 
 
+def parts(layer: keras.Layer) -> list[Any]:
+    """Returns the dtype policy, the layers and the variables of a layer.
+
+    Name: `keras.Layer._dtype_policy`, `keras.Layer._layers`,
+        `keras.Layer._trainable_variables`, `keras.Layer._non_trainable_variables`.
+    Known in: Keras 3.0 to 3.15.
+    Why: What was compiled of a model is dropped when one of them is another. This is
+        read at each call, and the public lists go through all layers inside each layer.
+    Without it: The public lists, which take longer.
+
+    Examples:
+        >>> [type(part).__name__ for part in parts(keras.layers.Dropout(0.5))]
+        ['DTypePolicy']
+    """
+    values = vars(layer)
+    try:
+        found = values["_layers"], values["_trainable_variables"]
+        others = values["_non_trainable_variables"]
+        return [values["_dtype_policy"], *found[0], *found[1], *others]
+    except KeyError:
+        return [layer.dtype_policy, *children(layer), *layer.variables]
+
+
 def node_of(tensor: keras.KerasTensor) -> Any:
     """Returns the call that made a symbolic tensor; None if no operation made it.
 
