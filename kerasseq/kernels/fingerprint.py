@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from kerasseq.core.keras_private import parts
+from kerasseq.core.keras_private import contents_reader
 
 KNOWN = {"keras", "kerasseq", "jax", "jaxlib", "numpy", "optree", "tensorflow", "torch"}
 KNOWN |= sys.stdlib_module_names
@@ -129,7 +129,7 @@ class Fingerprint:
         names = [n for n in values if n not in SKIPPED and (foreign or n[0] != "_")]
         names = [n for n in names if not is_model or hasattr(values[n], DATA)]
         self._sized += [] if is_model else [values]
-        return lambda x: [*parts(x), *map(vars(x).get, names)]
+        return contents_reader(names)
 
 
 def _reached(function: types.FunctionType) -> list[Any]:
