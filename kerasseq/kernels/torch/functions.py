@@ -16,8 +16,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
 from kerasseq.kernels.torch import private, products
-from kerasseq.kernels.torch.recording import check_loop, recorded
-from kerasseq.kernels.torch.structures import flatten, rebuild
+from kerasseq.kernels.torch.recording import check_loop, flatten, rebuild, recorded
 
 
 def scan(
