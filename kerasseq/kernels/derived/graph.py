@@ -7,7 +7,7 @@ operations are few, so that each has a derivative in `gradient.py`, a form in
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 # Leaves. `detail` is the number of the state, parameter or mask.
@@ -342,3 +342,8 @@ def walk(
             seen.add(value)
             stack.append((value, True))
             stack += [(a, False) for a in reversed(parts(value))]
+
+
+def between(values: Sequence[Value], known: Collection[Value]) -> Iterator[Value]:
+    """As `walk`, up to values that are known, which are yielded as well."""
+    return walk(values, lambda value: () if value in known else value.args)

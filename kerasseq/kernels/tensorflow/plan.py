@@ -5,9 +5,10 @@ the numbers of a step are in the processor's cache.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from kerasseq.kernels.derived.ahead import carried
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.derived.graph import (
     GRADIENT,
@@ -18,13 +19,12 @@ from kerasseq.kernels.derived.graph import (
     NUMBER,
     STATE,
     Value,
+    between,
     walk,
 )
 
 # Leaves that have another value at each step.
 CHANGING = {INPUT, MASK, STATE, GRADIENT}
-# Operations that compilers compute again for each use, although they take long.
-ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "erf", "sin", "cos"}
 
 Tiles: TypeAlias = dict[Value, list[int]]  # the widths into which a value is split
 
@@ -84,21 +84,21 @@ def make(derived: Derived) -> Plan:
         v for v in dict.fromkeys(after) if v not in known or v.op in (GRADIENT, NOISE)
     ]
     known.update(fixed)
-    read, inside = _between([*before, *totals.values(), *written], known)
-    read = [v for v in read if v in changing and v.op != GRADIENT]
+    order = list(between([*before, *totals.values(), *written], known))
+    read = [v for v in order if v in known & changing and v.op != GRADIENT]
     kept = dict.fromkeys([*read, *(v for v in after if v not in written)])
     kept = [v for v in kept if v.op == STATE or v.op not in LEAVES]
     return Plan(
         derived,
         leaves,
         fixed,
-        _ahead(new, kept, changing),
+        carried([*new, *kept], fixed),
         kept,
         read,
         before,
         written,
         totals,
-        (_tiles(walk([*new, *kept])), _tiles(inside)),
+        (_tiles(walk([*new, *kept])), _tiles(v for v in order if v not in known)),
     )
 
 
@@ -109,44 +109,6 @@ def _depending(order: Iterable[Value], condition: Callable) -> set[Value]:
         if condition(value) or any(a in found for a in value.args):
             found.add(value)
     return found
-
-
-def _between(
-    targets: Sequence[Value], known: Collection[Value]
-) -> tuple[list[Value], list[Value]]:
-    """The known values from which targets are computed, and those in between."""
-    found: dict[Value, None] = {}
-    inside: dict[Value, None] = {}
-    stack = list(reversed(targets))
-    while stack:
-        value = stack.pop()
-        if value in known:
-            found[value] = None
-        elif value not in inside:
-            inside[value] = None
-            stack += reversed(value.args)
-    return list(found), list(inside)
-
-
-def _ahead(new_states, kept, changing) -> list[Value]:
-    """Cuts a step behind its first activations; none if nothing follows them."""
-    first: set[Value] = set()
-    late: set[Value] = set()
-    order = list(walk([*new_states, *kept]))
-    for v in order:
-        if any(a in first or a in late for a in v.args):
-            late.add(v)
-        elif v.op in ACTIVATIONS and v in changing:
-            first.add(v)
-    if not late.intersection(new_states):
-        return []
-    used = [a for v in order if v in late for a in v.args]
-    used = [v for v in dict.fromkeys([*used, *new_states, *kept]) if v in changing]
-    return [v for v in used if v not in late and not _of_leaf(v)]
-
-
-def _of_leaf(v) -> bool:
-    return v.op in LEAVES or v.op == "slice" and v.args[0].op in LEAVES
 
 
 def _tiles(values: Iterable[Value]) -> Tiles:
