@@ -1,10 +1,10 @@
 """All heads of attention as one operation of the backend."""
 
 import keras
+from keras import ops
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.operations import backend_module
-from kerasseq.kernels.reference import attention as reference
 
 
 def fused_attention(
@@ -39,7 +39,7 @@ def fused_attention(
         (2, 5, 3, 7)
     """
     options = {"scale": scale, "bias": bias, "mask": mask}
-    options |= {"causal": causal, "flash": flash}
+    options |= {"is_causal": causal, "flash_attention": flash}
     if keras.backend.backend() == "tensorflow":
-        return reference.fused_attention(q, k, v, **options)
+        return ops.dot_product_attention(q, k, v, **options)
     return backend_module("attention").fused_attention(q, k, v, **options)

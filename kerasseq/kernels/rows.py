@@ -46,7 +46,7 @@ def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
     inner = tuple(table.shape[1:])
     rows = ops.reshape(ops.convert_to_tensor(rows, "int32"), (-1,))
     values = ops.reshape(ops.convert_to_tensor(values, table.dtype), (-1, *inner))
-    backend_module("rows").add_to_rows(table, rows, values)
+    backend_module("functions").add_to_rows(table, rows, values)
 
 
 def train_steps(model: keras.Model, step: Any, *args: Nested) -> Nested:
@@ -64,4 +64,4 @@ def train_steps(model: keras.Model, step: Any, *args: Nested) -> Nested:
     Returns:
         What `train_step` returns on this backend.
     """
-    return backend_module("rows").train_steps(model, step, *args)
+    return backend_module("functions").train_steps(model, step, *args)

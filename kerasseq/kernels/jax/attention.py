@@ -1,33 +1,22 @@
 """Attention on JAX, with two exceptions for XLA on a CPU."""
 
+from typing import Any
+
 import jax
 import keras
 from keras import ops
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.reference import attention as reference
 
 
-def fused_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    scale: float,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    causal: bool,
-    flash: bool | None,
-) -> Tensor:
-    """See `kerasseq.kernels.fused_attention`."""
-    if not causal and _is_one_query(q, k, v):
-        return _one_query(q, k, v, scale, bias, mask)
-    options = {"scale": scale, "bias": bias, "mask": mask}
-    options |= {"causal": causal, "flash": flash}
+def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """See `kerasseq.kernels.fused_attention`; takes the options of Keras."""
+    if not options["is_causal"] and _is_one_query(q, k, v):
+        return _one_query(q, k, v, options["scale"], options["bias"], options["mask"])
     if q.dtype == k.dtype == v.dtype and _is_half_on_cpu(q):
         q, k, v = (ops.cast(x, "float32") for x in (q, k, v))
-        return ops.cast(reference.fused_attention(q, k, v, **options), "float16")
-    return reference.fused_attention(q, k, v, **options)
+        return ops.cast(ops.dot_product_attention(q, k, v, **options), "float16")
+    return ops.dot_product_attention(q, k, v, **options)
 
 
 def _is_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:

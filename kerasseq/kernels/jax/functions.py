@@ -2,11 +2,16 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import jax
 import keras
 
 from kerasseq.core.types import Nested, Tensor
+
+State = tuple[list[Tensor], ...]  # the values of the variables of a model
+
+no_gradients = contextlib.nullcontext
 
 
 def scan(
@@ -17,7 +22,7 @@ def scan(
 
 
 def compiled(
-    function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
+    function: Callable[..., Nested], *, jit: bool, donated: bool
 ) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`.
 
@@ -61,31 +66,6 @@ class _Reading(keras.StatelessScope):
     def get_current_value(self, variable: keras.Variable) -> Tensor | None:
         self.variables.setdefault(id(variable), variable)
         return super().get_current_value(variable)
-
-
-def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
-    """Returns the function, without gradients: its arguments become tensors."""
-
-    def call(*args: Nested) -> Nested:
-        return function(*keras.tree.map_structure(keras.ops.convert_to_tensor, args))
-
-    return call
-
-
-def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
-    """See `kerasseq.kernels.inference`."""
-
-    @jax.jit
-    def call(
-        trained: list[Tensor], other: list[Tensor], inputs: list[Tensor]
-    ) -> Nested:
-        return model.stateless_call(trained, other, inputs, training=False)[0]
-
-    def function(inputs):
-        weights = (model.trainable_variables, model.non_trainable_variables)
-        return call(*([v.value for v in variables] for variables in weights), inputs)
-
-    return function
 
 
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
@@ -138,3 +118,41 @@ def running_maximum(x: Tensor) -> Tensor:
 def eagerly() -> contextlib.AbstractContextManager[None]:
     """Computes with numbers inside the block, also where a function is traced."""
     return jax.ensure_compile_time_eval()
+
+
+def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
+    """See `kerasseq.kernels.add_to_rows`."""
+    table.assign(table.value.at[rows].add(values))
+
+
+def train_steps(
+    model: keras.Model, step: Callable[[Nested], None], state: State, data: Nested
+) -> tuple[Any, State]:
+    """See `kerasseq.kernels.train_steps`.
+
+    The loop carries the values of all variables, which XLA updates in place.
+    """
+    groups = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        model.metrics_variables,
+    )
+
+    def scope_of(state: State) -> keras.StatelessScope:
+        pairs = zip(groups, state, strict=True)
+        mapping = [
+            p for group, values in pairs for p in zip(group, values, strict=True)
+        ]
+        return keras.StatelessScope(state_mapping=mapping)
+
+    def body(state: State, part: Nested) -> tuple[State, None]:
+        with scope_of(state) as scope:
+            step(part)
+        return tuple(
+            [scope.get_current_value(v) for v in group] for group in groups
+        ), None
+
+    state, _ = jax.lax.scan(body, tuple(map(list, state)), data)
+    with scope_of(state):
+        return model.get_metrics_result(), state

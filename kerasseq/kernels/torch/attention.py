@@ -4,28 +4,19 @@ Keras copies all keys and values before it calls this operation, which takes lon
 to attend to them with one query.
 """
 
+from typing import Any
+
 import torch
+from keras import ops
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.reference import attention as reference
 
 
-def fused_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    scale: float,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    causal: bool,
-    flash: bool | None,
-) -> Tensor:
-    """See `kerasseq.kernels.fused_attention`."""
-    if flash is not None or not q.dtype == k.dtype == v.dtype:
-        options = {"scale": scale, "bias": bias, "mask": mask}
-        options |= {"causal": causal, "flash": flash}
-        return reference.fused_attention(q, k, v, **options)
+def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """See `kerasseq.kernels.fused_attention`; takes the options of Keras."""
+    if options["flash_attention"] is not None or not q.dtype == k.dtype == v.dtype:
+        return ops.dot_product_attention(q, k, v, **options)
+    bias, mask = options["bias"], options["mask"]
     if mask is not None:  # -inf would give NaN for a fully masked query
         bias = torch.zeros(mask.shape, dtype=q.dtype, device=mask.device)
         # Half of the lowest number, so that adding a score does not give -inf.
@@ -34,6 +25,6 @@ def fused_attention(
         bias = bias.to(q.dtype)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     heads = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=bias, is_causal=causal, scale=scale
+        q, k, v, attn_mask=bias, is_causal=options["is_causal"], scale=options["scale"]
     )
     return heads.transpose(1, 2)
