@@ -21,7 +21,7 @@ from keras import ops
 from kerasseq.core import masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.decays import ChannelDecay, Decays, HeadDecay, NoDecay
+from kerasseq.kernels.decays import ChannelDecay, HeadDecay, NoDecay
 from kerasseq.kernels.finite import since_first, spoil, zero_non_finite
 from kerasseq.kernels.functions import uses_torchscript
 from kerasseq.kernels.operations import is_float64, matmul
@@ -263,7 +263,7 @@ def _inverse(x: Tensor) -> Tensor:
     return inverse
 
 
-def _hand_on(decays: Decays, state: Tensor, steps: dict) -> tuple[Tensor, Tensor]:
+def _hand_on(decays: NoDecay, state: Tensor, steps: dict) -> tuple[Tensor, Tensor]:
     """The states before each chunk `(C, B, N, K, V)`, and the last one."""
     decay = decays.whole()
     if decay is not None:
