@@ -49,7 +49,6 @@ from kerasseq.kernels.operations import (  # noqa: E402
     tanh,
     top_k,
 )
-from kerasseq.kernels.pieces import in_pieces  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Native,
@@ -57,7 +56,7 @@ from kerasseq.kernels.recurrence import (  # noqa: E402
     recurrence,
 )
 from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
-from kerasseq.kernels.scan import scan  # noqa: E402
+from kerasseq.kernels.scan import in_pieces, scan  # noqa: E402
 from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
 __all__ = [

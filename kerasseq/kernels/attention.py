@@ -42,4 +42,4 @@ def fused_attention(
     options |= {"is_causal": causal, "flash_attention": flash}
     if keras.backend.backend() == "tensorflow":
         return ops.dot_product_attention(q, k, v, **options)
-    return backend_module("attention").fused_attention(q, k, v, **options)
+    return backend_module("functions").fused_attention(q, k, v, **options)

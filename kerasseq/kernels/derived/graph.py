@@ -40,6 +40,21 @@ class NotDerivable(Exception):
     """A step has something that a derived loop cannot run; the plain loop runs it."""
 
 
+def _operator(op: str) -> tuple[Callable, Callable]:
+    """Python's operator for an operation, and the one for a number on its left."""
+
+    def value(number: "Operand", graph: "Graph") -> "Value":
+        return number if isinstance(number, Value) else graph.number(number)
+
+    def apply(self: "Value", other: "Operand") -> "Value":
+        return self.graph.make(op, self, value(other, self.graph))
+
+    def swapped(self: "Value", other: "Operand") -> "Value":
+        return self.graph.make(op, value(other, self.graph), self)
+
+    return apply, swapped
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:
     """A value of one step.
@@ -69,44 +84,14 @@ class Value:
     level: int = 0
     backward: bool = False
 
-    def _with(self, op: str, other: "Operand", swapped: bool = False) -> "Value":
-        if not isinstance(other, Value):
-            other = self.graph.number(other)
-        pair = (other, self) if swapped else (self, other)
-        return self.graph.make(op, *pair)
-
-    def __add__(self, other: "Operand") -> "Value":
-        return self._with("add", other)
-
-    def __radd__(self, other: "Operand") -> "Value":
-        return self._with("add", other, swapped=True)
-
-    def __sub__(self, other: "Operand") -> "Value":
-        return self._with("subtract", other)
-
-    def __rsub__(self, other: "Operand") -> "Value":
-        return self._with("subtract", other, swapped=True)
-
-    def __mul__(self, other: "Operand") -> "Value":
-        return self._with("multiply", other)
-
-    def __rmul__(self, other: "Operand") -> "Value":
-        return self._with("multiply", other, swapped=True)
-
-    def __truediv__(self, other: "Operand") -> "Value":
-        return self._with("divide", other)
-
-    def __rtruediv__(self, other: "Operand") -> "Value":
-        return self._with("divide", other, swapped=True)
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide")
+    __gt__, __lt__ = _operator("greater")[0], _operator("less")[0]
 
     def __neg__(self) -> "Value":
         return self.graph.make("negative", self)
-
-    def __gt__(self, other: "Operand") -> "Value":
-        return self._with("greater", other)
-
-    def __lt__(self, other: "Operand") -> "Value":
-        return self._with("less", other)
 
     def __repr__(self) -> str:
         inside = [
