@@ -13,6 +13,7 @@ from kerasseq.core.types import Nested, Tensor
 State = tuple[list[Tensor], ...]  # the values of the variables of a model
 
 no_gradients = contextlib.nullcontext
+eagerly = jax.ensure_compile_time_eval  # computes with numbers, also inside `jax.jit`
 
 
 def scan(
@@ -165,11 +166,6 @@ def keep_variables(model: keras.Model) -> Iterator[None]:
 def running_maximum(x: Tensor) -> Tensor:
     """See `kerasseq.kernels.running_maximum`."""
     return jax.lax.cummax(x, axis=1)
-
-
-def eagerly() -> contextlib.AbstractContextManager[None]:
-    """Computes with numbers inside the block, also where a function is traced."""
-    return jax.ensure_compile_time_eval()
 
 
 def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:

@@ -83,15 +83,7 @@ def _run(derived, path, x, states, parameters, noise, mask):
 
 
 class Loops:
-    """The two loops of one call.
-
-    Args:
-        made: What they compute.
-        noise: See `run`.
-        mask: See `run`.
-        x: See `run`.
-        parameters: See `run`.
-    """
+    """The two loops of one call of `run`, whose arguments it takes, with a plan."""
 
     def __init__(
         self,

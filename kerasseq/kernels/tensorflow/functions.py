@@ -18,6 +18,7 @@ from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.operations import plus as add_bias
 
 no_gradients = contextlib.nullcontext
+eagerly = tf.init_scope  # computes with numbers, also where a graph is traced
 
 
 def compiled(
@@ -157,11 +158,6 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
     steps = tf.transpose(x, order)
     _, path = scan(step, steps[0], steps, reverse=False)
     return tf.transpose(path, order)
-
-
-def eagerly() -> contextlib.AbstractContextManager[None]:
-    """Computes with numbers inside the block, also where a graph is traced."""
-    return tf.init_scope()
 
 
 def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
