@@ -109,23 +109,23 @@ class Loops:
         self.transposed: dict[Value, Tensor] = {
             v: tf.transpose(t) for v, t in self.known.items() if t.shape.rank == 2
         }
-        compute = self.compute(InOrder(), {})
-        found = evaluate(made.fixed, self.known, x, compute)
+        values = self.values(InOrder(), {})
+        found = evaluate(made.fixed, self.known, x, values)
         for v, t in self.known.items():
             if v.width > 1:  # repeated here, and not at each step
-                self.known[v] = compute.whole(t, v.width)
+                self.known[v] = values.whole(t, v.width)
         self.known.update(zip(made.fixed, found, strict=True))
 
-    def compute(self, do, tiles):
+    def values(self, do, tiles) -> Values:
         """What computes the values of one step."""
         on_xla = self.xla and not has_cudnn()
         return Values(self.batch, self.transposed, tiles, do, on_xla)
 
-    def whole(self, targets, known, compute):
-        """Computes values, with a row of numbers for each sequence."""
-        found = evaluate(targets, {**self.known, **known}, self.x, compute)
-        pairs = zip(targets, found, strict=True)
-        return [compute.whole(t, v.width) for v, t in pairs]
+    def compute(self, targets, known, do, tiles):
+        """Computes values of one step, with a row of numbers for each sequence."""
+        values = self.values(do, tiles)
+        found = evaluate(targets, {**self.known, **known}, self.x, values)
+        return [values.whole(t, v.width) for v, t in zip(targets, found, strict=True)]
 
     def forward(
         self, states: Sequence[Tensor], path: bool
@@ -142,14 +142,13 @@ class Loops:
         def look_ahead(do, t, states):
             known = pick(made.leaves, {STATE: states})
             known.update((v, x[t]) for v, x in zip(read, inputs, strict=True))
-            return self.whole(ahead, known, self.compute(do, made.tiles[0]))
+            return self.compute(ahead, known, do, made.tiles[0])
 
         def step(do, t, now, carried):
             states, early = carried[: len(new)], carried[len(new) :]
             known = pick(made.leaves, {STATE: states})
             known.update(zip([*read, *ahead], [*now, *early], strict=True))
-            compute = self.compute(do, made.tiles[0])
-            found = self.whole([*new, *kept], known, compute)
+            found = self.compute([*new, *kept], known, do, made.tiles[0])
             states, written = found[: len(new)], found[len(new) :]
             if ahead:
                 t = tf.minimum(t + 1, self.steps - 1)
@@ -174,6 +173,11 @@ class Loops:
             self.sources[v.op] if v.op in self.sources else arrays[v] for v in made.read
         ]
         zeros = [tf.zeros_like(d) for d in d_last]
+        # Sums of 16 bits would stop to grow.
+        dtype = tf.float32 if self.x.dtype.size == 2 else self.x.dtype
+
+        def add(total, value):
+            return tf.add(total, tf.cast(value, dtype))
 
         def step(do, t, now, carried):
             d_states, sums = list(carried[:count]), carried[count:]
@@ -181,29 +185,26 @@ class Loops:
                 d_states[output] = do.add(d_states[output], now[-1])
             known = pick(made.leaves, {GRADIENT: d_states})
             known.update(zip(made.read, now, strict=False))
-            compute = self.compute(do, made.tiles[1])
-            found = iter(self.whole(made.backward, known, compute))
+            found = iter(self.compute(made.backward, known, do, made.tiles[1]))
             pairs = zip(back.states, zeros, strict=True)
             before = [zero if d is None else next(found) for d, zero in pairs]
-            sums = [do(_accumulate, total, next(found)) for total in sums]
+            sums = [do(add, total, next(found)) for total in sums]
             return [*before, *sums], list(found)
 
-        # Of 16 bits, numbers stop to grow.
-        dtype = tf.float32 if self.x.dtype.size == 2 else self.x.dtype
         sums = [tf.zeros((self.batch, v.width), dtype) for v in made.totals.values()]
-        carried = [*d_last, *sums]
+        widths = [v.width for v in made.written]
+        inputs += [] if d_path is None else [d_path]
         carried, written = loop(
             step,
             self.steps,
-            carried,
-            [v.width for v in made.written],
-            inputs if d_path is None else [*inputs, d_path],
+            [*d_last, *sums],
+            widths,
+            inputs,
             reverse=True,
             xla=self.xla,
         )
         arrays.update(zip(made.written, written, strict=True))
-        d_states = carried[:count]
-        return self._gradients(d_states, carried[count:], arrays)
+        return self._gradients(carried[:count], carried[count:], arrays)
 
     def _gradients(self, d_states, sums, arrays):
         """The results of `backward`, from what its loop computed."""
@@ -225,10 +226,6 @@ class Loops:
         d_states = [None if d is None else value for d, value in pairs]
         d_parameters = map(found.get, range(self.count))
         return [dx, *d_states, *(d and tf.add_n(d) for d in d_parameters)]
-
-
-def _accumulate(total: Tensor, value: Tensor) -> Tensor:
-    return tf.add(total, tf.cast(value, total.dtype))
 
 
 def _rows(a: Tensor) -> Tensor:
