@@ -8,7 +8,9 @@ after the loop: a `Product`, whose two factors are multiplied once for all steps
 """
 
 import dataclasses
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 from kerasseq.kernels.derived.graph import (
@@ -103,13 +105,13 @@ def backward(graph: Graph, new_states: Sequence[Value], states: int) -> Backward
         elif value.op == "matmul":
             a, w = value.args
             result.products.append(Product(w.detail, a, d))
-            back = graph.make("matmul_transposed", d, w, width=a.width)
+            back = make("matmul_transposed", d, w, width=a.width)
             found.setdefault(a, []).append(back)
         elif value.op == "slice":
             parts.setdefault(value.args[0], []).append((value.detail, d))
         else:
-            for a, more in _arguments(graph, value, d):
-                found.setdefault(a, []).append(_fit(graph, a, more))
+            for a, more in _arguments(value, d):
+                found.setdefault(a, []).append(_fit(a, more))
     return result
 
 
@@ -131,7 +133,10 @@ def _total(graph, value, gradients, parts) -> Value | None:
             position = start + d.width
         row += _gap(graph, value.width - position)
         gradients = [*gradients, graph.concatenate(row)]
-    return graph.add(gradients, value.width)
+    if not gradients:
+        return None
+    total = functools.reduce(operator.add, gradients)
+    return _fit(value, total)
 
 
 def _gap(graph, width) -> list[Value]:
@@ -149,16 +154,15 @@ def _leave(graph, result, value, d) -> None:
         result.totals.append(Total(value.detail, d))
 
 
-def _fit(graph: Graph, value: Value, d: Value) -> Value:
+def _fit(value: Value, d: Value) -> Value:
     """The gradient of a value that was used for all units: the sum over them."""
     if value.width == d.width:
         return d
-    if value.width == 1:
-        return graph.make("sum", d, width=1)
-    return graph.make("broadcast", d, width=value.width)
+    op = "sum" if value.width == 1 else "broadcast"
+    return make(op, d, width=value.width)
 
 
-def _arguments(graph: Graph, value: Value, d: Value) -> list[tuple[Value, Value]]:
+def _arguments(value: Value, d: Value) -> list[tuple[Value, Value]]:
     """Returns each argument that has a gradient, with this gradient."""
     if value.op not in _RULES:
         raise NotDerivable(f"{value.op} has no derivative here")

@@ -68,7 +68,6 @@ class Value:
         width: Numbers in a row; those of a matrix, its columns.
         detail: What else it depends on: the index of a leaf, the number, the exponent
             of "power", the first unit of "slice".
-        rows: Whether each sequence has a row of its own: not for parameters, numbers.
         level: How many products in a row it takes to compute it, among those that
             depend on gradients, or among the others.
         backward: Whether it depends on the gradients of the new states.
@@ -80,7 +79,6 @@ class Value:
     width: int
     graph: "Graph"
     detail: Any = None
-    rows: bool = True
     level: int = 0
     backward: bool = False
 
@@ -135,9 +133,7 @@ class Graph:
             backward = op == GRADIENT or any(a.backward for a in args)
             level = max((a.level for a in args if a.backward == backward), default=0)
             level += op in ("matmul", "matmul_transposed")
-            rows = op not in (PARAMETER, NUMBER)
-            value = Value(op, args, width, self, detail, rows, level, backward)
-            self._known[key] = value
+            self._known[key] = Value(op, args, width, self, detail, level, backward)
         return self._known[key]
 
     def number(self, x: float) -> Value:
@@ -151,16 +147,6 @@ class Graph:
     def concatenate(self, parts: Sequence[Value]) -> Value:
         """Returns values side by side."""
         return self.make("concatenate", *parts, width=sum(p.width for p in parts))
-
-    def add(self, values: Sequence[Value | None], width: int) -> Value | None:
-        """Returns the sum of the values that are not None, None if there is none."""
-        total = None
-        for value in values:
-            if value is not None:
-                total = value if total is None else self.make("add", total, value)
-        if total is not None and total.width < width:
-            total = self.make("broadcast", total, width=width)
-        return total
 
 
 def _is(value: Value, x: float) -> bool:
@@ -182,46 +168,43 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
         return graph.number(_FOLDED[op](*(a.detail for a in args)))
     if op in ("add", "subtract"):
-        return _simpler_sum(graph, op, *args, width)
+        return _simpler_sum(op, *args, width)
     if op in ("multiply", "divide"):
-        return _simpler_product(graph, op, *args, width)
+        return _simpler_product(op, *args, width)
     if op == "concatenate":
         return _simpler_join(graph, args)
     if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
-    return _simpler_single(graph, op, args, width)
+    return _simpler_single(op, args, width)
 
 
-def _simpler_single(graph, op, args, width) -> Value | None:
+def _simpler_single(op, args, width) -> Value | None:
     """Without an operation that undoes the one before, or does nothing."""
     if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
     if op == "broadcast" and args[0].width == width:
         return args[0]
-    return _simpler_total(graph, args[0]) if op == "sum" else None
+    return _simpler_total(args[0]) if op == "sum" else None
 
 
-def _simpler_sum(graph, op, a, b, width) -> Value | None:
+def _simpler_sum(op, a, b, width) -> Value | None:
     """One of the two, beside 0; or the sum or difference without a change of sign."""
     if _is(b, 0) and a.width == width:
         return a
     if op == "add" and _is(a, 0) and b.width == width:
         return b
     if b.op == "negative":
-        opposite = "subtract" if op == "add" else "add"
-        return graph.make(opposite, a, b.args[0])
+        return a - b.args[0] if op == "add" else a + b.args[0]
     if op == "add" and a.op == "negative":
-        return graph.make("subtract", b, a.args[0])
-    if op == "add" and b.op == "multiply" and _is_below_zero(b.args[1]):
-        return graph.make("subtract", a, b.args[0] * -b.args[1])
+        return b - a.args[0]
+    if op == "add" and b.op == "multiply":
+        x, scale = b.args
+        if scale.op == NUMBER and scale.detail < 0:
+            return a - x * -scale
     return None
 
 
-def _is_below_zero(value: Value) -> bool:
-    return value.op == NUMBER and value.detail < 0
-
-
-def _simpler_product(graph, op, a, b, width) -> Value | None:
+def _simpler_product(op, a, b, width) -> Value | None:
     """One of the two, beside 1, or its negative, beside -1."""
     if _is(b, 1) and a.width == width:
         return a
@@ -230,7 +213,7 @@ def _simpler_product(graph, op, a, b, width) -> Value | None:
     if _is(a, 1) and b.width == width:
         return b
     if _is(b, -1) and a.width == width:
-        return graph.make("negative", a)
+        return -a
     return _gathered(a, b)
 
 
@@ -256,15 +239,15 @@ def _simpler_row(graph, op, args, width, detail) -> Value:
     return graph.make("broadcast", value, width=width)
 
 
-def _simpler_total(graph, value) -> Value | None:
+def _simpler_total(value) -> Value | None:
     """Sums before what is alike for all units."""
     if value.op == "broadcast":
         return value.args[0] * value.width
     if value.op == "negative":
-        return -graph.make("sum", *value.args, width=1)
+        return -make("sum", *value.args, width=1)
     if value.op == "multiply" and min(a.width for a in value.args) < value.width:
         short, row = sorted(value.args, key=lambda a: a.width)
-        return graph.make("sum", row, width=1) * short
+        return make("sum", row, width=1) * short
     return None
 
 
