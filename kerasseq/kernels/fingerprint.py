@@ -31,7 +31,7 @@ def _entries(values: Any) -> list[Any]:
     return [len(values), *keys, *(values.values() if keys else values)]
 
 
-OPENED = {  # of these only what they hold counts
+OPENED: dict[type, Callable[[Any], Any]] = {  # of these only what they hold counts
     types.MethodType: lambda x: (x.__self__, x.__func__),
     functools.partial: lambda x: (x.func, x.args, x.keywords),
     property: lambda x: (x.fget,),

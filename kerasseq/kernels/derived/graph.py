@@ -8,7 +8,7 @@ operations are few, so that each has a derivative in `gradient.py`, a form in
 import dataclasses
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 # Leaves. `detail` is the number of the state, parameter or mask.
 INPUT, STATE, NOISE, MASK = "input", "state", "noise", "mask"
@@ -40,19 +40,18 @@ class NotDerivable(Exception):
     """A step has something that a derived loop cannot run; the plain loop runs it."""
 
 
-def _operator(op: str) -> tuple[Callable, Callable]:
-    """Python's operator for an operation, and the one for a number on its left."""
+Operator: TypeAlias = Callable[["Value", "Operand"], "Value"]
 
-    def value(number: "Operand", graph: "Graph") -> "Value":
-        return number if isinstance(number, Value) else graph.number(number)
+
+def _operator(op: str, swapped: bool = False) -> Operator:
+    """Python's operator with a value or number, which stands on the left if swapped."""
 
     def apply(self: "Value", other: "Operand") -> "Value":
-        return self.graph.make(op, self, value(other, self.graph))
+        if not isinstance(other, Value):
+            other = self.graph.number(other)
+        return self.graph.make(op, *((other, self) if swapped else (self, other)))
 
-    def swapped(self: "Value", other: "Operand") -> "Value":
-        return self.graph.make(op, value(other, self.graph), self)
-
-    return apply, swapped
+    return apply
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,11 +81,16 @@ class Value:
     level: int = 0
     backward: bool = False
 
-    __add__, __radd__ = _operator("add")
-    __sub__, __rsub__ = _operator("subtract")
-    __mul__, __rmul__ = _operator("multiply")
-    __truediv__, __rtruediv__ = _operator("divide")
-    __gt__, __lt__ = _operator("greater")[0], _operator("less")[0]
+    __add__: ClassVar[Operator] = _operator("add")
+    __radd__: ClassVar[Operator] = _operator("add", swapped=True)
+    __sub__: ClassVar[Operator] = _operator("subtract")
+    __rsub__: ClassVar[Operator] = _operator("subtract", swapped=True)
+    __mul__: ClassVar[Operator] = _operator("multiply")
+    __rmul__: ClassVar[Operator] = _operator("multiply", swapped=True)
+    __truediv__: ClassVar[Operator] = _operator("divide")
+    __rtruediv__: ClassVar[Operator] = _operator("divide", swapped=True)
+    __gt__: ClassVar[Operator] = _operator("greater")
+    __lt__: ClassVar[Operator] = _operator("less")
 
     def __neg__(self) -> "Value":
         return self.graph.make("negative", self)

@@ -13,7 +13,10 @@ from kerasseq.core.types import Nested, Tensor
 State = tuple[list[Tensor], ...]  # the values of the variables of a model
 
 no_gradients = contextlib.nullcontext
-eagerly = jax.ensure_compile_time_eval  # computes with numbers, also inside `jax.jit`
+# Computes with numbers inside the block, also in `jax.jit`.
+eagerly: Callable[[], contextlib.AbstractContextManager[Any]] = (
+    jax.ensure_compile_time_eval
+)
 
 
 def scan(

@@ -18,7 +18,8 @@ from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.operations import plus as add_bias
 
 no_gradients = contextlib.nullcontext
-eagerly = tf.init_scope  # computes with numbers, also where a graph is traced
+# Computes with numbers inside the block, also where a graph is traced.
+eagerly: Callable[[], contextlib.AbstractContextManager[Any]] = tf.init_scope
 
 
 def compiled(

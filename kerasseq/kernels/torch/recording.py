@@ -115,7 +115,9 @@ class _Call:
 class Watch(private.dispatch_mode()):
     """Notes what the operations of PyTorch inside one call to `torch` do."""
 
-    inside = constant = draws = False
+    inside: bool = False
+    constant: bool = False
+    draws: bool = False
     written: Sequence[Any] = ()
 
     def __torch_dispatch__(
@@ -136,7 +138,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, leaves: Sequence[Tensor]) -> None:
         super().__init__()
-        self.watch = Watch()
+        self.watch: Watch = Watch()
         self.calls: list[_Call] = []
         self.bound: dict[str, Any] = {}  # functions, types and the like, by name
         self.weights: dict[str, Tensor] = {}  # tensors from outside
@@ -195,7 +197,8 @@ class Recorder(TorchFunctionMode):
         if getattr(function, "__name__", "") in BY_MEMORY and not constant:
             raise NotRecordableError(f"{function} reads values")
         watch = self.watch
-        watch.inside, watch.constant, watch.draws, watch.written = True, constant, 0, ()
+        watch.inside, watch.constant = True, constant
+        watch.draws, watch.written = False, ()
         try:
             result = function(*args, **kwargs)
         finally:
@@ -244,7 +247,7 @@ class Program:
         # What comes out may be written into by the next call.
         copied = [name + ".clone()" * (owners[name] in weights) for name in names]
         lines, needed = [f"return [{', '.join(copied)}]"], {*names}
-        self.calls = []
+        self.calls: list[_Call] = []
         for call in reversed(calls):  # what no output needs is left out
             if call.fixed or not needed.isdisjoint(NAME.findall(call.left)):
                 last = {*NAME.findall(f"{call.left} {call.right}")} - needed
@@ -253,12 +256,12 @@ class Program:
                 lines.append(f"{line}; del {', '.join(last)}" if last else line)
                 self.calls.insert(0, call)
         used = [name for name in weights if name in needed]
-        self.weights = [weights[name] for name in used]
+        self.weights: list[Tensor] = [weights[name] for name in used]
         lines.append(f"[{', '.join(recorder.leaves)}] = leaves")
         lines.append(f"[{', '.join(used)}] = weights")
         known = recorder.bound
         exec("def run(weights, leaves):\n    " + "\n    ".join(lines[::-1]), known)
-        self.run = known["run"]
+        self.run: Callable[..., list[Tensor]] = known["run"]
 
     def __call__(self, leaves: Sequence[Tensor]) -> list[Tensor]:
         """Runs the calls; what is written into is a copy, or an output of the last."""
