@@ -36,7 +36,7 @@ def test_a_recurrent_layer_runs_through_few_files():
     x = keras.ops.ones((2, 7, 5))
     files = files_of(lambda: layer(x))
     # The equation is in one of them; the loop that is derived from it, in the others.
-    own = {"torch": 7, "tensorflow": 2, "jax": 1}[keras.backend.backend()]
+    own = {"torch": 4, "tensorflow": 1, "jax": 0}[keras.backend.backend()]
     assert {"/rnn/lstm.py", "/rnn/loop.py", "/kernels/recurrence.py"} <= {*files}
     assert len(files) <= 14 + own, files
 
@@ -46,7 +46,7 @@ def test_attention_runs_through_few_files():
     x = keras.ops.ones((2, 7, 5))
     files = files_of(lambda: layer(x, x, use_causal_mask=True))
     assert "/attention/multi_head.py" in files
-    assert len(files) <= 10, files
+    assert len(files) <= 8, files
 
 
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8}

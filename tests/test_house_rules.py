@@ -50,6 +50,7 @@ PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
 SHARED = (  # by library, app and docs
     "kerasseq.core.palette",  # colors of figures
     "kerasseq.core.packages",  # how to install kerasseq
+    "kerasseq.rnn.docstrings",  # what `help` shows of recurrent layers
 )
 OUTSIDE = ("apps", "benchmarks", "docs", "examples")
 

@@ -41,13 +41,6 @@ PUBLIC |= {f"class {name}" for name in ("LogSoftmax", "OnesLike", "RMSNorm")}
 # Of Keras or PyTorch, and of functions and classes of ours that are no layers.
 PUBLIC |= {"_inputs", "_learning_rate", "_lock", "_metrics", "_modules"}
 
-# Files that still use private names themselves.
-WAITING = {
-    "kerasseq/kernels/fingerprint.py": {
-        *("_dtype_policy", "_layers", "_trainable_variables"),
-        "_non_trainable_variables",
-    },
-}
 BY_NAME = {
     *("getattr", "hasattr", "setattr", "delattr"),
     *("attrgetter", "itemgetter", "methodcaller"),
@@ -185,9 +178,9 @@ def private_names(source):
 def test_private_names_stand_in_one_file_for_each_package():
     found = {path: private_names(source) for path, source in files().items()}
     found = {path: set(names) for path, names in found.items() if names}
-    assert {path: names for path, names in found.items() if path not in HOMES} == (
-        WAITING
-    ), "use a public name, or move it to core/keras_private.py or kernels/*/private.py"
+    assert {path: names for path, names in found.items() if path not in HOMES} == {}, (
+        "use a public name, or move it to core/keras_private.py or kernels/*/private.py"
+    )
 
 
 @pytest.mark.parametrize(

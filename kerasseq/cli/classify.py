@@ -5,7 +5,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import figures, gaps, heads, labeled, options, runs, tables
+from kerasseq.cli import (
+    figures,
+    gaps,
+    heads,
+    labeled,
+    options,
+    runs,
+    tables,
+    training_rows,
+)
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
@@ -125,6 +134,7 @@ def train(job: "Job") -> runs.Results:
             seed=settings.seed,
         )
     job.start(data)
+    training_rows.keep(job.folder, x)
     job.console.write(
         f"{data['source']}: {len(x):,} texts with {len(model.labels)} labels, "
         f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import options, runs
+from kerasseq.cli import labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import Parentheses, parentheses
@@ -87,6 +87,16 @@ def accuracies(folder: pathlib.Path, kinds: list[str]) -> dict[str, float] | Non
     return found
 
 
+def repeated(folder: pathlib.Path) -> dict[str, int]:
+    """Reads how many strings of each test set are training strings, too.
+
+    Args:
+        folder: The folder of a finished competitor. Those of earlier versions have no
+            counts.
+    """
+    return runs.read_json(folder / runs.RESULTS).get("repeated", {})
+
+
 # Data
 
 
@@ -154,6 +164,11 @@ def bounds(value: str | None) -> tuple[int, int] | None:
     return int(first), int(last)
 
 
+def keys(part: Parentheses) -> list[bytes]:
+    """Returns what tells equal strings: their ids without padding."""
+    return [row[row != 0].tobytes() for row in part.ids]
+
+
 def checksum(sets: Tests) -> str:
     """Returns the checksum of the test strings."""
     return runs.sha256(b"".join(test.ids.tobytes() for test in sets.values()))
@@ -198,6 +213,7 @@ def train(job: "Job") -> dict[str, Any]:
     )
     with status("testing the model"):
         found = {kind: accuracy(model, test) for kind, test in sets.items()}
+        known = keys(made)
     runs.save_model(model, job.folder)
     shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in found.items())
     job.console.write(f"{label}: {shown}")
@@ -207,6 +223,7 @@ def train(job: "Job") -> dict[str, Any]:
         "seed": seed,
         "parameters": model.count_params(),
         "accuracy": found,
+        "repeated": {n: labeled.repeated(known, keys(t)) for n, t in sets.items()},
         "steps": settings.steps,
         "run": str(job.folder),
     }

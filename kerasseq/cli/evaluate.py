@@ -4,7 +4,17 @@ import argparse
 import os
 from typing import Any
 
-from kerasseq.cli import classify, gaps, image_data, images, labeled, options, runs, tag
+from kerasseq.cli import (
+    classify,
+    gaps,
+    image_data,
+    images,
+    labeled,
+    options,
+    runs,
+    tag,
+    training_rows,
+)
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import Tagged
@@ -17,7 +27,8 @@ def add_command(add: options.Add) -> None:
         "evaluate a classifier or tagger on a file or a folder",
         """\
 Print precision, recall and F1 of each class, for a file or a folder of images like that
-of the training. A label that the training data do not have counts as an error.""",
+of the training. A label that the training data do not have counts as an error. If the
+model was trained on some of the rows, a sentence says on how many.""",
         """\
 examples:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
@@ -69,6 +80,7 @@ def _tagger(args, record, console):
     labeled.check_known(every, model.labels, args.file)
     results = tag.evaluate(model, data)
     tag.show(console, results, f"On {args.file}")
+    _show_repeated(args, console, results, tag.keys(data), "sentences")
     return results
 
 
@@ -79,6 +91,7 @@ def _texts(args, record, console):
     results = classify.evaluate(model, texts, labels)
     labeled.show_report(console, results, f"On {args.file}")
     labeled.show_hardest(console, results["hardest"])
+    _show_repeated(args, console, results, texts, "texts")
     return results
 
 
@@ -88,7 +101,22 @@ def _images(args, record, console):
     results, _ = images.evaluate(_load(args), found.files, found.labels, names)
     labeled.show_report(console, results, f"On {args.file}")
     labeled.show_hardest(console, results["hardest"], "file")
+    keys = image_data.keys(found.files)
+    _show_repeated(args, console, results, keys, "images")
     return results
+
+
+def _show_repeated(args, console, results, rows, what):
+    """Says how many rows the model was trained on, if the run knows."""
+    results["repeated"] = training_rows.repeated(args.folder, rows)
+    labeled.show_repeated(
+        console,
+        results["repeated"],
+        len(rows),
+        what,
+        name=f"{what} of {args.file}",
+        advice="Leave these rows out of the file to measure them",
+    )
 
 
 TASKS = {"classify": _texts, "tag": _tagger, "images": _images}

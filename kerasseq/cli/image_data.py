@@ -1,5 +1,6 @@
 """The images of `kerasseq train images`: listed and checked, but not held in memory."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ LARGEST_SIZE = 64  # of the images, if --image-size is not given
 PATCHES = 8  # in a row, about, if --patch-size is not given
 SHOWN_ERRORS = 3  # damaged files that a message names
 PART = 1024  # images that are processed between two messages
+KEY_BYTES = 2**16  # of the begin and of the end of a file, by which it is known
 
 
 class Pictures(NamedTuple):
@@ -112,37 +114,27 @@ def parts(files: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
         yield part, f"{start + 1:,} to {start + len(part):,} of {len(files):,}"
 
 
-def contents(images: Any, held_out: Any) -> tuple[list[Any], list[Any]]:
-    """Returns what tells equal images: a checksum, or the size of a file.
-
-    A file is read only if a file of the other part has the same size.
+def keys(images: Any) -> list[bytes]:
+    """Returns what tells equal images: checksums of pixels, or of parts of a file.
 
     Args:
-        images: Files or arrays of the training images.
-        held_out: Those of the held-out images.
+        images: Files or arrays.
     """
     if not isinstance(images, list):
-        return [each.tobytes() for each in images], [
-            each.tobytes() for each in held_out
-        ]
-    with status("comparing the files of both parts"):
-        sizes = [
-            [os.path.getsize(file) for file in part] for part in (images, held_out)
-        ]
-        common = set(sizes[0]) & set(sizes[1])
-        found = [
-            [
-                _checksum(file) if size in common else size
-                for file, size in zip(part, of_part, strict=True)
-            ]
-            for part, of_part in zip((images, held_out), sizes, strict=True)
-        ]
-    return found[0], found[1]
+        return [hashlib.sha256(each.tobytes()).digest() for each in images]
+    with status("comparing the files", len(images)):
+        return [_key(file) for file in images]
 
 
-def _checksum(file):
+def _key(file):
+    """The checksum of a file: of its size, its first and its last bytes."""
+    size = os.path.getsize(file)
+    digest = hashlib.sha256(str(size).encode())
     with open(file, "rb") as stream:
-        return runs.sha256(stream.read())
+        digest.update(stream.read(KEY_BYTES))
+        stream.seek(max(stream.tell(), size - KEY_BYTES))
+        digest.update(stream.read(KEY_BYTES))
+    return digest.digest()
 
 
 def listed(

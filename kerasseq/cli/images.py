@@ -14,6 +14,7 @@ from kerasseq.cli import (
     labeled,
     options,
     runs,
+    training_rows,
 )
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
@@ -174,6 +175,8 @@ def train(job: "Job") -> runs.Results:
         seed=settings.seed,
     )
     job.start(pictures.data)
+    keys = image_data.keys(x)
+    training_rows.keep(job.folder, keys)
     job.console.write(
         f"{pictures.data['source']}: {len(x):,} images with {len(model.labels)} "
         f"labels, {len(tested):,} held out. {patches:,} patches of an image: "
@@ -198,7 +201,7 @@ def train(job: "Job") -> runs.Results:
         "loss": history[-1]["loss"],
         "run": str(job.folder),
         "baselines": image_baselines.baselines(x, y, *held_out, settings),
-        "repeated": labeled.repeated(*image_data.contents(x, held_out[0])),
+        "repeated": labeled.repeated(keys, image_data.keys(held_out[0])),
     }
     heading = labeled.title_of(len(chosen), len(tested), "images")
     labeled.show_report(job.console, results, heading)

@@ -231,20 +231,29 @@ def repeated(training: Iterable[Hashable], held_out: Iterable[Hashable]) -> int:
     return sum(row in known for row in held_out)
 
 
-def show_repeated(console: Console, count: int, tested: int, what: str) -> None:
-    """Prints how many held-out rows repeat training rows, if any do.
+def show_repeated(
+    console: Console,
+    count: int | None,
+    tested: int,
+    what: str,
+    *,
+    name: str | None = None,
+    advice: str = "Delete repeated rows from the data to measure them",
+) -> None:
+    """Prints how many rows of a test repeat training rows, if any do.
 
     Args:
         console: Where to print.
-        count: The number of these rows, as from `repeated`.
-        tested: The number of held-out rows.
+        count: The number of these rows, as from `repeated`; None if it is unknown.
+        tested: The number of rows of the test.
         what: What the rows are, such as "texts".
+        name: What they are called. "held-out texts" if None.
+        advice: How to get a test without them.
     """
     if count:
         console.write(
-            f"{count:,} of the {tested:,} held-out {what} are in the training part, "
-            f"too: for new {what} expect lower scores. Delete repeated rows from the "
-            "data to measure them."
+            f"{count:,} of the {tested:,} {name or f'held-out {what}'} are in the "
+            f"training part, too: for new {what} expect lower scores. {advice}."
         )
 
 

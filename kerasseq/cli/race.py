@@ -146,6 +146,8 @@ def train(job: "Job") -> runs.Results:
         "task": job.task,
         "accuracy": _by_model(settings, finished),
         "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
+        "repeated": _repeated(job),
+        "tested": settings.test_examples * len(settings.seeds),
         "seeds": settings.seeds,
         "steps": settings.steps,
         "run": str(job.folder),
@@ -188,6 +190,17 @@ def _by_model(settings, finished):
     }
 
 
+def _repeated(job):
+    """How many test strings are training strings, which depend on the seed alone."""
+    settings = job.settings
+    found = [
+        competitor.repeated(job.folder / f"{settings.model[0]}-seed{seed}")
+        for seed in settings.seeds
+    ]
+    kinds = competitor.kinds(settings)
+    return {kind: sum(each.get(kind, 0) for each in found) for kind in kinds}
+
+
 def show(console: Console, results: dict[str, Any]) -> None:
     """Prints the mean accuracies over the seeds, beside that of a constant answer."""
     found, majority = results["accuracy"], results["majority"]
@@ -207,6 +220,13 @@ def show(console: Console, results: dict[str, Any]) -> None:
                 what = f"accuracy on test strings ({TITLES[kind]})"
                 score = float(np.mean(values))
                 labeled.show_verdict(console, name, score, constant, what)
+    for kind, count in results["repeated"].items():
+        name = f"test strings ({TITLES[kind]})"
+        advice = "Longer strings repeat less: --lengths"
+        tested = results["tested"]
+        labeled.show_repeated(
+            console, count, tested, "strings", name=name, advice=advice
+        )
 
 
 def draw(job: "Job", accuracies: Accuracies) -> None:

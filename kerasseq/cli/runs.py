@@ -6,6 +6,7 @@
     progress.jsonl   what the command does, and loss and metrics, twice a second
     stop             a request to stop, from another process
     results.json     final results; if it exists, the run is finished
+    training_rows.npy  checksums of the training rows of a classifier or tagger
     model.keras      the trained model
     *.png            figures
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, gaps, heads, labeled, options, runs
+from kerasseq.cli import figures, gaps, heads, labeled, options, runs, training_rows
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import PerModel
@@ -116,6 +116,7 @@ def train(job: "Job") -> runs.Results:
             *training, batch_size=settings.batch_size, seed=settings.seed
         )
     job.start(data)
+    training_rows.keep(job.folder, keys(training))
     job.console.write(
         f"{data['source']}: {len(lines):,} sentences with {len(model.labels)} tags, "
         f"{len(held_out.sentences):,} held out; {tokenizer.vocabulary_size:,} kinds of "
@@ -133,9 +134,7 @@ def train(job: "Job") -> runs.Results:
         "steps": steps,
         "loss": history[-1]["loss"],
         "baselines": baselines(training, tested),
-        "repeated": labeled.repeated(
-            map(tuple, training.sentences), map(tuple, tested.sentences)
-        ),
+        "repeated": labeled.repeated(keys(training), keys(tested)),
         "run": str(job.folder),
     }
     counts = len(tested.sentences), len(held_out.sentences)
@@ -223,6 +222,11 @@ def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:
     count = min(max(1, round(len(order) * fraction)), len(order) - 1)
     rows = np.sort(order[count:]), np.sort(order[:count])
     return part_of(tagged, rows[0]), part_of(tagged, rows[1])
+
+
+def keys(tagged: Tagged) -> list[str]:
+    """Returns what tells equal sentences: their words, each on a line."""
+    return ["\n".join(words) for words in tagged.sentences]
 
 
 def part_of(tagged: Tagged, rows: np.ndarray) -> Tagged:

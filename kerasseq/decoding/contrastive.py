@@ -3,6 +3,7 @@
 import dataclasses
 from typing import NoReturn
 
+import numpy as np
 from keras import ops
 
 from kerasseq import kernels
@@ -99,6 +100,7 @@ class Contrastive(Sampler):
         was_read = ops.arange(cosine.shape[-1])[None] < state["count"][:, None]
         cosine = ops.where(was_read[:, None], cosine, -2.0)  # below any cosine
         score = (1 - self.alpha) * p - self.alpha * ops.max(cosine, axis=-1)
+        score = ops.where(p > 0, score, -np.inf)  # fewer than K are possible
         best = ops.argmax(score, axis=-1)[:, None]  # (B, 1)
         return ops.cast(ops.take_along_axis(v, best, axis=1)[:, 0], "int32")
 

@@ -9,7 +9,6 @@ from kerasseq.core import backend
 
 backend.require()
 
-from kerasseq.kernels.attention import fused_attention  # noqa: E402
 from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
@@ -36,28 +35,29 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     state_dtype,
 )
 from kerasseq.kernels.operations import (  # noqa: E402
-    affine,
+    add_to_rows,
     constant,
     dense,
+    fused_attention,
     is_float64,
     matmul,
     precise,
     project,
     running_maximum,
     split_widths,
+    take_rows,
     take_steps,
     tanh,
     top_k,
+    train_steps,
 )
-from kerasseq.kernels.pieces import in_pieces  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Native,
     Recurrence,
     recurrence,
 )
-from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
-from kerasseq.kernels.scan import scan  # noqa: E402
+from kerasseq.kernels.scan import in_pieces, scan  # noqa: E402
 from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
 __all__ = [
@@ -66,7 +66,6 @@ __all__ = [
     "Programs",
     "Recurrence",
     "add_to_rows",
-    "affine",
     "compiled",
     "compiler",
     "constant",

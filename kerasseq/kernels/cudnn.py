@@ -7,6 +7,7 @@ Keras'; each matrix is transposed, and there are two biases.
 
 from typing import TYPE_CHECKING, NoReturn
 
+import keras
 from keras import ops
 
 if TYPE_CHECKING:  # its module imports those of the backends, which import this one
@@ -29,17 +30,21 @@ def refuse(reason: str) -> NoReturn:
     )
 
 
-def why_not(name: str, x: Tensor, backend: str) -> str | None:
-    """Returns why cuDNN cannot run it on TensorFlow or JAX; None if it can.
-
-    "auto" uses the derived loop there: XLA compiles it into one kernel, and cannot
-    compile cuDNN's operation on TensorFlow.
-    """
-    if name not in BUILT_FOR[backend]:
+def why_no_cudnn(name: str, x: Tensor) -> str | None:
+    """Returns why cuDNN cannot run it on TensorFlow or JAX; None if it can."""
+    if name not in BUILT_FOR[keras.backend.backend()]:
         return "the kernel does not have this equation"
     if x.dtype != "float32":
         return f"inputs are of {x.dtype}, not float32"
     return None
+
+
+def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
+    """Returns False: on TensorFlow and JAX, XLA compiles the derived loop.
+
+    It cannot compile cuDNN's operation on TensorFlow.
+    """
+    return False
 
 
 def flat_weights(name: str, native: "Native") -> Tensor:

@@ -10,7 +10,6 @@ Axes: C chunks, B batch, N heads, L steps of a chunk, K width of the keys.
 """
 
 import math
-from typing import Protocol
 
 import numpy as np
 from keras import ops
@@ -19,8 +18,8 @@ from kerasseq.core.types import Tensor
 from kerasseq.kernels.operations import matmul
 
 
-class Decays(Protocol):
-    """What `linear_attention` needs to know about the decays of its chunks."""
+class NoDecay:
+    """What `linear_attention` needs to know about decays; here all are 1."""
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
         r"""The weights $q_t^T \prod_{i=j+1}^t \alpha_i\, k_j$ of $j \le t$.
@@ -34,41 +33,30 @@ class Decays(Protocol):
         Returns:
             `(C, B, N, L, L)`, zeros for later steps j.
         """
-
-    def from_start(self, q: Tensor, exclusive: bool = False) -> Tensor:
-        """Decays q from the start of the chunk up to each step."""
-
-    def to_end(self, k: Tensor) -> Tensor:
-        """Decays k from each step to the end of the chunk."""
-
-    def whole(self) -> Tensor | None:
-        """The decay of the state over a chunk, `(C, B, N, K or 1)`; None if it is 1."""
-
-
-class NoDecay:
-    """All decays are 1."""
-
-    def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
-        """See `Decays`."""
         return _lower(matmul(q, ops.swapaxes(k, -1, -2)), exclusive)
 
     def from_start(self, q: Tensor, exclusive: bool = False) -> Tensor:
-        """See `Decays`."""
+        """Decays q from the start of the chunk up to each step."""
         return q
 
     def to_end(self, k: Tensor) -> Tensor:
-        """See `Decays`."""
+        """Decays k from each step to the end of the chunk."""
         return k
 
-    def whole(self) -> None:
-        """See `Decays`."""
+    def whole(self) -> Tensor | None:
+        """The decay of the state over a chunk, `(C, B, N, K or 1)`; None if it is 1."""
+        return None
 
 
-class HeadDecay:
+class HeadDecay(NoDecay):
     r"""One decay for each head and step.
 
     Args:
         log_decay: $\log \alpha$, `(C, B, N, L)`.
+
+    Attributes:
+        first: From the start of the chunk up to each step, `(C, B, N, L, K or 1)`.
+        last: From each step to the end of the chunk.
     """
 
     def __init__(self, log_decay: Tensor) -> None:
@@ -85,25 +73,25 @@ class HeadDecay:
         self.last: Tensor = ops.exp(last[..., 0, :, None])
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
-        """See `Decays`."""
+        """See `NoDecay`."""
         between = _shift(self.between, 0.0) if exclusive else self.between
-        # Zero times a product that overflowed would be NaN.
-        return _lower(matmul(q, ops.swapaxes(k, -1, -2)), exclusive) * between
+        # Zero times a product that overflowed would be NaN: it is zero before.
+        return super().products(q, k, exclusive) * between
 
     def from_start(self, q: Tensor, exclusive: bool = False) -> Tensor:
-        """See `Decays`."""
+        """See `NoDecay`."""
         return q * (_shift(self.first, 1.0) if exclusive else self.first)
 
     def to_end(self, k: Tensor) -> Tensor:
-        """See `Decays`."""
+        """See `NoDecay`."""
         return k * self.last
 
     def whole(self) -> Tensor:
-        """See `Decays`."""
+        """See `NoDecay`."""
         return self.first[..., -1, :]
 
 
-class ChannelDecay:
+class ChannelDecay(HeadDecay):
     r"""One decay for each head, step and channel.
 
     Args:
@@ -122,7 +110,7 @@ class ChannelDecay:
         self.last: Tensor = ops.exp(last[..., 0, :, :])
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
-        """See `Decays`."""
+        """See `NoDecay`."""
         same = ops.sum(q * k, axis=-1)[..., None, None]  # (C, B, N, L, 1, 1)
         weights = ops.zeros_like(same) if exclusive else same
         for second, first in self.levels:
@@ -133,18 +121,6 @@ class ChannelDecay:
             cross = matmul(q2, ops.swapaxes(k1, -1, -2))
             weights = _blocks(m, ops.zeros_like(m), cross, n)
         return weights[..., 0, :, :]
-
-    def from_start(self, q: Tensor, exclusive: bool = False) -> Tensor:
-        """See `Decays`."""
-        return q * (_shift(self.first, 1.0) if exclusive else self.first)
-
-    def to_end(self, k: Tensor) -> Tensor:
-        """See `Decays`."""
-        return k * self.last
-
-    def whole(self) -> Tensor:
-        """See `Decays`."""
-        return self.first[..., -1, :]
 
 
 def _sizes(L):

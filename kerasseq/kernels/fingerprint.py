@@ -9,28 +9,35 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.keras_private import contents_reader
+
 KNOWN = {"keras", "kerasseq", "jax", "jaxlib", "numpy", "optree", "tensorflow", "torch"}
 KNOWN |= sys.stdlib_module_names
 PLAIN = (bool, bytes, complex, float, int, str, types.NoneType)
-WRAPPERS = {  # and what they hold
-    types.MethodType: lambda x: (x.__self__, x.__func__),
-    functools.partial: lambda x: (x.func, x.args, x.keywords),
-    property: lambda x: (x.fget,),
-    **dict.fromkeys((classmethod, staticmethod), lambda x: (x.__func__,)),
-}
-CONTAINERS = (list, tuple, dict, set, frozenset)
-INSIDE = (
-    "_dtype_policy",
-    "_layers",
-    "_trainable_variables",
-    "_non_trainable_variables",
-)
 HOME = "_programs"  # the attribute with what was compiled
 CACHES = {HOME, "__slotnames__"}  # the second is set when an object is copied
 SKIPPED = {HOME, *vars(keras.Layer(name="any"))}  # the attributes of each layer
 SKIPPED |= {"_dropout_mask", "_recurrent_dropout_mask"}  # which cells draw anew
 DEPTH, LONGEST = 4, 256  # of what others wrote; of containers: data is longer
 DATA, EMPTY = "__dataclass_fields__", types.CellType()
+
+
+def _attributes(x: object) -> list[Any]:
+    return [v for n, v in getattr(x, "__dict__", {}).items() if n not in CACHES]
+
+
+def _entries(values: Any) -> list[Any]:
+    keys = values if isinstance(values, dict) else ()
+    return [len(values), *keys, *(values.values() if keys else values)]
+
+
+OPENED: dict[type, Callable[[Any], Any]] = {  # of these only what they hold counts
+    types.MethodType: lambda x: (x.__self__, x.__func__),
+    functools.partial: lambda x: (x.func, x.args, x.keywords),
+    property: lambda x: (x.fget,),
+    **dict.fromkeys((classmethod, staticmethod), lambda x: (x.__func__,)),
+    **dict.fromkeys((list, tuple, dict, set, frozenset), _entries),
+}
 
 
 class Fingerprint:
@@ -62,10 +69,7 @@ class Fingerprint:
 
     def holds(self) -> bool:
         """Whether nothing has changed: fast, but False also for equal new numbers."""
-        try:
-            now = self._snapshot()
-        except KeyError:  # an attribute is gone
-            return False
+        now = self._snapshot()
         same = len(now) == len(self._now) and all(map(operator.is_, now, self._now))
         return same and list(map(len, self._sized)) == self._sizes
 
@@ -95,34 +99,29 @@ class Fingerprint:
         if isinstance(x, keras.Layer):
             depth, trusted = DEPTH + 1, foreign and getattr(x, "pure", 0) is True
             self.pure = self.pure if trusted or not foreign else False
-        read = self._reader(x, foreign)
-        if read is None:
+        if (read := self._reader(x, foreign)) is None:
             return
         self._reads.append((read, x))
         if read in (_reached, _attributes) and foreign and not trusted:
             self.pure = self.pure and None
-        is_object = isinstance(x, keras.Layer) or (
-            read is _attributes and maker is not x
-        )
-        classes = type(x).__mro__ if is_object else ()
-        for value in (*read(x), *classes) if foreign or maker is not x else ():
-            self._add(value, depth - 1, seen, trusted)
+        if foreign or maker is not x:
+            is_object = maker is not x and read not in OPENED.values()
+            for value in (*read(x), *(type(x).__mro__ if is_object else ())):
+                self._add(value, depth - 1, seen, trusted)
 
-    def _reader(self, x: Any, foreign: bool) -> Callable[[Any], list[Any]] | None:
+    def _reader(self, x: Any, foreign: bool) -> Callable[[Any], Any] | None:
         """Returns the function that reads what a value holds, if it counts."""
         if isinstance(x, keras.Layer):
             return self._layer_reader(x, foreign)
         if isinstance(x, types.FunctionType):
             return _reached if foreign else None
-        if isinstance(x, CONTAINERS) and len(x) > LONGEST:
+        read = next((OPENED[c] for c in type(x).__mro__ if c in OPENED), _attributes)
+        if read is _entries and len(x) > LONGEST:
             return None
-        if isinstance(x, (*CONTAINERS, *WRAPPERS)):
+        if read is not _attributes or (hasattr(x, DATA) and not isinstance(x, type)):
             self._opened.add(id(x))
-            return WRAPPERS.get(type(x), _entries)
-        is_data = hasattr(x, DATA) and not isinstance(x, type)
-        self._opened |= {id(x)} if is_data else set()
-        counts = is_data or isinstance(x, type) or foreign
-        return _attributes if counts and hasattr(x, "__dict__") else None
+            return read
+        return read if foreign or isinstance(x, type) else None
 
     def _layer_reader(self, layer: keras.Layer, foreign: bool) -> Callable:
         """Of a model, which training changes, only what its layers are counts."""
@@ -130,22 +129,7 @@ class Fingerprint:
         names = [n for n in values if n not in SKIPPED and (foreign or n[0] != "_")]
         names = [n for n in names if not is_model or hasattr(values[n], DATA)]
         self._sized += [] if is_model else [values]
-        get = operator.itemgetter(*INSIDE, *names)
-
-        def read(layer: keras.Layer) -> list[Any]:
-            policy, layers, trained, others, *rest = get(vars(layer))
-            return [policy, *layers, *trained, *others, *rest]
-
-        return read
-
-
-def _attributes(x: object) -> list[Any]:
-    return [value for name, value in vars(x).items() if name not in CACHES]
-
-
-def _entries(values: Any) -> list[Any]:
-    keys = values if isinstance(values, dict) else ()
-    return [len(values), *keys, *(values.values() if keys else values)]
+        return contents_reader(names)
 
 
 def _reached(function: types.FunctionType) -> list[Any]:

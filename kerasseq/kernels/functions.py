@@ -44,11 +44,13 @@ def is_uncompiled() -> bool:
     return _uncompiled.get() > 0
 
 
-def _unless_uncompiled(plain: Callable, fast: Callable) -> Callable:
-    """Returns a function that calls `fast`, and inside `uncompiled` `plain`."""
+def _plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
+    """Returns the function, without gradients: its arguments become tensors."""
+    no_gradients = backend_module("functions").no_gradients
 
     def call(*args: Nested) -> Nested:
-        return plain(*args) if is_uncompiled() else fast(*args)
+        with no_gradients():
+            return function(*tree.map_structure(ops.convert_to_tensor, args))
 
     return call
 
@@ -85,12 +87,15 @@ def compiled(
         >>> keras.ops.shape(compiled(layer)(keras.ops.ones((5, 3))))
         (5, 2)
     """
-    functions = backend_module("functions")
-    plain = functions.plain(function)
-    if pure is False:
+    plain = _plain(function)
+    if pure is False or (pure is None and keras.backend.backend() == "torch"):
         return plain
-    fast = functions.compiled(function, jit=jit, donated=donated, pure=bool(pure))
-    return _unless_uncompiled(plain, fast)
+    fast = backend_module("functions").compiled(function, jit=jit, donated=donated)
+
+    def call(*args: Nested) -> Nested:
+        return plain(*args) if is_uncompiled() else fast(*args)
+
+    return call
 
 
 def inference(model: keras.Model, *, pure: bool | None = True) -> Callable:
@@ -113,11 +118,7 @@ def inference(model: keras.Model, *, pure: bool | None = True) -> Callable:
         >>> keras.ops.shape(inference(model)([np.ones((1, 3), "float32")]))
         (1, 2)
     """
-    functions = backend_module("functions")
-    plain = functions.plain(lambda inputs: model(inputs, training=False))
-    if pure is False:
-        return plain
-    return _unless_uncompiled(plain, functions.inference(model, bool(pure)))
+    return compiled(lambda inputs: model(inputs, training=False), pure=pure)
 
 
 def gradients(function: Callable, arguments: Nested) -> Nested:

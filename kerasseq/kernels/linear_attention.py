@@ -21,9 +21,10 @@ from keras import ops
 from kerasseq.core import masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.decays import ChannelDecay, Decays, HeadDecay, NoDecay
+from kerasseq.kernels.decays import ChannelDecay, HeadDecay, NoDecay
 from kerasseq.kernels.finite import since_first, spoil, zero_non_finite
 from kerasseq.kernels.functions import uses_torchscript
+from kerasseq.kernels.linear_recurrence import fits
 from kerasseq.kernels.operations import is_float64, matmul
 from kerasseq.kernels.reference import linear_attention as reference
 from kerasseq.kernels.scan import scan
@@ -263,7 +264,7 @@ def _inverse(x: Tensor) -> Tensor:
     return inverse
 
 
-def _hand_on(decays: Decays, state: Tensor, steps: dict) -> tuple[Tensor, Tensor]:
+def _hand_on(decays: NoDecay, state: Tensor, steps: dict) -> tuple[Tensor, Tensor]:
     """The states before each chunk `(C, B, N, K, V)`, and the last one."""
     decay = decays.whole()
     if decay is not None:
@@ -296,7 +297,7 @@ def _check(q, k, v, log_decay, b, c, state, mask, segment_ids):
         shape = shapes.get(len(log_decay.shape), "(N,), (B, T, N) or (B, T, N, K)")
         expected["log_decay"] = log_decay, shape
     for name, (x, shape) in expected.items():
-        if x is not None and not _fits(x.shape, shape, name == "log_decay"):
+        if x is not None and not fits(x.shape, shape, broadcasts=name == "log_decay"):
             raise ValueError(
                 f"{name} must have shape {shape} beside q of shape {tuple(q.shape)}, "
                 f"received shape {tuple(x.shape)}. Reshape it"
@@ -305,18 +306,6 @@ def _check(q, k, v, log_decay, b, c, state, mask, segment_ids):
         check_mask(name, x, ("batch", "time"), (B, T))
     if b is not None and c is None:
         raise ValueError("b must be None without c, received a tensor. Pass c as well")
-
-
-def _fits(shape, expected, broadcasts):
-    """Whether a shape is the expected one, as far as both are known."""
-    if len(shape) != len(expected) or isinstance(expected, str):
-        return False
-    known = [
-        (x, y)
-        for x, y in zip(shape, expected, strict=True)
-        if isinstance(x, int) and isinstance(y, int)
-    ]
-    return all(x == y or (broadcasts and x == 1) for x, y in known)
 
 
 def _all_steps(log_decay, time):

@@ -16,7 +16,7 @@ length", ICLR 2018, arXiv:1709.04057.
 from keras import ops
 from keras.backend import standardize_dtype
 
-from kerasseq.core.types import DType, Tensor
+from kerasseq.core.types import DType, Shape, Tensor
 from kerasseq.kernels.operations import backend_module
 
 
@@ -110,7 +110,7 @@ def _starts(ids, mask):
 
 
 def _check_shapes(a, b, initial_state):
-    if len(b.shape) != 3 or not _agree(a.shape, b.shape):
+    if len(b.shape) != 3 or not fits(a.shape, b.shape):
         raise ValueError(
             "`a` and `b` must have one shape (batch, time, features), received "
             f"{tuple(a.shape)} and {tuple(b.shape)}. Broadcast the smaller one"
@@ -120,14 +120,17 @@ def _check_shapes(a, b, initial_state):
     if initial_state is None:
         return
     expected = (b.shape[0], b.shape[2])
-    if not _agree(initial_state.shape, expected):
+    if not fits(initial_state.shape, expected):
         raise ValueError(
             f"`initial_state` must have the shape (batch, features), {expected}, "
             f"received {tuple(initial_state.shape)}. Pass one state for each sequence"
         )
 
 
-def _agree(shape, other):
-    """Whether two shapes are the same where both are known."""
-    pairs = zip(shape, other, strict=True) if len(shape) == len(other) else [(0, 1)]
-    return all(a == b or None in (a, b) for a, b in pairs)
+def fits(shape: Shape, expected: Shape, *, broadcasts: bool = False) -> bool:
+    """Whether a shape is the expected one, as far as both are known."""
+    return len(shape) == len(expected) and all(
+        x == y or (broadcasts and x == 1)
+        for x, y in zip(shape, expected, strict=True)
+        if isinstance(x, int) and isinstance(y, int)
+    )

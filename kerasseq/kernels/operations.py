@@ -11,12 +11,13 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.core.types import Tensor
+from kerasseq.core.types import Nested, Tensor
 
 _modules: dict[str, ModuleType] = {}  # torch.compile can trace a look-up, no import
 
@@ -157,6 +158,44 @@ def dense(layer: keras.Layer, x: Tensor, *, axes: int = 1) -> Tensor:
     return layer.activation(affine(x, *weights, axes=axes))
 
 
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    flash: bool | None = None,
+) -> Tensor:
+    r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, without materializing the weights.
+
+    Args:
+        q: `(B, T, N, K)`.
+        k: `(B, S, N, K)`.
+        v: `(B, S, N, K)`.
+        scale: λ.
+        bias: b, of a shape that broadcasts to `(B, N, T, S)`; without a mask.
+        mask: Boolean, of such a shape; without a bias.
+        causal: Whether to apply a causal mask; without the others.
+        flash: Whether flash attention must (True) or must not (False) be used.
+
+    Returns:
+        `(B, T, N, K)`. The output of a fully masked query is undefined.
+
+    Examples:
+        >>> x = keras.ops.ones((2, 5, 3, 7))
+        >>> keras.ops.shape(fused_attention(x, x, x, scale=1.0, causal=True))
+        (2, 5, 3, 7)
+    """
+    options = {"scale": scale, "bias": bias, "mask": mask}
+    options |= {"is_causal": causal, "flash_attention": flash}
+    if keras.backend.backend() == "tensorflow":
+        return ops.dot_product_attention(q, k, v, **options)
+    return backend_module("functions").fused_attention(q, k, v, **options)
+
+
 def split_widths(x: Tensor, widths: Sequence[int]) -> list[Tensor]:
     """Splits the last axis into parts of unequal widths.
 
@@ -250,3 +289,58 @@ def running_maximum(x: Tensor) -> Tensor:
         [[3.0, 3.0, 4.0, 4.0]]
     """
     return backend_module("functions").running_maximum(ops.stop_gradient(x))
+
+
+def take_rows(table: keras.Variable, rows: Tensor) -> Tensor:
+    """Returns the rows of a table, such as the vectors of words.
+
+    Args:
+        table: `(V, ...)`.
+        rows: Integers of any shape.
+
+    Returns:
+        `(*rows.shape, ...)`.
+    """
+    return ops.take(table, rows, axis=0)
+
+
+def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
+    """Adds values to the rows of a table, in place where the backend can.
+
+    A dense gradient of a table has as many rows as the vocabulary, almost all of them
+    zero. Several values for one row are added up. In a function that JAX compiles, this
+    needs a `keras.StatelessScope`, as `train_steps` opens it.
+
+    Args:
+        table: A variable `(V, ...)`.
+        rows: Integers `(...)`, from 0 to V - 1.
+        values: `(*rows.shape, *table.shape[1:])`.
+
+    Examples:
+        >>> table = keras.Variable(np.zeros((3, 1)))
+        >>> add_to_rows(table, np.array([2, 0, 2]), np.array([[1.0], [5.0], [2.0]]))
+        >>> keras.ops.convert_to_numpy(table)[:, 0].tolist()
+        [5.0, 0.0, 3.0]
+    """
+    inner = tuple(table.shape[1:])
+    rows = ops.reshape(ops.convert_to_tensor(rows, "int32"), (-1,))
+    values = ops.reshape(ops.convert_to_tensor(values, table.dtype), (-1, *inner))
+    backend_module("functions").add_to_rows(table, rows, values)
+
+
+def train_steps(model: keras.Model, step: Any, *args: Nested) -> Nested:
+    """Trains a model by several updates of its own, for an override of `train_step`.
+
+    Keras' work for a batch is done once for all of them.
+
+    Args:
+        model: A compiled and built model, whose `metrics` the step updates.
+        step: Function of a structure of tensors that assigns the variables of the
+            model, and returns nothing.
+        *args: The arguments of `train_step` on this backend. The last one is the data,
+            whose tensors have the updates on axis 0.
+
+    Returns:
+        What `train_step` returns on this backend.
+    """
+    return backend_module("functions").train_steps(model, step, *args)

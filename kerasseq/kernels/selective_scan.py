@@ -12,8 +12,8 @@ from keras import ops
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.operations import backend_module
-from kerasseq.kernels.pieces import in_pieces
 from kerasseq.kernels.reference import selective_scan as reference
+from kerasseq.kernels.scan import in_pieces
 
 
 def selective_scan(

@@ -198,6 +198,8 @@ class CausalLM(TaskModel):
             positions = self.context_length or len(ids)
             longest = min(sequence_length, max(len(ids) - 1, 1), positions)
             x, y = _blocks(ids, longest)
+        else:
+            check_id_arrays(x)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 

@@ -129,7 +129,12 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         return isinstance(x, str | tuple)
 
     def classify(
-        self, x: Any, *, threshold: float = 0.5, batch_size: int = 32
+        self,
+        x: Any,
+        *,
+        threshold: float = 0.5,
+        batch_size: int = 32,
+        missing: str = "error",
     ) -> Classification | list[Classification]:
         """Finds the most probable label, or with `multi_label` all probable ones.
 
@@ -138,9 +143,13 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
                 "choose" the labels are the answers.
             threshold: With `multi_label`: the least probability of a label.
             batch_size: Examples that are processed at once.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
 
         Returns:
-            A `Classification` for one input, else a list of them.
+            A `Classification` for one input, else a list of them; None for rows that
+            are left out.
 
         Raises:
             ValueError: If the head does not classify, or the labels have not been
@@ -155,9 +164,18 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
             (True, ['old', 'world'])
         """
         self._check_head("classify", *CLASSIFIERS)
-        if self.head != "choose" or self.is_one_input(x):
-            return super().classify(x, threshold=threshold, batch_size=batch_size)
-        x = self.labeled_inputs(x, None)[0]
+        if self.head != "choose":
+            return super().classify(
+                x, threshold=threshold, batch_size=batch_size, missing=missing
+            )
+        if self.is_one_input(x):
+            return self._choices([x], batch_size)[0]
+        return self.for_complete_rows(
+            lambda rows: self._choices(rows, batch_size), x, missing
+        )
+
+    def _choices(self, x, batch_size):
+        """The chosen answer of each example."""
         if number_of_rows(x) == 0:
             return []
         rows = self._rows(x)
@@ -170,16 +188,20 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]
 
-    def tag(self, x: Any, *, batch_size: int = 32) -> list[Label] | list[list[Label]]:
+    def tag(
+        self, x: Any, *, batch_size: int = 32, missing: str = "error"
+    ) -> list[Label] | list[list[Label]]:
         """Finds the most probable tags of words, as `SequenceTagger.tag`.
 
         Args:
             x: A list of words, or a text, which is split at spaces; or several of them;
                 or inputs as for `fit`.
             batch_size: Rows that are processed at once.
+            missing: As for `classify`.
 
         Returns:
-            A list of tags for one sequence of words, else a list of lists.
+            A list of tags for one sequence of words, else a list of lists; None for
+            rows that are left out.
 
         Raises:
             ValueError: If the head is not "tag".
@@ -192,7 +214,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
             2
         """
         self._check_head("tag", "tag")
-        return super().tag(x, batch_size=batch_size)
+        return super().tag(x, batch_size=batch_size, missing=missing)
 
     def report(
         self,
@@ -201,6 +223,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         *,
         threshold: float = 0.5,
         batch_size: int = 32,
+        missing: str = "error",
     ) -> LabelReport:
         """Evaluates the model label by label, as `SequenceClassifier.report`.
 
@@ -209,6 +232,8 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
             y: As for `fit`.
             threshold: With `multi_label`: the least probability of a label.
             batch_size: Rows that are processed at once.
+            missing: "skip" leaves out rows with an empty cell, and warns with their
+                number; by default they are an error.
 
         Returns:
             A `training.LabelReport`.
@@ -218,7 +243,8 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         """
         labeled = [name for name, head in self.heads.items() if head.has_labels]
         self._check_head("report", *labeled)
-        return super().report(x, y, threshold=threshold, batch_size=batch_size)
+        options = {"threshold": threshold, "batch_size": batch_size}
+        return super().report(x, y, missing=missing, **options)
 
     def _check_head(self, method: str, *wanted: str) -> None:
         if self.head in (None, "sequence") or (wanted and self.head not in wanted):

@@ -12,6 +12,7 @@ from kerasseq.core.keras_private import dropout_base
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.rnn.constructors import passes_on
 from kerasseq.rnn.explanation import Explanation, explain_cell
 
 
@@ -25,30 +26,27 @@ class DropoutMasks:
 
     def get_dropout_mask(self, step_input: Tensor) -> Tensor | list[Tensor] | None:
         """Returns the mask of the inputs, or None without dropout."""
-        if getattr(self, "_dropout_mask", None) is None and self.dropout:
-            ones = ops.ones_like(step_input)
-            self._dropout_mask = self._draw(ones, self.dropout)
-        return getattr(self, "_dropout_mask", None)
+        if self._dropout_mask is None and self.dropout:
+            self._dropout_mask = self._draw(step_input, self.dropout)
+        return self._dropout_mask
 
     def get_recurrent_dropout_mask(
         self, step_input: Tensor
     ) -> Tensor | list[Tensor] | None:
         """Returns the mask of the state, or a list of one for each gate."""
-        if (
-            getattr(self, "_recurrent_dropout_mask", None) is None
-            and self.recurrent_dropout
-        ):
-            ones = ops.ones_like(step_input)
-            self._recurrent_dropout_mask = self._draw(ones, self.recurrent_dropout)
-        return getattr(self, "_recurrent_dropout_mask", None)
+        if self._recurrent_dropout_mask is None and self.recurrent_dropout:
+            self._recurrent_dropout_mask = self._draw(
+                step_input, self.recurrent_dropout
+            )
+        return self._recurrent_dropout_mask
 
-    def _draw(self, ones, rate):
-        def draw():
-            return keras.random.dropout(ones, rate=rate, seed=self.seed_generator)
-
-        if self.dropout_mask_count is None:
-            return draw()
-        return [draw() for _ in range(self.dropout_mask_count)]
+    def _draw(self, like, rate):
+        ones = ops.ones_like(like)
+        masks = [
+            keras.random.dropout(ones, rate=rate, seed=self.seed_generator)
+            for _ in range(self.dropout_mask_count or 1)
+        ]
+        return masks if self.dropout_mask_count else masks[0]
 
     def reset_dropout_mask(self) -> None:
         """Makes the next call draw a new mask of the inputs."""
@@ -69,35 +67,47 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
     together; `step` adds what depends on the state. `call` computes both, so that a
     cell also works in `keras.layers.RNN`.
 
-    A subclass passes `gates`, the number of blocks of `units` columns in each kernel,
-    and implements `step`.
+    A subclass sets `gates`, the number of blocks of `units` columns in each kernel, and
+    implements `step`.
+
+    Args:
+        units: Size of the state.
+        use_bias: Whether to add $b$.
+        kernel_initializer: Initializer of $W$.
+        bias_initializer: Initializer of $b$.
+        kernel_regularizer: Regularizer of $W$.
+        bias_regularizer: Regularizer of $b$.
+        kernel_constraint: Constraint on $W$.
+        bias_constraint: Constraint on $b$.
+        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
+        seed: Seed of the dropout.
+        **kwargs: For `keras.layers.Layer`.
     """
 
+    gates: int = 1
     state_names: tuple[str, ...] = ("hidden_state",)
     # Index in the kernels of the gate that keeps the state where it is 1, if any.
     keep_gate: int | None = None
     recurrent_dropout: float = 0.0
 
+    @passes_on(keras.layers.Layer)
     def __init__(
         self,
         units: int,
         *,
-        gates: int,
-        use_bias: bool,
-        kernel_initializer: Identifier,
-        bias_initializer: Identifier,
-        kernel_regularizer: Identifier,
-        bias_regularizer: Identifier,
-        kernel_constraint: Identifier,
-        bias_constraint: Identifier,
-        dropout: float,
-        seed: int | None,
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
+        dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self.units: int = checks.size("units", units)
-        self.gates = gates
-        checks.fits_memory("units", self.units, gates * self.units, 2)
+        checks.fits_memory("units", self.units, self.gates * self.units, 2)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
             "kernel_initializer", kernel_initializer
@@ -245,46 +255,60 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         return explain_cell(self, training)
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        size = (batch_size, self.units)
-        return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]
+        dtype = getattr(self, "state_dtype", self.compute_dtype)
+        return [ops.zeros((batch_size, self.units), dtype) for _ in self.state_names]
 
     def own_config(self) -> Config:
         """Returns the arguments of the constructor, without those of `Layer`."""
-        return {
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
+        names = [name for name in self.argument_names if name != "gates"]
+        return {name: _serialized(name, getattr(self, name)) for name in names}
 
     def get_config(self) -> Config:
         return {**super().get_config(), **self.own_config()}
 
 
 class RecurrentCell(ProjectingCell):
-    r"""A cell whose gates depend on the state, through the product $h_{t-1} U$."""
+    r"""A cell whose gates depend on the state, through the product $h_{t-1} U$.
 
+    Args:
+        gates: Replaces the class attribute.
+        activation: The activation of the state.
+        recurrent_activation: The activation of the gates.
+        recurrent_initializer: Initializer of $U$.
+        recurrent_regularizer: Regularizer of $U$.
+        recurrent_constraint: Constraint on $U$.
+        recurrent_dropout: Fraction of the state to drop in training.
+    """
+
+    @passes_on(ProjectingCell)
     def __init__(
         self,
         units: int,
         *,
-        gates: int,
-        activation: Identifier,
-        recurrent_initializer: Identifier,
-        recurrent_regularizer: Identifier,
-        recurrent_constraint: Identifier,
-        recurrent_dropout: float,
+        gates: int | None = None,
+        activation: Identifier = "tanh",
+        recurrent_activation: Identifier = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(units, gates=gates, **kwargs)
+        self.gates: int = gates or self.gates
         self.activation: Callable[[Tensor], Tensor] = objects.activation(
             "activation", activation
+        )
+        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
+            "recurrent_activation", recurrent_activation
         )
         self.recurrent_initializer: Callable[..., Tensor] | None = objects.initializer(
             "recurrent_initializer", recurrent_initializer
@@ -298,8 +322,11 @@ class RecurrentCell(ProjectingCell):
         self.recurrent_dropout: float = checks.rate(
             "recurrent_dropout", recurrent_dropout
         )
-        if self.recurrent_dropout and gates > 1:  # as Keras: a mask for each gate
-            self.dropout_mask_count: int | None = gates
+
+    @property
+    def dropout_mask_count(self) -> int | None:
+        """With `recurrent_dropout`, each gate has its own masks, as in Keras."""
+        return self.gates if self.recurrent_dropout and self.gates > 1 else None
 
     @property
     def phi(self) -> Callable[[Tensor], Tensor]:
@@ -363,24 +390,15 @@ class RecurrentCell(ProjectingCell):
 
     def is_squashed(self) -> bool:
         r"""Whether the activations are $\tanh$ and $\sigma$, as in native kernels."""
-        own = self.activation, getattr(self, "recurrent_activation", None)
+        own = self.activation, self.recurrent_activation
         return own == (keras.activations.tanh, keras.activations.sigmoid)
 
-    def own_config(self) -> Config:
-        return {
-            **super().own_config(),
-            "activation": keras.activations.serialize(self.activation),
-            "recurrent_initializer": keras.initializers.serialize(
-                self.recurrent_initializer
-            ),
-            "recurrent_regularizer": keras.regularizers.serialize(
-                self.recurrent_regularizer
-            ),
-            "recurrent_constraint": keras.constraints.serialize(
-                self.recurrent_constraint
-            ),
-            "recurrent_dropout": self.recurrent_dropout,
-        }
+
+def _serialized(name, value):
+    """What stands in a config for an argument."""
+    if name.endswith("activation"):  # its name, where Keras has it
+        return keras.activations.serialize(value)
+    return keras.saving.serialize_keras_object(value)
 
 
 def _products(x, kernel, masks, gates):

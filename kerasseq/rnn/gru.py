@@ -5,21 +5,23 @@ keeps or replaces the state, and whether the reset gate acts before or after
 the product.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import keras
 from keras import ops
 
-from kerasseq.core import checks, objects
+from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Identifier, Tensor
+from kerasseq.core.types import Identifier, Tensor
 from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.layer import RecurrentLayer, of_cell
+from kerasseq.rnn.constructors import passes_on
+from kerasseq.rnn.docstrings import complete_docstring
+from kerasseq.rnn.layer import RecurrentLayer, passes_to_cell
 from kerasseq.tracing import record
 
 
 @register
+@complete_docstring
 class GRUCell(RecurrentCell):
     r"""One time step of a GRU.
 
@@ -35,28 +37,16 @@ class GRUCell(RecurrentCell):
     The gate order in the kernels is $z$, $r$, $h$, as in `keras.layers.GRUCell`; the
     bias has two rows, $b$ and $b'$, with `reset_after`, and one without.
 
+    `cell.py` documents initializers, regularizers, constraints and dropout.
+
     Args:
         units: Size of the state.
         activation: Replaces $\tanh$.
         recurrent_activation: Replaces $\sigma$.
-        use_bias: Whether to add $b$.
-        kernel_initializer: Initializer of $W$.
-        recurrent_initializer: Initializer of $U$.
-        bias_initializer: Initializer of $b$.
-        kernel_regularizer: Regularizer of $W$.
-        recurrent_regularizer: Regularizer of $U$.
-        bias_regularizer: Regularizer of $b$.
-        kernel_constraint: Constraint on $W$.
-        recurrent_constraint: Constraint on $U$.
-        bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
-        recurrent_dropout: Fraction of the state to drop in training.
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
-        seed: Seed of the dropout.
         update: What $z = 1$ means: "keep" the old state, as above and in Keras, or
             "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
-        **kwargs: For `keras.layers.Layer`.
 
     Examples:
         >>> cell = GRUCell(3)
@@ -69,6 +59,9 @@ class GRUCell(RecurrentCell):
         Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
     """
 
+    gates: int = 3
+
+    @passes_on(RecurrentCell)
     def __init__(
         self,
         units: int,
@@ -92,41 +85,9 @@ class GRUCell(RecurrentCell):
         update: str = "keep",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            gates=3,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
-        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
-            "recurrent_activation", recurrent_activation
-        )
         self.reset_after: bool = checks.flag("reset_after", reset_after)
         self.update: str = checks.one_of("update", update, ["keep", "replace"])
         self.keep_gate: int | None = 0 if self.update == "keep" else None
-
-    def own_config(self) -> Config:
-        return {
-            **super().own_config(),
-            "recurrent_activation": keras.activations.serialize(
-                self.recurrent_activation
-            ),
-            "reset_after": self.reset_after,
-            "update": self.update,
-        }
 
     def bias_shape(self) -> tuple[int, ...]:
         size = self.gates * self.units
@@ -175,64 +136,22 @@ class GRUCell(RecurrentCell):
 
 
 @register
+@complete_docstring
 class GRU(RecurrentLayer):
     r"""A GRU over a sequence.
 
-    $$
-    \begin{aligned}
-    z_t &= \sigma(x_t W_z + h_{t-1} U_z + b_z) \\
-    r_t &= \sigma(x_t W_r + h_{t-1} U_r + b_r) \\
-    \hat h_t &= \tanh(x_t W_h + r_t \odot (h_{t-1} U_h + b'_h) + b_h) \\
-    h_t &= z_t \odot h_{t-1} + (1 - z_t) \odot \hat h_t
-    \end{aligned}
-    $$
-
     Takes the arguments of `keras.layers.GRU` in the same order, and its weights.
-    `GRUCell` documents those of the cell, `RNN` the others.
-
-    Args:
-        units: Size of the state.
-        activation: Replaces $\tanh$.
-        recurrent_activation: Replaces $\sigma$.
-        use_bias: Whether to add $b$.
-        kernel_initializer: Initializer of $W$.
-        recurrent_initializer: Initializer of $U$.
-        bias_initializer: Initializer of $b$.
-        kernel_regularizer: Regularizer of $W$.
-        recurrent_regularizer: Regularizer of $U$.
-        bias_regularizer: Regularizer of $b$.
-        activity_regularizer: Regularizer of the outputs.
-        kernel_constraint: Constraint on $W$.
-        recurrent_constraint: Constraint on $U$.
-        bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs to drop in training.
-        recurrent_dropout: Fraction of the state to drop in training.
-        seed: Seed of the dropout.
-        return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state as well.
-        go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the previous batch.
-        unroll: Whether to unroll the steps instead of looping.
-        reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
-            it, on $h_{t-1}$, as in the paper.
-        use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
-            computes the same thing; True, or else an error; False, never.
-        update: What $z = 1$ means: "keep" the old state, as above and in Keras, or
-            "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
-        **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
+    `GRUCell` documents the equation and the arguments of the cell, `RNN` the others.
 
     Examples:
         >>> layer = GRU(3, return_sequences=True)
         >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
         (2, 7, 3)
-
-    References:
-        Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for
-        Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
     """
 
     Cell: type[RecurrentCell] = GRUCell
 
+    @passes_to_cell
     def __init__(
         self,
         units: int,
@@ -263,35 +182,4 @@ class GRU(RecurrentLayer):
         update: str = "keep",
         **kwargs: Any,
     ) -> None:
-        cell = self.Cell(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            reset_after=reset_after,
-            update=update,
-            **of_cell(kwargs),
-        )
-        super().__init__(
-            cell,
-            activity_regularizer=activity_regularizer,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            go_backwards=go_backwards,
-            stateful=stateful,
-            unroll=unroll,
-            use_cudnn=use_cudnn,
-            **kwargs,
-        )
+        pass  # nothing is left: the cell and `RNN` have them all

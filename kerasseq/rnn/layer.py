@@ -14,7 +14,7 @@ For another gate, change `step`, in a subclass or on the cell: that is what runs
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import keras
@@ -30,6 +30,7 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
+from kerasseq.rnn.constructors import Listed, before_body
 from kerasseq.rnn.explanation import Explanation, explain_cell
 from kerasseq.rnn.loop import run_through_time
 
@@ -213,14 +214,10 @@ class RNN(WithSublayers, keras.layers.RNN):
         return advance(sequences, states, mask)
 
     def explain(self, training: bool = False) -> Explanation:
-        """Returns what is derived from the step of the cell, as equations.
+        """Returns what is derived from the step of the cell, as its `explain` does.
 
         Args:
             training: Whether dropout is on: m is then the mask of the state.
-
-        Returns:
-            An `Explanation`: `print` shows it, a notebook as equations. Its `reason`
-            says why a step cannot be derived, and runs at each time step.
 
         Raises:
             ValueError: If the layer has a stack of cells, or is not built and its cell
@@ -275,16 +272,37 @@ def as_mask(mask: Tensor | None, shape: Shape) -> Tensor | None:
     return ops.cast(mask, "bool")
 
 
-def of_cell(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `keras.layers.Layer` that a layer passes to its cell."""
-    shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
-    return {"name": "cell", **shared}
+OF_LAYER = {"activity_regularizer", "use_cudnn", *arguments.names(RNN)}
+
+
+def passes_to_cell(init: Callable[Listed, None]) -> Callable[Listed, None]:
+    """Makes the cell of a layer from the arguments that `RecurrentLayer` does not take.
+
+    That takes the others, and `**kwargs`. The class of the cell is `Cell`.
+    """
+    return before_body(init, _make_cell)
+
+
+def _make_cell(layer, listed, more):
+    own = {name: listed.pop(name) for name in OF_LAYER & listed.keys()}
+    shared = {name: more[name] for name in ("dtype", "trainable") if name in more}
+    cell = layer.Cell(**listed, **shared, name="cell")
+    RecurrentLayer.__init__(layer, cell, **own, **more)
 
 
 class RecurrentLayer(RNN):
     """A layer with the arguments of its cell and those of `RNN` together.
 
-    A subclass sets `Cell`, builds the cell in `__init__` and passes it on.
+    A subclass sets `Cell`, and lists its arguments in an `__init__` that
+    `passes_to_cell`.
+
+    Args:
+        cell: The cell.
+        activity_regularizer: Regularizer of the outputs.
+        use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
+            computes the same thing; True, or else an error; False, never. None is for
+            equations that cuDNN does not have.
+        **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
     """
 
     Cell: type[RecurrentCell]
@@ -298,7 +316,6 @@ class RecurrentLayer(RNN):
     def __init__(
         self, cell: RecurrentCell, *, use_cudnn: bool | str | None = None, **kwargs: Any
     ) -> None:
-        """Checks `use_cudnn`; None is for equations that cuDNN does not have."""
         if use_cudnn is not None:
             checks.one_of("use_cudnn", use_cudnn, ["auto", True, False])
         if use_cudnn is True and not kernels.has_cudnn():
@@ -331,9 +348,7 @@ class RecurrentLayer(RNN):
     def get_config(self) -> Config:
         config = super().get_config()
         del config["cell"]
-        config["activity_regularizer"] = keras.regularizers.serialize(
-            self.activity_regularizer
-        )
+        config.setdefault("activity_regularizer", None)
         if self.use_cudnn is not None:
             config["use_cudnn"] = self.use_cudnn
         return {**config, **self.cell.own_config()}

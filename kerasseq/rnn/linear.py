@@ -1,4 +1,4 @@
-r"""Cells whose state has a linear recurrence: the base class of MinGRU and MinLSTM.
+r"""Linear recurrences: the base classes of MinGRU and MinLSTM.
 
 $h_t = a_t \odot h_{t-1} + b_t$, where $a_t$ and $b_t$ depend on the input alone. All
 of them are known before the first step, so `kernels.linear_recurrence` computes a
@@ -13,48 +13,17 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core.types import Identifier, Tensor
 from kerasseq.rnn.cell import ProjectingCell
+from kerasseq.rnn.layer import RecurrentLayer, passes_to_cell
 from kerasseq.tracing import listeners, record
 
 
 class LinearCell(ProjectingCell):
     r"""One step of $h_t = a_t \odot h_{t-1} + b_t$.
 
-    A subclass passes `gates` and implements `coefficients`. The state is float32 in
+    A subclass sets `gates` and implements `coefficients`. The state is float32 in
     mixed precision, where a decay near 1 would be rounded to 1; outputs have the
     compute dtype.
     """
-
-    gates: int
-
-    def __init__(
-        self,
-        units: int,
-        *,
-        use_bias: bool = True,
-        kernel_initializer: Identifier = "glorot_uniform",
-        bias_initializer: Identifier = "zeros",
-        kernel_regularizer: Identifier = None,
-        bias_regularizer: Identifier = None,
-        kernel_constraint: Identifier = None,
-        bias_constraint: Identifier = None,
-        dropout: float = 0.0,
-        seed: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            units,
-            gates=self.gates,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
 
     @property
     def state_dtype(self) -> str:
@@ -121,8 +90,37 @@ class LinearCell(ProjectingCell):
         (before,) = tree.flatten(states)  # other loops keep the dtype that it had
         return h, tree.map_structure(lambda h: ops.cast(h, before.dtype), after)
 
-    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        return [ops.zeros((batch_size, self.units), dtype=self.state_dtype)]
+
+class LinearRNN(RecurrentLayer):
+    """A layer whose cell is a `LinearCell`.
+
+    There is no `recurrent_dropout`, since no weight acts on the state.
+    """
+
+    Cell: type[LinearCell] = LinearCell
+
+    @passes_to_cell
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        pass  # nothing is left: the cell and `RNN` have them all
 
 
 def positive_candidate(x: Tensor) -> Tensor:

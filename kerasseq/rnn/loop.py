@@ -96,8 +96,15 @@ def first_states(
     if hasattr(layer.cell, "state_dtype"):
         states = [ops.cast(state, layer.cell.state_dtype) for state in states]
     if layer.stateful:  # Keras assigns the new states before gradients are computed
-        states = tree.map_structure(ops.copy, states)
+        states = copies(states)
     return states
+
+
+def copies(states: Any) -> Any:
+    """Copies states in plain lists: JAX takes none of those in which Keras tracks."""
+    if isinstance(states, list | tuple):
+        return [copies(state) for state in states]
+    return ops.copy(states)
 
 
 def as_one_operation(

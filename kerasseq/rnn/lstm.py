@@ -15,13 +15,16 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Shape, Tensor
 from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.layer import RecurrentLayer, of_cell
+from kerasseq.rnn.constructors import passes_on
+from kerasseq.rnn.docstrings import complete_docstring
+from kerasseq.rnn.layer import RecurrentLayer, passes_to_cell
 from kerasseq.tracing import record
 
 
 @register
+@complete_docstring
 class LSTMCell(RecurrentCell):
     r"""One time step of an LSTM.
 
@@ -40,24 +43,13 @@ class LSTMCell(RecurrentCell):
     `keras.layers.LSTMCell`. The peepholes come last, in the order $i$, $f$, $o$: p is
     `(3, units)`, and P `(units, 3 * units)`; 2 for 3 if `coupled`.
 
+    `cell.py` documents initializers, regularizers, constraints and dropout.
+
     Args:
         units: Size of the state.
         activation: Replaces $\tanh$.
         recurrent_activation: Replaces $\sigma$.
-        use_bias: Whether to add $b$.
-        kernel_initializer: Initializer of $W$.
-        recurrent_initializer: Initializer of $U$.
-        bias_initializer: Initializer of $b$.
         unit_forget_bias: Whether $b_f$ is initialized to 1.
-        kernel_regularizer: Regularizer of $W$.
-        recurrent_regularizer: Regularizer of $U$.
-        bias_regularizer: Regularizer of $b$.
-        kernel_constraint: Constraint on $W$.
-        recurrent_constraint: Constraint on $U$.
-        bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
-        recurrent_dropout: Fraction of the state to drop in training.
-        seed: Seed of the dropout.
         peephole: How the gates use the cell state: None, not at all ($p = 0$);
             "diagonal", unit by unit, as above; "full", through matrices, all three on
             the previous cell state: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.
@@ -65,7 +57,6 @@ class LSTMCell(RecurrentCell):
         peephole_initializer: Initializer of $p$ or $P$.
         peephole_regularizer: Regularizer of $p$ or $P$.
         peephole_constraint: Constraint on $p$ or $P$.
-        **kwargs: For `keras.layers.Layer`.
 
     Examples:
         >>> cell = LSTMCell(3)
@@ -80,7 +71,9 @@ class LSTMCell(RecurrentCell):
     """
 
     state_names: tuple[str, ...] = ("hidden_state", "cell_state")
+    gates: int = 4
 
+    @passes_on(RecurrentCell)
     def __init__(
         self,
         units: int,
@@ -108,33 +101,12 @@ class LSTMCell(RecurrentCell):
         peephole_constraint: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            gates=3 if coupled else 4,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
-        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
-            "recurrent_activation", recurrent_activation
-        )
         self.unit_forget_bias: bool = checks.flag("unit_forget_bias", unit_forget_bias)
         self.peephole: str | None = checks.one_of(
             "peephole", peephole, [None, "diagonal", "full"]
         )
         self.coupled: bool = checks.flag("coupled", coupled)
+        self.gates: int = 3 if self.coupled else 4
         self.keep_gate: int | None = 0 if self.coupled else 1
         self.peephole_initializer: Callable[..., Tensor] | None = objects.initializer(
             "peephole_initializer", peephole_initializer
@@ -145,26 +117,6 @@ class LSTMCell(RecurrentCell):
         self.peephole_constraint: Callable[..., Tensor] | None = objects.constraint(
             "peephole_constraint", peephole_constraint
         )
-
-    def own_config(self) -> Config:
-        return {
-            **super().own_config(),
-            "recurrent_activation": keras.activations.serialize(
-                self.recurrent_activation
-            ),
-            "unit_forget_bias": self.unit_forget_bias,
-            "peephole": self.peephole,
-            "coupled": self.coupled,
-            "peephole_initializer": keras.initializers.serialize(
-                self.peephole_initializer
-            ),
-            "peephole_regularizer": keras.regularizers.serialize(
-                self.peephole_regularizer
-            ),
-            "peephole_constraint": keras.constraints.serialize(
-                self.peephole_constraint
-            ),
-        }
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
@@ -230,71 +182,22 @@ class LSTMCell(RecurrentCell):
 
 
 @register
+@complete_docstring
 class LSTM(RecurrentLayer):
     r"""An LSTM over a sequence.
 
-    $$
-    \begin{aligned}
-    i_t &= \sigma(x_t W_i + h_{t-1} U_i + p_i \odot c_{t-1} + b_i) \\
-    f_t &= \sigma(x_t W_f + h_{t-1} U_f + p_f \odot c_{t-1} + b_f) \\
-    g_t &= \tanh(x_t W_g + h_{t-1} U_g + b_g) \\
-    c_t &= f_t \odot c_{t-1} + i_t \odot g_t \\
-    o_t &= \sigma(x_t W_o + h_{t-1} U_o + p_o \odot c_t + b_o) \\
-    h_t &= o_t \odot \tanh(c_t)
-    \end{aligned}
-    $$
-
     Takes the arguments of `keras.layers.LSTM` in the same order, and its weights.
-    `LSTMCell` documents those of the cell, `RNN` the others.
-
-    Args:
-        units: Size of the state.
-        activation: Replaces $\tanh$.
-        recurrent_activation: Replaces $\sigma$.
-        use_bias: Whether to add $b$.
-        kernel_initializer: Initializer of $W$.
-        recurrent_initializer: Initializer of $U$.
-        bias_initializer: Initializer of $b$.
-        unit_forget_bias: Whether $b_f$ is initialized to 1.
-        kernel_regularizer: Regularizer of $W$.
-        recurrent_regularizer: Regularizer of $U$.
-        bias_regularizer: Regularizer of $b$.
-        activity_regularizer: Regularizer of the outputs.
-        kernel_constraint: Constraint on $W$.
-        recurrent_constraint: Constraint on $U$.
-        bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs to drop in training.
-        recurrent_dropout: Fraction of the state to drop in training.
-        seed: Seed of the dropout.
-        return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state as well.
-        go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the previous batch.
-        unroll: Whether to unroll the steps instead of looping.
-        use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
-            computes the same thing; True, or else an error; False, never.
-        peephole: How the gates use the cell state: None, not at all ($p = 0$);
-            "diagonal", unit by unit, as above; "full", through matrices, all three on
-            the previous cell state: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.
-        coupled: Whether the input gate is $i_t = 1 - f_t$.
-        peephole_initializer: Initializer of $p$ or $P$.
-        peephole_regularizer: Regularizer of $p$ or $P$.
-        peephole_constraint: Constraint on $p$ or $P$.
-        **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
+    `LSTMCell` documents the equation and the arguments of the cell, `RNN` the others.
 
     Examples:
         >>> layer = LSTM(3, return_sequences=True)
         >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
         (2, 7, 3)
-
-    References:
-        Hochreiter and Schmidhuber, "Long Short-Term Memory", Neural Computation 1997;
-        Gers, Schraudolph and Schmidhuber, "Learning Precise Timing with LSTM Recurrent
-        Networks", JMLR 2002 (peepholes). Slides A, B, C, D.
     """
 
     Cell: type[RecurrentCell] = LSTMCell
 
+    @passes_to_cell
     def __init__(
         self,
         units: int,
@@ -329,42 +232,7 @@ class LSTM(RecurrentLayer):
         peephole_constraint: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        cell = self.Cell(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            peephole=peephole,
-            coupled=coupled,
-            peephole_initializer=peephole_initializer,
-            peephole_regularizer=peephole_regularizer,
-            peephole_constraint=peephole_constraint,
-            **of_cell(kwargs),
-        )
-        super().__init__(
-            cell,
-            activity_regularizer=activity_regularizer,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            go_backwards=go_backwards,
-            stateful=stateful,
-            unroll=unroll,
-            use_cudnn=use_cudnn,
-            **kwargs,
-        )
+        pass  # nothing is left: the cell and `RNN` have them all
 
 
 @register

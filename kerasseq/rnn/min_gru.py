@@ -6,18 +6,17 @@ linear recurrence does not, but the candidate is theirs. Their convolutions and 
 around the layer are left out.
 """
 
-from typing import Any
-
 from keras import ops
 
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Identifier, Tensor
-from kerasseq.rnn.layer import RecurrentLayer, of_cell
-from kerasseq.rnn.linear import LinearCell, positive_candidate
+from kerasseq.core.types import Tensor
+from kerasseq.rnn.docstrings import complete_docstring
+from kerasseq.rnn.linear import LinearCell, LinearRNN, positive_candidate
 from kerasseq.tracing import record
 
 
 @register
+@complete_docstring
 class MinGRUCell(LinearCell):
     r"""One time step of a GRU whose gate does not depend on the state.
 
@@ -33,18 +32,7 @@ class MinGRUCell(LinearCell):
     positive. A gate of 0 copies the state, as in `GRU(update="replace")`. The gate
     order in the kernel is $z$, $h$.
 
-    Args:
-        units: Size of the state.
-        use_bias: Whether to add $b$.
-        kernel_initializer: Initializer of $W$.
-        bias_initializer: Initializer of $b$.
-        kernel_regularizer: Regularizer of $W$.
-        bias_regularizer: Regularizer of $b$.
-        kernel_constraint: Constraint on $W$.
-        bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
-        seed: Seed of the dropout.
-        **kwargs: For `keras.layers.Layer`.
+    `cell.py` documents initializers, regularizers, constraints and dropout.
 
     Examples:
         >>> cell = MinGRUCell(3)
@@ -66,94 +54,19 @@ class MinGRUCell(LinearCell):
 
 
 @register
-class MinGRU(RecurrentLayer):
+@complete_docstring
+class MinGRU(LinearRNN):
     r"""The minimal GRU over a sequence: a GRU without products with the state.
 
-    $$
-    \begin{aligned}
-    z_t &= \sigma(x_t W_z + b_z) \\
-    \tilde h_t &= g(x_t W_h + b_h) \\
-    h_t &= (1 - z_t) \odot h_{t-1} + z_t \odot \tilde h_t
-    \end{aligned}
-    $$
-
-    with $g(x) = x + \frac12$ where $x \ge 0$, else $\sigma(x)$, so that the state is
-    positive.
-
     `advance(x, states)` continues from a state: any cut of a sequence gives the same
-    outputs as the whole. `MinGRUCell` documents the arguments of the cell, `RNN` the
-    others; there is no `recurrent_dropout`, since no weight acts on the state.
-
-    Args:
-        units: Size of the state.
-        use_bias: Whether to add $b$.
-        kernel_initializer: Initializer of $W$.
-        bias_initializer: Initializer of $b$.
-        kernel_regularizer: Regularizer of $W$.
-        bias_regularizer: Regularizer of $b$.
-        activity_regularizer: Regularizer of the outputs.
-        kernel_constraint: Constraint on $W$.
-        bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs to drop in training.
-        seed: Seed of the dropout.
-        return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state as well.
-        go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the previous batch.
-        unroll: Whether to unroll the steps instead of looping.
-        **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
+    outputs as the whole. `MinGRUCell` documents the equation and the arguments of the
+    cell, `RNN` the others; there is no `recurrent_dropout`, since no weight acts on the
+    state.
 
     Examples:
         >>> layer = MinGRU(3, return_sequences=True)
         >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
         (2, 7, 3)
-
-    References:
-        Feng et al., "Were RNNs all we needed?", arXiv:2410.01201, 2024; slides A.
     """
 
     Cell: type[LinearCell] = MinGRUCell
-
-    def __init__(
-        self,
-        units: int,
-        use_bias: bool = True,
-        kernel_initializer: Identifier = "glorot_uniform",
-        bias_initializer: Identifier = "zeros",
-        kernel_regularizer: Identifier = None,
-        bias_regularizer: Identifier = None,
-        activity_regularizer: Identifier = None,
-        kernel_constraint: Identifier = None,
-        bias_constraint: Identifier = None,
-        dropout: float = 0.0,
-        seed: int | None = None,
-        return_sequences: bool = False,
-        return_state: bool = False,
-        go_backwards: bool = False,
-        stateful: bool = False,
-        unroll: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        cell = self.Cell(
-            units,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            dropout=dropout,
-            seed=seed,
-            **of_cell(kwargs),
-        )
-        super().__init__(
-            cell,
-            activity_regularizer=activity_regularizer,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            go_backwards=go_backwards,
-            stateful=stateful,
-            unroll=unroll,
-            **kwargs,
-        )

@@ -6,7 +6,7 @@ from typing import Any, Self
 import keras
 from keras import ops, tree
 
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import STEPS, as_floats, check_shape
 from kerasseq.core.sublayers import WithSublayers
@@ -16,8 +16,7 @@ from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.loop import call_keras_cell
 
 
-@register
-class FedBackCell(WithSublayers, keras.layers.Layer):
+class FedBackCell(keras.layers.Layer):
     r"""Cells on top of each other whose output is their next input.
 
     $y_t = f(y_{t-1})$: the first state is the last output, and the input is ignored.
@@ -27,7 +26,6 @@ class FedBackCell(WithSublayers, keras.layers.Layer):
         cells: The cells, from the bottom up.
         width: Size of $y$.
         residual: Whether each cell adds its input to its output.
-        **kwargs: For `keras.layers.Layer`.
 
     Examples:
         >>> cell = FedBackCell([keras.layers.GRUCell(3)], width=3)
@@ -36,20 +34,14 @@ class FedBackCell(WithSublayers, keras.layers.Layer):
     """
 
     def __init__(
-        self,
-        cells: Iterable[keras.layers.Layer],
-        width: int,
-        *,
-        residual: bool = False,
-        **kwargs: Any,
+        self, cells: Iterable[keras.layers.Layer], width: int, residual: bool = False
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(name="fed_back")
         self.cells: list[keras.layers.Layer] = list(cells)
         self.width = width
         self.residual = residual
-        self.state_size: list[int] = [width]
-        for cell in self.cells:
-            self.state_size += tree.flatten(cell.state_size)
+        sizes = tree.flatten([cell.state_size for cell in self.cells])
+        self.state_size: list[int] = [width, *sizes]
         self.output_size = width
 
     def build(self, input_shape: Shape) -> None:
@@ -68,16 +60,6 @@ class FedBackCell(WithSublayers, keras.layers.Layer):
             y = output + y if self.residual else output
             new_states, rest = new_states + new, rest[count:]
         return y, [y, *new_states]
-
-    def get_config(self) -> Config:
-        cells = [keras.saving.serialize_keras_object(cell) for cell in self.cells]
-        own = {"cells": cells, "width": self.width, "residual": self.residual}
-        return {**super().get_config(), **own}
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        cells = [keras.saving.deserialize_keras_object(c) for c in config.pop("cells")]
-        return cls(cells, **config)
 
 
 @register
@@ -165,17 +147,11 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
     def _stack(self):
         rnns = []
         for n, cell in enumerate(self.cells, 1):
-            rnn = RNN(
-                cell,
-                return_sequences=self.return_sequences or n < len(self.cells),
-                return_state=self.return_state,
-                name=f"layer_{n}",
-                dtype=self.dtype_policy,
-            )
+            own = {"name": f"layer_{n}", "dtype": self.dtype_policy}
+            sequences = self.return_sequences or n < len(self.cells)
+            rnn = RNN(cell, sequences, self.return_state, **own)
             if self.bidirectional:
-                rnn = keras.layers.Bidirectional(
-                    rnn, name=f"layer_{n}", dtype=self.dtype_policy
-                )
+                rnn = keras.layers.Bidirectional(rnn, **own)
             rnns.append(rnn)
         return rnns
 
@@ -190,15 +166,10 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
                     f"feed_back=True makes each output the next input: the last cell "
                     f"has {last} units, but the input has {width} features"
                 )
-            cell = FedBackCell(
-                self.cells, width, residual=self.residual, name="fed_back"
-            )
+            cell = FedBackCell(self.cells, width, self.residual)
+            own = {"name": "fed_back", "dtype": self.dtype_policy}
             self.fed_back: RNN = RNN(
-                cell,
-                return_sequences=self.return_sequences,
-                return_state=self.return_state,
-                name="fed_back",
-                dtype=self.dtype_policy,
+                cell, self.return_sequences, self.return_state, **own
             )
             self.fed_back.build((None, None, 1))
             return
@@ -263,8 +234,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         """Cut the flat list of all states into one list for each layer."""
         if states is None:
             return [None] * len(self.cells)
-        directions = 2 if self.bidirectional else 1
-        counts = [directions * len(tree.flatten(c.state_size)) for c in self.cells]
+        counts = [len(sizes) for sizes in self._state_sizes()]
         if len(states) != sum(counts):
             raise ValueError(
                 f"initial_state has {len(states)} tensors, but the layers keep "
@@ -277,9 +247,9 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None
     ) -> Tensor | list[Tensor | None] | None:
         mask = mask if self.return_sequences and self.steps is None else None
-        return (
-            [mask, *(None for _ in self._state_sizes())] if self.return_state else mask
-        )
+        if not self.return_state:
+            return mask
+        return [mask, *(None for _ in tree.flatten(self._state_sizes()))]
 
     def compute_output_shape(
         self, sequences_shape: Shape, initial_state_shape: Sequence[Shape] | None = None
@@ -290,23 +260,16 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         output = (batch, time, width) if self.return_sequences else (batch, width)
         if not self.return_state:
             return output
-        return output, *((batch, size) for size in self._state_sizes())
+        return output, *((batch, size) for size in tree.flatten(self._state_sizes()))
 
     def _state_sizes(self):
+        """The sizes of the states of each layer, in both directions if there are."""
         directions = 2 if self.bidirectional else 1
-        per_cell = [tree.flatten(c.state_size) * directions for c in self.cells]
-        return [size for sizes in per_cell for size in sizes]
+        return [tree.flatten(c.state_size) * directions for c in self.cells]
 
     def get_config(self) -> Config:
-        own = {
-            "cells": [keras.saving.serialize_keras_object(c) for c in self.cells],
-            "bidirectional": self.bidirectional,
-            "residual": self.residual,
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
-            "steps": self.steps,
-            "feed_back": self.feed_back,
-        }
+        own = {name: getattr(self, name) for name in arguments.names(StackedRNN)}
+        own["cells"] = [keras.saving.serialize_keras_object(c) for c in self.cells]
         return {**super().get_config(), **own}
 
     @classmethod

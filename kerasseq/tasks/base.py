@@ -22,7 +22,7 @@ from kerasseq.tasks.input_rows import (
     outputs_of_none,
 )
 from kerasseq.tasks.plain import as_plain, from_plain
-from kerasseq.training.metrics import RunningMean, averaged_over
+from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
 BATCH_SIZE = 32
 
@@ -117,6 +117,38 @@ def _check_names(model: type, kwargs: dict[str, Any]) -> None:
             )
 
 
+def _loss_weights(loss, given, outputs):
+    """The weights of the losses of several outputs, by the name of the output.
+
+    None of losses by name or of your own functions: their batches count by rows.
+    """
+    if not isinstance(outputs, Mapping) or len(outputs) == 1:
+        return {}
+    losses = dict(loss) if isinstance(loss, Mapping) else dict.fromkeys(outputs, loss)
+    losses = {name: each for name, each in losses.items() if each is not None}
+    are_known = all(isinstance(each, keras.losses.Loss) for each in losses.values())
+    if len(losses) == 1 or not are_known:
+        return {}
+    if given is not None and not isinstance(given, Mapping):
+        given = keras.tree.pack_sequence_as(losses, keras.tree.flatten(given))
+    return {name: 1.0 if given is None else given[name] for name in losses}
+
+
+def _only_loss(loss, y, y_pred, sample_weight):
+    """Loss, labels, outputs and weights, if a single output has a loss; else None."""
+    if all(isinstance(part, Mapping) for part in (loss, y, y_pred)):
+        names = [name for name in loss if loss[name] is not None]
+        if len(names) != 1 or names[0] not in y:
+            return None
+        loss, y, y_pred = (part[names[0]] for part in (loss, y, y_pred))
+        if isinstance(sample_weight, Mapping):
+            sample_weight = sample_weight.get(names[0])
+    parts = [keras.tree.flatten(part) for part in (loss, y, y_pred)]
+    if any(len(part) != 1 for part in parts):
+        return None
+    return (*(part for (part,) in parts), keras.tree.flatten(sample_weight)[0])
+
+
 def _copied(sample_weight):
     """Copies of weights: on PyTorch, Keras multiplies those that it gets by a mask."""
     return keras.tree.map_structure(
@@ -188,11 +220,15 @@ class TaskModel(keras.Model):
         if jit_compile == "auto":
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
-        # Not an attribute for Keras, which would list a loss twice.
-        vars(self)["_mean_loss"] = RunningMean(name="loss")
+        loss = self.default_loss() if loss is None else loss
+        # Not attributes for Keras, which would list a loss twice.
+        weights = _loss_weights(loss, loss_weights, self.output)
+        means = {name: RunningMean(name=f"{name}_loss") for name in weights}
+        vars(self)["_loss_weights"], vars(self)["_mean_losses"] = weights, means
+        vars(self)["_mean_loss"] = MeanOfLosses(means, weights)
         super().compile(
             optimizer=optimizer,
-            loss=self.default_loss() if loss is None else loss,
+            loss=loss,
             loss_weights=loss_weights,
             metrics=self.default_metrics() if metrics is None else metrics,
             jit_compile=jit_compile,
@@ -234,12 +270,18 @@ class TaskModel(keras.Model):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The metrics, with the loss first: its mean over all steps or rows."""
+        """The metrics, with the loss first: its mean over all steps or rows.
+
+        The losses of several outputs are the last.
+        """
         own = vars(self).get("_mean_loss")
         others = super().metrics
         if own is None:
             return others
-        return [own, *(metric for metric in others if metric.name != "loss")]
+        means = [*vars(self)["_mean_losses"].values()]
+        names = {own.name, *(mean.name for mean in means)}
+        others = [metric for metric in others if metric.name not in names]
+        return [own, *others, *means]
 
     def compute_loss(
         self,
@@ -252,20 +294,33 @@ class TaskModel(keras.Model):
         """Computes the loss of a batch, as `keras.Model.compute_loss`.
 
         Its mean over batches, `loss` and `val_loss`, weighs each by what its loss is a
-        mean over, and so does not depend on the batch size.
+        mean over, and so does not depend on the batch size; nor do the losses of
+        several outputs.
         """
-        sample_weight = _copied(sample_weight)
-        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        parts = [keras.tree.flatten(part) for part in (self.loss, y, y_pred)]
-        over = None
-        if all(len(part) == 1 for part in parts):  # one output
-            weight = keras.tree.flatten(sample_weight)[0]
-            over = averaged_over(*(part for (part,) in parts), weight)
-        self._count_loss(loss, y_pred, over)
+        loss = super().compute_loss(x, y, y_pred, _copied(sample_weight), training)
+        parts = _only_loss(self.loss, y, y_pred, sample_weight)
+        over = None if parts is None else averaged_over(*parts)
+        of_outputs = 0.0
+        if isinstance(y, Mapping) and self._mean_losses:
+            of_outputs = self._count_losses(y, y_pred, sample_weight)
+        self._count_loss(loss - of_outputs, y_pred, over)
         return loss
 
+    def _count_losses(self, y, y_pred, sample_weight):
+        """Adds the losses of several outputs to their means, and returns their sum."""
+        total = 0.0
+        for name, mean in self._mean_losses.items():
+            loss = self.loss[name] if isinstance(self.loss, Mapping) else self.loss
+            is_by_name = isinstance(sample_weight, Mapping)
+            weight = sample_weight.get(name) if is_by_name else sample_weight
+            over = averaged_over(loss, y[name], y_pred[name], weight)
+            value = ops.stop_gradient(loss(y[name], y_pred[name], _copied(weight)))
+            mean.update_state(value, sample_weight=over)
+            total = total + self._loss_weights[name] * value
+        return total
+
     def _count_loss(self, loss, y_pred, over):
-        """Adds the loss of a batch to the mean; several outputs are counted by rows."""
+        """Adds the loss of a batch to the mean; what is over nothing counts by rows."""
         if over is None:
             over = ops.shape(keras.tree.flatten(y_pred)[0])[0]
         self._mean_loss.update_state(ops.stop_gradient(loss), sample_weight=over)

@@ -57,7 +57,12 @@ class ClassLabels(LabelsMixin):
         return [MultiLabelF1(from_logits=self.outputs_are_logits)]
 
     def classify(
-        self, x: Any, *, threshold: float = 0.5, batch_size: int = 32
+        self,
+        x: Any,
+        *,
+        threshold: float = 0.5,
+        batch_size: int = 32,
+        missing: str = "error",
     ) -> Classification | list[Classification]:
         """Finds the most probable label, or with `multi_label` all probable ones.
 
@@ -65,12 +70,16 @@ class ClassLabels(LabelsMixin):
             x: One input, such as a text, or several as for `fit`.
             threshold: With `multi_label`: the least probability of a label.
             batch_size: Rows that are processed at once.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
 
         Returns:
-            A `Classification` for one input, else a list of them.
+            A `Classification` for one input, else a list of them; None for rows that
+            are left out.
 
         Raises:
-            ValueError: If the labels have not been learned yet.
+            ValueError: If the labels have not been learned yet, or cells are empty.
 
         Examples:
             >>> from kerasseq.models import SequenceClassifier
@@ -81,10 +90,14 @@ class ClassLabels(LabelsMixin):
             [True, True]
         """
         threshold = checks.fraction("threshold", threshold)
+
+        def classified(rows):
+            outputs = self.scores_of(rows, batch_size=batch_size, verbose=0)
+            return self.classifications(outputs, threshold)
+
         if self.is_one_input(x):
-            return self.classify([x], threshold=threshold, batch_size=batch_size)[0]
-        outputs = self.scores_of(x, batch_size=batch_size, verbose=0)
-        return self.classifications(outputs, threshold)
+            return classified([x])[0]
+        return self.for_complete_rows(classified, x, missing)
 
     def several(self, x: Any) -> Any:
         """Returns one input as a list with it, others as they are."""

@@ -1,5 +1,6 @@
 """Models with labels by name: `LabelsMixin`, with the report of their scores."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import check_labels_of_rows
-from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labels import Label, Labels, plain_list
+from kerasseq.tasks.missing_rows import spread, taken
 from kerasseq.training.label_reports import LabelReport, label_report
 
 Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
@@ -37,6 +39,7 @@ class LabelsMixin:
         *,
         threshold: float = 0.5,
         batch_size: int = 32,
+        missing: str = "error",
     ) -> LabelReport:
         """Evaluates the model label by label.
 
@@ -45,6 +48,8 @@ class LabelsMixin:
             y: Their labels, as for `fit`; None for a `tf.data` set that has them.
             threshold: With several labels at once: the least probability of a label.
             batch_size: Rows that are processed at once.
+            missing: "skip" leaves out rows with an empty cell, and warns with their
+                number; by default they are an error.
 
         Returns:
             A `training.LabelReport`, which `print` shows as a table: precision, recall
@@ -52,8 +57,9 @@ class LabelsMixin:
             and IOBES tags the scores of entities.
 
         Raises:
-            ValueError: If a label is not one of the model, or the numbers of inputs and
-                labels differ. `training.label_report` counts unknown labels as errors.
+            ValueError: If a label is not one of the model, the numbers of inputs and
+                labels differ, or cells are empty. `training.label_report` counts
+                unknown labels as errors.
 
         Examples:
             >>> from kerasseq.models import SequenceClassifier
@@ -66,7 +72,7 @@ class LabelsMixin:
         x, y = self.labeled_inputs(x, y)
         if y is None:
             raise ValueError("expected labels y for the inputs, received y=None")
-        check_not_empty(x, "report")
+        x, y, _ = self._complete(missing, x, y, method="report")
         if self.per_step:
             x = [x] if is_one_text(x) else x
             if isinstance(x, list | tuple):
@@ -98,6 +104,26 @@ class LabelsMixin:
             sample_weight: As for `fit`.
         """
         return text_inputs.from_dataset(x, y, self.per_step, sample_weight)
+
+    def for_complete_rows(
+        self, function: Callable[[Any], Any], x: Any, missing: str
+    ) -> Any:
+        """Predicts the rows without an empty cell.
+
+        Args:
+            function: Function from rows to their predictions.
+            x: Rows, as for `fit`.
+            missing: "skip" leaves rows with an empty cell out, and warns with their
+                number; "error" raises.
+
+        Returns:
+            The predictions of all rows: None, or NaN in arrays, for those left out.
+        """
+        x = self.labeled_inputs(x, None)[0]
+        rows = self._predictable(missing, x)
+        if rows is None:
+            return function(x)
+        return spread(function(taken(x, rows)), rows, number_of_rows(x))
 
     def _true_labels(self, y):
         """The labels of each input, checked; sets of labels as lists."""

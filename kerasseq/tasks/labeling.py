@@ -29,7 +29,7 @@ from kerasseq.tasks.labeled import (
 from kerasseq.tasks.labeler_inputs import check_arguments, input_layers
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.tasks.last_step import LastStep
-from kerasseq.tasks.missing_rows import complete_rows
+from kerasseq.tasks.missing_rows import complete_rows, predictable_rows
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
@@ -286,11 +286,16 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         words = self.per_step and self._arguments["tokenizer"] is not None
         return text_inputs.from_dataset(x, y, words, sample_weight)
 
-    def _complete(self, missing, x, y=None, sample_weight=None):
-        """The rows of data for training without an empty cell."""
+    def _complete(self, missing, x, y=None, sample_weight=None, **options):
+        """The rows of data with labels without an empty cell."""
         data = self.weighted_inputs(x, y, sample_weight)
         has_texts = self._arguments["tokenizer"] is not None
-        return complete_rows(*data, missing, has_texts=has_texts)
+        return complete_rows(*data, missing, has_texts=has_texts, **options)
+
+    def _predictable(self, missing, x):
+        """The rows of inputs without an empty cell; None for all."""
+        has_texts = self._arguments["tokenizer"] is not None
+        return predictable_rows(x, missing, has_texts=has_texts)
 
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
@@ -333,7 +338,6 @@ class SequenceLabeler(LabelsMixin, TaskModel):
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
         x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
-        check_not_empty(x, "evaluate")
         prepared = self._prepare(x, y, sample_weight)
         if prepared is None:
             return x
@@ -346,21 +350,52 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         *,
         batch_size: int | None = BATCH_SIZE,
         sample_weight: Any = None,
+        missing: str = "error",
         **kwargs: Any,
     ) -> Any:
-        """Evaluates the model, as `keras.Model.evaluate`, on inputs as for `fit`."""
-        batch_size = batch_size or BATCH_SIZE  # None where `fit` evaluates
-        data = self._evaluated(x, y, sample_weight, batch_size)
-        return super().evaluate(data, **kwargs)
+        """Evaluates the model, as `keras.Model.evaluate`, on inputs as for `fit`.
 
-    def predict(self, x: Any, *, batch_size: int = BATCH_SIZE, **kwargs: Any) -> Any:
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+            batch_size: Rows in a batch.
+            sample_weight: Weight of each row.
+            missing: "skip" leaves out rows with an empty cell, and warns with their
+                number; by default they are an error.
+            **kwargs: As for `keras.Model.evaluate`.
+        """
+        batch_size = batch_size or BATCH_SIZE  # None where `fit` evaluates
+        data = self._complete(missing, x, y, sample_weight, method="evaluate")
+        return super().evaluate(self._evaluated(*data, batch_size), **kwargs)
+
+    def predict(
+        self,
+        x: Any,
+        *,
+        batch_size: int = BATCH_SIZE,
+        missing: str = "error",
+        **kwargs: Any,
+    ) -> Any:
         """Predicts the outputs for inputs as for `fit`, as `keras.Model.predict`.
+
+        Args:
+            x: As for `fit`.
+            batch_size: Rows that are processed at once.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
+            **kwargs: As for `keras.Model.predict`.
 
         Returns:
             Array `(rows, labels)`; for a tagger `(rows, time, labels)` with the time of
             the longest row, or for lists of words a list of arrays `(words, labels)`.
+            Rows that are left out have NaN, or None in a list.
         """
-        return self.scores_of(x, batch_size=batch_size, **kwargs)
+
+        def predicted(rows):
+            return self.scores_of(rows, batch_size=batch_size, **kwargs)
+
+        return self.for_complete_rows(predicted, x, missing)
 
     def scores_of(
         self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any

@@ -1,4 +1,4 @@
-"""Rows with an empty cell: counted, and refused or dropped."""
+"""Rows with an empty cell: counted, and refused, dropped or left without prediction."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ def complete_rows(
     *,
     has_texts: bool = True,
     has_labels: bool = True,
+    method: str = "fit",
 ) -> tuple[Any, Any, Any]:
     """Returns the rows without empty cells, of which there is at least one.
 
@@ -36,6 +37,7 @@ def complete_rows(
         missing: "skip" drops rows with an empty cell, and warns with their number.
         has_texts: Whether inputs are texts, or are not checked.
         has_labels: Whether `y` has labels, or is not checked.
+        method: The name of the method that needs the rows.
 
     Raises:
         ValueError: If a cell is empty and `missing` is "error", or no row is left. The
@@ -49,31 +51,104 @@ def complete_rows(
 x[1] is None, x[2] is ''. Fill them, or pass missing="skip" to drop the rows
     """
     checks.one_of("missing", missing, MISSING)
-    check_not_empty(x)
+    check_not_empty(x, method)
+    found = _empty_rows(x if has_texts else None, y if has_labels else None)
+    count = number_of_rows(x)
+    if not found or not (y is None or len(y) == count):
+        return x, y, sample_weight
+    what = "x" if y is None else "x and y"
+    _refuse(found, count, what, missing, "drop the rows", least=1)
+    warnings.warn(
+        f"{_described(found, count)} are left out: {_first(found)}", stacklevel=4
+    )
+    kept = sorted(set(range(count)).difference(found))
+    return taken(x, kept), taken(y, kept), taken(sample_weight, kept)
+
+
+def predictable_rows(
+    x: Any, missing: str, *, has_texts: bool = True
+) -> list[int] | None:
+    """Returns the rows that can be predicted, those without empty cells; None for all.
+
+    Args:
+        x: Inputs, as for `complete_rows`.
+        missing: "skip" leaves rows with an empty cell without prediction, and warns
+            with their number.
+        has_texts: Whether inputs are texts, or are not checked.
+
+    Raises:
+        ValueError: If a cell is empty and `missing` is "error".
+
+    Examples:
+        >>> predictable_rows(["a", "b"], "error") is None
+        True
+    """
+    checks.one_of("missing", missing, MISSING)
+    found, count = _empty_rows(x if has_texts else None), number_of_rows(x)
+    if not found:
+        return None
+    _refuse(found, count, "x", missing, "leave the rows without prediction")
+    warnings.warn(
+        f"{_described(found, count)} get no prediction, but None, or NaN in an array: "
+        f"{_first(found)}",
+        stacklevel=5,
+    )
+    return sorted(set(range(count)).difference(found))
+
+
+def spread(found: Any, rows: Sequence[int], count: int) -> Any:
+    """Returns predictions in the order of all rows: None, or NaN in arrays, for others.
+
+    Args:
+        found: The predictions of some rows: a list, an array or several by name.
+        rows: The indices of these rows.
+        count: The number of all rows.
+
+    Examples:
+        >>> spread(["a", "b"], [0, 2], 3), spread(np.ones(1), [1], 2).tolist()
+        (['a', None, 'b'], [nan, 1.0])
+    """
+    if isinstance(found, Mapping):
+        return {name: spread(part, rows, count) for name, part in found.items()}
+    if isinstance(found, list):
+        by_row = dict(zip(rows, found, strict=True))
+        return [by_row.get(row) for row in range(count)]
+    array = np.full((count, *found.shape[1:]), np.nan, found.dtype)
+    array[rows] = found
+    return array
+
+
+def _empty_rows(x, y=None):
+    """The first empty cell of each row that has one, as text."""
     found: dict[int, str] = {}
-    for name, part, is_checked in (("x", x, has_texts), ("y", y, has_labels)):
-        if is_checked and _has_cells(part):
+    for name, part in (("x", x), ("y", y)):
+        if _has_cells(part):
             for row, cell in enumerate(part):
                 if _is_empty(cell) or (name == "x" and _is_without_words(cell)):
                     found.setdefault(row, f"{name}[{row}] is {checks.short(cell)}")
-    rows, count = sorted(found), number_of_rows(x)
-    if not rows or not (y is None or len(y) == count):
-        return x, y, sample_weight
-    shown = ", ".join(found[row] for row in rows[:FIRST])
-    shown += ", …" * (len(rows) > FIRST)
-    if missing != SKIP or len(rows) == count:
-        advice = ', or pass missing="skip" to drop the rows' * (len(rows) < count)
-        raise ValueError(
-            f"x and y must have no empty cells, received {len(rows):,} "
-            f"row{'s' * (len(rows) > 1)} with one, of {count:,}: {shown}. Fill them"
-            f"{advice}"
-        )
-    warnings.warn(
-        f"{len(rows):,} of {count:,} rows have an empty cell and are left out: {shown}",
-        stacklevel=4,
+    return dict(sorted(found.items()))
+
+
+def _first(found):
+    """The first empty cells."""
+    return ", ".join([*found.values()][:FIRST]) + ", …" * (len(found) > FIRST)
+
+
+def _described(found, count):
+    return f"{len(found):,} of {count:,} rows have an empty cell and"
+
+
+def _refuse(found, count, what, missing, skipping, least=0):
+    """Raises if empty cells are an error, or fewer rows than the least are left."""
+    left = count - len(found)
+    if missing == SKIP and left >= least:
+        return
+    advice = f', or pass missing="skip" to {skipping}' * (left >= least)
+    raise ValueError(
+        f"{what} must have no empty cells, received {len(found):,} "
+        f"row{'s' * (len(found) > 1)} with one, of {count:,}: {_first(found)}. Fill "
+        f"them{advice}"
     )
-    kept = sorted(set(range(count)).difference(rows))
-    return taken(x, kept), taken(y, kept), taken(sample_weight, kept)
 
 
 def _has_cells(part: Any) -> bool:

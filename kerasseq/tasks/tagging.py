@@ -85,17 +85,25 @@ class TaggerMixin(LabelsMixin):
         sample_weight = self._step_weights(x, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
-    def tag(self, x: Any, *, batch_size: int = 32) -> list[Label] | list[list[Label]]:
+    def tag(
+        self, x: Any, *, batch_size: int = 32, missing: str = "error"
+    ) -> list[Label] | list[list[Label]]:
         """Finds the most probable tags.
 
         Args:
             x: A list of words, or a text, which is split at spaces; or several of them;
                 or inputs as for `fit`.
             batch_size: Rows that are processed at once.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
 
         Returns:
-            A list of tags for one sequence of words, else a list of lists. Padding,
-            wherever it is, has no tag.
+            A list of tags for one sequence of words, else a list of lists; None for
+            rows that are left out. Padding, wherever it is, has no tag.
+
+        Raises:
+            ValueError: If cells are empty.
 
         Examples:
             >>> from kerasseq.models import SequenceTagger
@@ -108,13 +116,18 @@ class TaggerMixin(LabelsMixin):
         x = self.labeled_inputs(x, None)[0]
         sentences = self.several(x)
         if _is_one_sentence(x):
-            return self.tag(sentences, batch_size=batch_size)[0]
-        x = sentences
+            return self._tags(sentences, batch_size)[0]
+        return self.for_complete_rows(
+            lambda rows: self._tags(rows, batch_size), sentences, missing
+        )
+
+    def _tags(self, x, batch_size):
+        """The tags of several rows."""
         names = check_learned(self._labels).names
         if number_of_rows(x) == 0:
             return []
         if (batches := _batches_of(x)) is not None:
-            found = [self.tag(batch, batch_size=batch_size) for batch in batches]
+            found = [self._tags(batch, batch_size) for batch in batches]
             return [tags for batch in found for tags in batch]
         scores = self.scores_of(x, batch_size=batch_size, verbose=0)
         if isinstance(scores, np.ndarray):
@@ -131,10 +144,11 @@ class TaggerMixin(LabelsMixin):
         """
         if isinstance(x, str):
             return [x.split()]
-        if not text_inputs.are_texts(x):
-            return x
-        text_inputs.check_strings(x)
-        return [list(x)] if _is_one_sentence(x) else [text.split() for text in x]
+        if _is_one_sentence(x):
+            return [list(x)]
+        rows = x if isinstance(x, list | tuple) or text_inputs.are_texts(x) else ()
+        has_texts = any(isinstance(row, str) for row in rows)
+        return [_words(row) for row in rows] if has_texts else x
 
     def real_rows(self, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
         """Returns for each row of inputs which of its steps are not padding.
@@ -162,7 +176,16 @@ def _is_one_sentence(x):
     """Whether this is a text, or a list of words: strings without spaces."""
     if isinstance(x, str):
         return True
-    return text_inputs.are_texts(x) and not any(" " in text.strip() for text in x)
+    return text_inputs.are_texts(x) and all(map(_is_word, x))
+
+
+def _is_word(text):
+    return isinstance(text, str) and " " not in text.strip()
+
+
+def _words(row):
+    """The words of a text; other rows as they are."""
+    return row.split() if isinstance(row, str) else row
 
 
 def _is_of_indices(loss):

@@ -1,5 +1,6 @@
 """Texts as inputs of a model: tokenized, as rows of ids."""
 
+import types
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -213,6 +214,8 @@ def from_dataset(
         ValueError: If a data set of strings has no end, or there are weights twice.
     """
     data_checks.check_data(x)
+    if isinstance(x, types.GeneratorType):
+        x = data_checks.batches_of_generator(x)
     if not hasattr(x, "as_numpy_iterator"):
         return _plain(x, words), _plain(y, words), sample_weight
     x, y, weights = _collected(x, words)

@@ -1,6 +1,7 @@
 """Metrics of language models: perplexity, bits per character, token accuracy."""
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -104,6 +105,33 @@ class RunningMean(keras.metrics.Mean):
 
     def load_own_variables(self, store: Any) -> None:
         """Load nothing, also where an older file has a state."""
+
+
+class MeanOfLosses(RunningMean):
+    """The mean of a loss that is a sum of others, each a mean over other numbers.
+
+    What is added to it itself is the rest of the loss, such as regularization.
+
+    Args:
+        means: The means of the other losses, by name.
+        weights: The weight of each in the sum, by name.
+        name: The name of the metric.
+    """
+
+    def __init__(
+        self,
+        means: Mapping[str, RunningMean],
+        weights: Mapping[str, float],
+        name: str = "loss",
+    ) -> None:
+        super().__init__(name=name)
+        # In a function: the means of an attribute would be counted twice.
+        self.others: Callable[[], Tensor] = lambda: sum(
+            weights[name] * mean.result() for name, mean in means.items()
+        )
+
+    def result(self) -> Tensor:
+        return super().result() + self.others()
 
 
 def averaged_over(loss: Any, y: Any, y_pred: Tensor, sample_weight: Any) -> Tensor:

@@ -128,7 +128,8 @@ TRIED = {}  # the first state of a lab that has a control
 @pytest.mark.parametrize(("lab", "state"), CASES)
 def test_each_control_changes_the_address(lab, state, stub, models, monkeypatch):
     # With one backend alone there would be nothing to choose.
-    monkeypatch.setattr(work, "installed", lambda: ["jax", "torch"])
+    backends = sorted({"jax", "torch", work.backend()})
+    monkeypatch.setattr(work, "installed", lambda: backends)
     page = pages.open_lab(lab, **state)
     _english[lab, *state.items()] = shown(page)
     values = {}  # of each control, now and then; those of an earlier state are left out

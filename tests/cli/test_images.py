@@ -60,7 +60,12 @@ def test_a_folder_of_images(trained, command, tmp_path):
     assert found == {"image_size": 8, "channels": 1}
     assert record["arguments"]["patch_size"] == 2
     new = write(tmp_path / "new", 10, seed=1, size=(11, 13))
-    assert "Accuracy: 1.000" in command("evaluate", run, "--file", new).out
+    out = command("evaluate", run, "--file", new).out
+    assert "Accuracy: 1.000" in out and "are in the training part" not in out
+    count = len(image_data.files(str(pictures)))
+    done = command("evaluate", run, "--file", pictures, "--json")
+    held_out = int(np.sum(results["confusion"]))
+    assert json.loads(done.out)["repeated"] == count - held_out
     command("predict", run, "--file", new, "--out", "out.csv")
     with open(tmp_path / "out.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -100,8 +105,16 @@ def test_equal_images_in_both_parts(tmp_path):
     folder = write(tmp_path / "p", count=6)
     files = image_data.files(str(folder))
     shutil.copy(files[0], tmp_path / "copy.png")
-    parts = image_data.contents(files[:4], [*files[4:], str(tmp_path / "copy.png")])
-    assert labeled.repeated(*parts) == 1
+    parts = files[:4], [*files[4:], str(tmp_path / "copy.png")]
+    assert labeled.repeated(*map(image_data.keys, parts)) == 1
+    large = [str(tmp_path / f"{n}.bin") for n in range(3)]
+    for n, file in enumerate(large):  # of one size; they differ at the end
+        with open(file, "wb") as stream:
+            stream.write(bytes(300_000) + bytes([n % 2]))
+    assert (
+        labeled.repeated(*(image_data.keys(part) for part in (large[:2], large))) == 3
+    )
+    assert len(set(image_data.keys(large))) == 2
 
 
 def test_labels_that_the_training_does_not_have(trained, command, tmp_path):

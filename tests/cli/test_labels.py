@@ -81,6 +81,17 @@ def test_a_classifier_of_a_table(classified, command, tmp_path):
         predicted = list(csv.DictReader(stream))
     right = [r["label"] == y for r, (_, y) in zip(predicted, rows(20, 1), strict=True)]
     assert np.mean(right) == pytest.approx(found["accuracy"])
+    table = rows()
+    known, _ = split_by_class([label for _, label in table], 0.2, 0)
+    texts = {table[n][0] for n in known}
+    new = [(f"{word}{n}", label) for n, (word, label) in enumerate(table[:9])]
+    mixed = [*new, *table[:20]]
+    write(tmp_path / "mixed.csv", mixed)
+    done = command("evaluate", run, "--file", "mixed.csv", "--json")
+    count = sum(word in texts for word, _ in mixed)
+    assert 0 < count < 20 and json.loads(done.out)["repeated"] == count
+    sentence = f"{count} of the 29 texts of mixed.csv are in the training part, too"
+    assert sentence in " ".join(done.err.split())
     one = json.loads(command("predict", run, "--text", "bobi", "--json").out)[0]
     assert one["label"] == "vowel" and sum(one["probabilities"].values()) > 0.999
     line = command("predict", run, "--text", "bobi").out
@@ -153,7 +164,7 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("crf", [True, False])
-def test_a_tagger(command, crf, tmp_path, drawn):
+def test_a_tagger(command, refused, crf, tmp_path, drawn):
     write_conll(tmp_path / "train.conll")
     words = ["train", "tag", "--file", "train.conll", *TINY, "--run", "r"]
     words += ["--epochs", "24", "--learning-rate", "0.05", *["--crf"] * crf]
@@ -167,6 +178,15 @@ def test_a_tagger(command, crf, tmp_path, drawn):
     with open(tmp_path / "tags.csv", newline="") as stream:
         first = next(csv.DictReader(stream))
     assert first["words"] == "Ada Byron writes" and first["tags"] == "B-PER I-PER O"
+    done = command("evaluate", "r", "--file", "train.conll")
+    assert "24 of the 24 sentences of train.conll are in" in " ".join(done.out.split())
+    (tmp_path / "r" / "training_rows.npy").write_bytes(b"")
+    assert "training_rows.npy is damaged" in refused(
+        "evaluate", "r", "--file", "train.conll"
+    )
+    (tmp_path / "r" / "training_rows.npy").unlink()  # as a run of an earlier version
+    done = command("evaluate", "r", "--file", "train.conll", "--json")
+    assert json.loads(done.out)["repeated"] is None
     done = command("evaluate", "r", "--file", "train.conll")
     assert "Accuracy: 1.000" in done.out and "F1 of entities: 1.000" in done.out
 

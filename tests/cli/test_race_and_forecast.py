@@ -20,6 +20,12 @@ RACE = ["train", "parentheses", "--units", "3", "--steps", "4", "--checkpoint-ev
         "elman,gru"]  # fmt: skip
 
 
+def competitor_settings(colors):
+    return options.Settings(
+        colors=colors, lengths=None, kind="training", test_examples=20
+    )
+
+
 @pytest.mark.parametrize("colors", [5, 1])
 def test_race(command, refused, colors, tmp_path, drawn):
     names, seeds = (("gru",), "0") if colors == 1 else (("elman",), "0,1")
@@ -32,6 +38,19 @@ def test_race(command, refused, colors, tmp_path, drawn):
             assert len(found) == len(seeds.split(","))
             assert all(0 <= a <= 1 for a in found)
         assert (tmp_path / "r" / f"{name}-seed{seeds[-1]}" / "model.keras").exists()
+    made = [
+        competitor.strings(competitor_settings(colors), "training", 90, int(s))
+        for s in seeds.split(",")
+    ]
+    tests = competitor.evaluation_sets(competitor_settings(colors))
+    text = " ".join(done.err.split())
+    for kind, test in tests.items():
+        known = [set(map(bytes, competitor.keys(part))) for part in made]
+        count = sum(key in part for part in known for key in competitor.keys(test))
+        assert results["repeated"][kind] == count
+        name = f"of the {20 * len(made)} test strings ({competitor.TITLES[kind]}) are"
+        assert (f"{count} {name} in the training part" in text) == (count > 0)
+    assert (results["repeated"]["balanced"] > 0) == (colors == 1)
     assert (tmp_path / "r" / "race.png").exists()
     assert f"mean of {len(seeds.split(','))} seed" in done.err
     typed, numbers = ("(())", "1 1 -1 -1") if colors == 1 else ("{ ()}", "2,0,9 7")

@@ -100,6 +100,13 @@ def parts(self, x, states, training=False):
     return h, [h]
 
 
+def shared_gradient(self, x, states, training=False):
+    (h,) = states
+    n = self.norm
+    h = self.w * ops.sin(h) + n.gamma * ops.sin(h) + n.beta * ops.sin(h) + x
+    return h, [h]
+
+
 def letters_twice(self, x, states, training=False):
     (h,) = states
     z_f = 2.0 * x
@@ -137,6 +144,7 @@ CELLS = {
     "unchanged_state": (lambda: own(unchanged_state, 2), {}),
     "repeated": (lambda: own(repeated), {}),
     "parts": (lambda: own(parts), {}),
+    "shared_gradient": (lambda: own(shared_gradient), {}),
     "letters_twice": (lambda: own(letters_twice), {}),
 }
 ATTRIBUTES = {"kernel": "W", "recurrent_kernel": "U", "bias": "b", "gamma": "γ"}
@@ -252,8 +260,8 @@ h_t = o ⊙ tanh(c_t)
 ∂L/∂z = [∂L/∂z_i, ∂L/∂z_f, ∂L/∂z_g, ∂L/∂z_o]
 ∂L/∂h_{t-1} = ∂L/∂z · Uᵀ
 ∂L/∂c_{t-1} = ∂L/∂c_t ⊙ f
-∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂z
 ∂L/∂x_t = ∂L/∂z · Wᵀ
+∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂z
 ∂L/∂W = Σ_t x_tᵀ · ∂L/∂z
 ∂L/∂b = Σ_t ∂L/∂z"""
 
@@ -279,8 +287,8 @@ h_t = ReLU(z_h)
 
 ∂L/∂z_h = ∂L/∂h_t ⊙ 1[h_t > 0]
 ∂L/∂h_{t-1} = ∂L/∂z_h · Uᵀ
-∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂z_h
 ∂L/∂x_t = ∂L/∂z_h · Wᵀ
+∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂z_h
 ∂L/∂W = Σ_t x_tᵀ · ∂L/∂z_h
 ∂L/∂b = Σ_t ∂L/∂z_h""",
     "peephole": """\
@@ -304,12 +312,12 @@ h_t = o ⊙ tanh(c_t)
 ∂L/∂z = [∂L/∂z_i, ∂L/∂z_f, ∂L/∂z_g, ∂L/∂z_o]
 ∂L/∂h_{t-1} = ∂L/∂z · Uᵀ
 ∂L/∂c_{t-1} = ∂L/∂z_i ⊙ p_i + ∂L/∂c_t ⊙ f + ∂L/∂z_f ⊙ p_f
+∂L/∂x_t = ∂L/∂z · Wᵀ
 ∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂z
+∂L/∂W = Σ_t x_tᵀ · ∂L/∂z
 ∂L/∂p_i = Σ_t ∂L/∂z_i ⊙ c_{t-1}
 ∂L/∂p_f = Σ_t ∂L/∂z_f ⊙ c_{t-1}
 ∂L/∂p_o = Σ_t ∂L/∂z_o ⊙ c_t
-∂L/∂x_t = ∂L/∂z · Wᵀ
-∂L/∂W = Σ_t x_tᵀ · ∂L/∂z
 ∂L/∂b = Σ_t ∂L/∂z""",
     "gru": """\
 [x_z, x_r, x_h] = x_t W + b[0]
@@ -329,10 +337,10 @@ h_t = z ⊙ h_{t-1} + (1 − z) ⊙ ĥ
 ∂L/∂z_z = ∂L/∂h_t ⊙ (h_{t-1} − ĥ) ⊙ z ⊙ (1 − z)
 ∂L/∂products = [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ ⊙ r]
 ∂L/∂h_{t-1} = ∂L/∂h_t ⊙ z + ∂L/∂products · Uᵀ
-∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂products
-∂L/∂b[1] = Σ_t ∂L/∂products
 ∂L/∂x_t = [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ] · Wᵀ
+∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂products
 ∂L/∂W = Σ_t x_tᵀ · [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ]
+∂L/∂b[1] = Σ_t ∂L/∂products
 ∂L/∂b[0] = Σ_t [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ]""",
     "before": """\
 [x_z, x_r, x_h] = x_t W + b
@@ -352,9 +360,9 @@ h_t = kept ⊙ h_{t-1} + (1 − kept) ⊙ ĥ
 ∂L/∂z_r = ∂L/∂(r ⊙ h_{t-1}) ⊙ h_{t-1} ⊙ r ⊙ (1 − r)
 ∂L/∂z_z = ∂L/∂h_t ⊙ (ĥ − h_{t-1}) ⊙ z ⊙ (1 − z)
 ∂L/∂h_{t-1} = ∂L/∂(r ⊙ h_{t-1}) ⊙ r + ∂L/∂h_t ⊙ kept + [∂L/∂z_z, ∂L/∂z_r] · U[:, 0:6]ᵀ
+∂L/∂x_t = [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ] · Wᵀ
 ∂L/∂U[:, 6:9] = Σ_t (r ⊙ h_{t-1})ᵀ · ∂L/∂z_ĥ
 ∂L/∂U[:, 0:6] = Σ_t h_{t-1}ᵀ · [∂L/∂z_z, ∂L/∂z_r]
-∂L/∂x_t = [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ] · Wᵀ
 ∂L/∂W = Σ_t x_tᵀ · [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ]
 ∂L/∂b = Σ_t [∂L/∂z_z, ∂L/∂z_r, ∂L/∂z_ĥ]""",
 }

@@ -1,16 +1,20 @@
 """Recurrences in pieces of the sequence."""
 
+import importlib
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from kerasseq import kernels, layers
-from kerasseq.kernels import pieces
 from tests.layer_checks import compiled_on_jax
 
 pytestmark = pytest.mark.everywhere("a loop of the backend around other loops")
 
+SCAN = importlib.import_module(
+    "kerasseq.kernels.scan"
+)  # `kernels.scan` is its function
 X = np.random.default_rng(0).normal(size=(2, 11, 5)).astype("float32")
 MASK = np.arange(11) < np.array([[11], [7]])
 BUILDERS = {
@@ -37,14 +41,14 @@ def test_values_and_gradients_are_those_of_the_whole(name, monkeypatch):
         return [ops.convert_to_numpy(v) for v in (*values, slopes(X))]
 
     whole = both()
-    monkeypatch.setattr(pieces, "PIECE", 3)
+    monkeypatch.setattr(SCAN, "PIECE", 3)
     for found, expected in zip(both(), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_compiled_training_step(monkeypatch):
     """Also where the batch size is not known."""
-    monkeypatch.setattr(pieces, "PIECE", 3)
+    monkeypatch.setattr(SCAN, "PIECE", 3)
     model = keras.Sequential([keras.Input((11, 5)), BUILDERS["mamba"]()])
     jit = keras.backend.backend() != "torch"
     model.compile("sgd", "mse", jit_compile=jit)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from kerasseq import kernels, layers, models
+from kerasseq.core import keras_private
 from kerasseq.kernels import Fingerprint
 
 pytestmark = pytest.mark.once("attributes of objects: the same on all backends")
@@ -60,6 +61,25 @@ def test_a_changed_model_keeps_nothing(change):
         after = kernels.programs(function)
         assert after is not before
         assert kernels.programs(function) is after
+
+
+PRIVATE = {"_dtype_policy", "_layers", "_trainable_variables"}
+PRIVATE |= {"_non_trainable_variables"}
+
+
+@pytest.mark.parametrize("names", [{name} for name in sorted(PRIVATE)] + [PRIVATE])
+def test_changes_are_noticed_without_private_names(names, monkeypatch):
+    def public(layer):
+        return {name: x for name, x in vars(layer).items() if name not in names}
+
+    monkeypatch.setattr(keras_private, "vars", public, raising=False)
+    some = CHANGES if names is PRIVATE else ["quantized", "dtype policy"]
+    for change in some:
+        model = models.GPT(vocabulary_size=7, max_sequence_length=5, **SMALL)
+        before = Fingerprint(model)
+        assert before.holds()
+        CHANGES[change](model)
+        assert not before.holds() and before != Fingerprint(model), change
 
 
 def test_use_and_training_are_no_changes():
@@ -199,6 +219,21 @@ def test_equal_numbers_are_the_same_and_others_not():
     assert Fingerprint(one) == Fingerprint(other)
     assert Fingerprint(one) != Fingerprint(Plan(1.5, ("a", "b")))
     assert Fingerprint(one) != Fingerprint(Plan(1.5e300, ("a",)))
+
+
+class Described(property):
+    """A property of a class of the user's own."""
+
+
+def test_kinds_of_properties_and_objects_without_attributes():
+    class Slots:
+        __slots__ = ("rate",)
+        rate_of = Described(lambda self: 1)
+
+    fingerprint = Fingerprint(Slots())
+    assert fingerprint.holds()
+    Slots.rate_of = Described(lambda self: 2)
+    assert not fingerprint.holds() and fingerprint != Fingerprint(Slots())
 
 
 def test_a_name_without_a_value_and_an_object_without_attributes():

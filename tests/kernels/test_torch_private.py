@@ -12,7 +12,7 @@ import torch
 
 from kerasseq import layers
 from kerasseq.kernels.torch import private, products, recording
-from kerasseq.kernels.torch.tensors import holds_float32
+from kerasseq.kernels.torch.products import holds_float32
 
 pytestmark = pytest.mark.once("names of PyTorch")
 

@@ -41,12 +41,12 @@ def program_of(function, *args):
     recorder = Recorder(args)
     with torch.no_grad(), recorder, recorder.watch:
         outputs = function(*args)
-    return Program(recorder, outputs, donated=False)
+    return Program(recorder, outputs)
 
 
 def run(program, *args):
     with torch.no_grad():
-        return program.run(program.values, list(args))
+        return program.run(program.weights, list(args))
 
 
 def names(program):
@@ -142,7 +142,7 @@ def test_weights_are_arguments_and_nothing_else_is_held():
     layer = keras.layers.Dense(3)
     layer.build((None, 2))
     program = program_of(lambda x: (layer(x),), ops.ones((5, 2)))
-    held = {x.untyped_storage().data_ptr() for x in program.values}
+    held = {x.untyped_storage().data_ptr() for x in program.weights}
     assert held == {w.value.untyped_storage().data_ptr() for w in layer.weights}
 
     def large(x):

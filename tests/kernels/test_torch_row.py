@@ -1,4 +1,4 @@
-"""What functions of a step are made of: loops, pointers, elementary functions."""
+"""What functions of a step are made of: loops, elementary functions."""
 
 import array
 import math
@@ -14,8 +14,8 @@ if backend.chosen() != "torch":
 from kerasseq.kernels.derived.graph import INPUT, Graph
 from kerasseq.kernels.torch import compile
 from kerasseq.kernels.torch.elementary import FUNCTIONS
-from kerasseq.kernels.torch.row import Row
-from kerasseq.kernels.torch.schedule import STEPS, Array, Cuts, Place, Schedule
+from kerasseq.kernels.torch.emit import Source, Writer
+from kerasseq.kernels.torch.plan import STEPS, Array, Place, Schedule
 
 pytestmark = pytest.mark.once("PyTorch's own path")
 needs_llvmlite = pytest.mark.skipif(
@@ -26,63 +26,53 @@ GRAPH = Graph()
 X = GRAPH.make(INPUT, width=11)
 
 
-def row_of(**stores):
-    """The text of a function that writes values to arrays."""
-    schedule = Schedule({X: Place(Array("x", 11, STEPS))}, False, Cuts())
+def function_of(**stores):
+    """A function that writes values to arrays."""
+    schedule = Schedule({X: Place(Array("x", 11, STEPS))}, False)
     for name, value in stores.items():
         schedule.store(value, Place(Array(name, value.width, STEPS)))
     (function,) = schedule.complete()
-    return Row("f", function, int, inline=False, output=0)
+    return function
+
+
+def text_of(function):
+    return Writer(Source(), function, 0).text("f", backward=False, whole=False)
 
 
 def test_a_sum_takes_a_loop_of_its_own_before_that_which_reads_it():
     centered = X - GRAPH.make("sum", X, width=1) * (1 / 11)
     variance = GRAPH.make("sum", centered * centered, width=1)
-    jobs = row_of(y=centered / variance).loops.jobs
-    assert [stage for stage, _ in sorted(jobs)] == [0, 1, 2]
+    loops = function_of(y=centered / variance).loops
+    assert {stage for (_, stage), _ in loops} == {0, 1, 2}
 
 
 def test_pieces_of_one_width_share_a_loop():
     parts = [GRAPH.slice(X, at, width) for at, width in ((0, 3), (3, 3), (6, 5))]
     y = GRAPH.concatenate([GRAPH.make("tanh", part) for part in parts])
-    jobs = row_of(y=y).loops.jobs
-    assert {width: len(found) for (_, width), found in jobs.items()} == {3: 2, 5: 1}
+    loops = function_of(y=y).loops
+    assert {jobs[0].piece.width: len(jobs) for _, jobs in loops} == {3: 2, 5: 1}
 
 
 def test_exp_is_computed_once_for_a_sum_and_for_what_is_divided_by_it():
     powers = GRAPH.make("exp", X)
     softmax = powers / GRAPH.make("sum", powers, width=1)
-    row = row_of(y=softmax)
-    assert row.text.count("@exp(") == 1
-    assert [a.width for a in row.loops.scratch] == [11]
-    kept = row_of(y=softmax, powers=powers)
-    assert kept.text.count("@exp(") == 1
-    assert not kept.loops.scratch
+    function = function_of(y=softmax)
+    assert text_of(function).count("@exp(") == 1
+    places = [job.place for _, jobs in function.loops for job in jobs if job.place]
+    assert sorted(place.array.name for place in places) == ["forward_1", "y"]
+    kept = function_of(y=softmax, powers=powers)
+    assert text_of(kept).count("@exp(") == 1
+    assert "forward_1" not in text_of(kept)
 
 
-def test_parts_of_a_written_array_that_overlap_share_a_pointer():
-    """As `noalias` promises that pointers reach different memory."""
-    y = GRAPH.make("tanh", X)
-    total = GRAPH.make("sum", y, width=1)
-    row = row_of(y=y, z=GRAPH.slice(y, 2, 5) * total)
-    assert [place.at for place in row.given if place.array.name == "y"] == [0]
-    assert "getelementptr float, ptr %y_0_0, i64 %n2" in row.text
-    apart = row_of(y=y, z=GRAPH.slice(X, 2, 5) * total)
-    assert "ptr %y_0_0, i64 %n2" not in apart.text
-
-
-def test_text_does_not_depend_on_the_number_of_units():
-    graph, texts = Graph(), []
-    for width in (11, 13):
-        x = graph.make(INPUT, width=width)
-        schedule = Schedule({x: Place(Array("x", width, STEPS))}, False, Cuts())
-        value = graph.make("tanh", x) * graph.make("sum", x, width=1)
-        schedule.store(value, Place(Array("y", width, STEPS)))
-        (function,) = schedule.complete()
-        places = {}
-        entry = lambda n, places=places: places.setdefault(n, len(places))  # noqa: E731
-        texts.append(Row("f", function, entry, inline=False, output=0).text)
-    assert texts[0] == texts[1]
+def test_all_that_a_loop_reads_and_writes_is_parallel():
+    """LLVM would check at run time that arrays do not overlap, or not vectorize."""
+    text = text_of(function_of(y=GRAPH.make("tanh", X), z=X * X))
+    inside = text[text.index("loop2:") : text.index("end2:")].splitlines()
+    accesses = [line for line in inside if "load " in line or "store " in line]
+    assert len(accesses) == 3
+    assert all("!llvm.access.group !0" in line for line in accesses)
+    assert "!llvm.loop !2" in inside[-1]
 
 
 NUMBERS = np.array(

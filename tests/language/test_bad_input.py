@@ -79,6 +79,9 @@ def test_ids_outside_the_vocabulary(named):
 @pytest.mark.parametrize("name", ["gpt", "lm"])
 def test_ids_of_texts_and_prompts(name):
     model = MODELS[name]()
+    for use in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(TypeError, match=r"array of ids .*, received \[1\.5\]"):
+            use([1.5])
     for i in (-1, V):
         ids = np.array([1, i] * 9)
         for use in (model.fit, model.cross_entropy, lambda x: model.generate(x, 2)):

@@ -1,8 +1,11 @@
+import inspect
+
 import keras
 import pytest
 
 from kerasseq.core import arguments
-from kerasseq.layers import GRU, LSTM
+from kerasseq.layers import GRU, LSTM, GRUCell, LSTMCell, MinGRU, SimpleRNN
+from kerasseq.rnn.cell import RecurrentCell
 
 pytestmark = pytest.mark.once("arguments and configurations")
 
@@ -66,3 +69,55 @@ def test_every_argument_survives_the_config():
             expected = as_config(name, value)
             assert config[name] == again[name] == expected, name
             assert config[name] != cls(3).get_config()[name], name
+
+
+@pytest.mark.parametrize("cls", [LSTM, LSTMCell, MinGRU, SimpleRNN])
+def test_wrong_calls_of_a_constructor_name_it(cls):
+    name = cls.__init__.__qualname__
+    with pytest.raises(TypeError, match=rf"{name}\(\) missing .* 'units'"):
+        cls()
+    with pytest.raises(TypeError, match=rf"{name}\(\) got multiple values for"):
+        cls(3, units=3)
+    with pytest.raises(ValueError, match=rf"to {cls.__name__}.*'peepholes'"):
+        cls(3, peepholes="full")
+
+
+@pytest.mark.parametrize("cls", [LSTM, GRUCell])
+def test_arguments_by_position_are_those_by_name(cls):
+    parameters = inspect.signature(cls).parameters.values()
+    given = {p.name: p.default for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD}
+    names = ["kernel_constraint", "recurrent_constraint", "bias_constraint"]
+    values = {name: keras.constraints.MaxNorm(n) for n, name in enumerate(names, 1)}
+    given |= {"units": 3, **values}
+    one, other = cls(*given.values(), name="x"), cls(**given, name="x")
+    assert one.get_config() == other.get_config()
+    assert [one.get_config()[n]["config"]["max_value"] for n in values] == [1, 2, 3]
+
+
+def test_a_layer_gives_its_own_cell_all_that_is_not_for_itself():
+    class OwnCell(LSTMCell):
+        def __init__(self, units, **kwargs):
+            super().__init__(2 * units, **kwargs)
+
+    class Layer(LSTM):
+        Cell = OwnCell
+
+    layer = Layer(3, "relu", peephole="full", dtype="float16", return_state=True)
+    assert type(layer.cell) is OwnCell and layer.cell.units == 6
+    assert layer.cell.activation is keras.activations.relu
+    assert layer.cell.peephole == "full" and layer.cell.compute_dtype == "float16"
+    assert layer.return_state and not hasattr(layer.cell, "return_state")
+    # The cell is saved by the arguments of the class that lists them.
+    assert set(arguments.names(LSTMCell)) <= layer.cell.get_config().keys()
+
+
+def test_a_cell_that_fixes_its_gates_is_made_again_from_its_config():
+    class OwnCell(RecurrentCell):
+        def __init__(self, units, **kwargs):
+            super().__init__(units, gates=2, **kwargs)
+
+    cell = OwnCell(3, activation="relu", recurrent_dropout=0.5)
+    again = OwnCell.from_config(cell.get_config())
+    assert again.gates == 2 and again.get_config() == cell.get_config()
+    assert again.activation is keras.activations.relu
+    assert again.recurrent_dropout == 0.5

@@ -8,6 +8,7 @@ from keras import ops
 from kerasseq import layers
 from kerasseq.rnn.elman import ElmanCell
 from kerasseq.rnn.explanation import FEATURES
+from tests.kernels.own_cells import LayerNormLSTMCell
 
 pytestmark = pytest.mark.once("text, which does not depend on the backend")
 
@@ -55,6 +56,30 @@ def test_a_projection_that_cannot_be_derived_is_a_call():
     lines = Rescaling(3).explain()
     assert str(lines.forward[0]) == "z_h = project(x_t) + h_{t-1} U"
     assert not any("∂W" in line.left for line in lines.backward)
+
+
+def test_what_depends_on_the_input_alone_is_not_kept():
+    cell = layers.ElmanRNN(3).cell
+
+    def step(x, states, training=False):
+        (h,) = states
+        h = h * ops.exp(x) + ops.sin(h)
+        return h, [h]
+
+    cell.step = step
+    assert cell.explain().kept == ("cos(h_{t-1})",)
+
+
+def test_equal_gradients_are_counted():
+    cell = layers.ElmanRNN(3).cell
+    cell.step = lambda x, states, training=False: (x, [x + states[0] + states[0]])
+    assert "∂L/∂h_{t-1} = 2 ∂L/∂h_t" in map(str, cell.explain().backward)
+
+
+def test_weights_with_the_same_name_have_letters_of_their_own():
+    lines = [line.left for line in LayerNormLSTMCell(3).explain().backward]
+    assert {"∂L/∂γ", "∂L/∂γ′", "∂L/∂β", "∂L/∂β′"} < set(lines)
+    assert len(set(lines)) == len(lines)
 
 
 class Sized(keras.layers.Layer):

@@ -13,7 +13,6 @@ from kerasseq.layers import (
     LSTMCell,
     StackedRNN,
 )
-from kerasseq.rnn.stacked import FedBackCell
 from tests.layer_checks import as_list, assert_close, check_seed, fresh
 from tests.rnn import references
 
@@ -239,10 +238,3 @@ def test_widths_that_do_not_fit():
         StackedRNN([GRUCell(2)], steps=2, feed_back=True).build((2, 3))
     with pytest.raises(ValueError, match=r"has 1 tensors.*keep 3: \[2, 1\]"):
         StackedRNN([LSTMCell(3), GRUCell(3)])(X, initial_state=[X[:, 0]])
-
-
-def test_config_of_the_fed_back_cell():
-    cell = FedBackCell([LSTMCell(3), GRUCell(3)], 3, residual=True)
-    again = FedBackCell.from_config(cell.get_config())
-    assert again.get_config() == cell.get_config()
-    assert again.state_size == [3, 3, 3, 3] and again.residual

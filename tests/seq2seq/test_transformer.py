@@ -50,7 +50,8 @@ def test_cached_equals_uncached(model):
     state = model.initial_state(SOURCE, TARGET.shape[1])
     for t in range(TARGET.shape[1]):
         now, state = model.step(state, ops.convert_to_tensor(TARGET[:, t]))
-        close(now, logits[:, t])
+        close(now[:, END:], logits[:, t, END:])
+        assert np.isneginf(numpy(now)[:, :END]).all()  # padding and start
     assert np.abs(logits[0, 1:] - logits[0, :-1]).max() > 1e-2
 
 
@@ -60,7 +61,8 @@ def test_translate_takes_the_argmax_of_each_step(model):
     target = np.zeros((len(SOURCE), length + 1), "int32")  # of one shape: padded
     target[:, 0] = START
     for t in range(length):
-        target[:, t + 1] = numpy(model([SOURCE, target]))[:, t].argmax(-1)
+        logits = numpy(model([SOURCE, target]))[:, t, END:]  # of what is written
+        target[:, t + 1] = END + logits.argmax(-1)
     found = model.translate(ROWS, max_length=length, alignments=False)
     for row, translation in zip(target[:, 1:], found, strict=True):
         ended = np.flatnonzero(row == END)
@@ -184,7 +186,7 @@ def test_beam_scores_are_log_probabilities():
         said = found.ids[:, n]
         read = np.concatenate([start, said[:, :-1]], axis=1)
         logits = numpy(model([SOURCE, read])).astype("float64")
-        log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        log_p = logits - np.log(np.exp(logits[..., END:]).sum(-1, keepdims=True))
         log_p = np.take_along_axis(log_p, said[..., None], -1)[..., 0]
         real = np.arange(length) < found.lengths[:, n, None]
         scores = (log_p * real).sum(axis=1)

@@ -134,3 +134,116 @@ def test_missing_labels_of_vectors():
         model.fit(vectors, labels)
     with pytest.warns(UserWarning, match="2 of 5 rows"):
         model.fit(vectors, labels, missing="skip", verbose=0)
+
+
+@pytest.mark.parametrize("library", [list, np.array, "object", "string"])
+@pytest.mark.parametrize("make", [classifier, bert, gpt])
+def test_scores_and_predictions_of_rows_with_empty_cells(make, library):
+    x, y = columns(library)
+    texts, labels = ([part[row] for row in KEPT] for part in (TEXTS, LABELS))
+    model = make()
+    model.fit(texts, labels, verbose=0)
+    for method in (model.evaluate, model.report):
+        with pytest.raises(ValueError, match="received 5 rows with one, of 8: x"):
+            method(x, y)
+        with pytest.raises(ValueError, match=f"{method.__name__} needs at least one"):
+            method([], [])
+    with pytest.warns(UserWarning, match="^5 of 8 rows have an empty cell and are"):
+        assert model.report(x, y, missing="skip").scores == (
+            model.report(texts, labels).scores
+        )
+    weights = np.arange(8.0)
+    options = {"missing": "skip", "sample_weight": weights, "verbose": 0}
+    with pytest.warns(UserWarning, match="5 of 8 rows"):
+        found = model.evaluate(x, y, **options)
+    expected = model.evaluate(texts, labels, sample_weight=weights[KEPT], verbose=0)
+    assert found == pytest.approx(expected, rel=1e-5)
+    read = [row for row, text in enumerate(TEXTS) if row in KEPT or row == 4]
+    gaps = [row for row in range(8) if row not in read]
+    for method in (model.predict, model.classify):
+        with pytest.raises(ValueError, match="^x must .*, received 4 rows with one"):
+            method(x)
+    with pytest.warns(UserWarning, match="^4 of 8 rows .* get no prediction"):
+        found = model.predict(x, missing="skip", verbose=0)
+    assert np.isnan(found[gaps]).all() and len(found) == 8
+    expected = model.predict([TEXTS[row] for row in read], verbose=0)
+    np.testing.assert_allclose(found[read], expected, rtol=1e-4, atol=1e-6)
+    with pytest.warns(UserWarning, match="x\\[1\\] is (None|nan|<NA>), x\\[3\\] is ''"):
+        classes = model.classify(x, missing="skip")
+    assert [row for row, each in enumerate(classes) if each is None] == gaps
+    best = [model.labels[n] for n in found[read].argmax(axis=-1)]
+    assert [classes[row].label for row in read] == best
+
+
+def test_predictions_where_all_or_no_cells_are_empty():
+    model = classifier()
+    model.fit(["a", "b"], ["x", "y"], verbose=0)
+    with pytest.warns(UserWarning, match="2 of 2 rows"):
+        assert model.classify(["", None], missing="skip") == [None, None]
+    with pytest.warns(UserWarning, match="2 of 2 rows"):
+        assert np.isnan(model.predict(["", None], missing="skip")).all()
+    assert model.classify([], missing="skip") == []
+    spaces = SequenceClassifier(
+        "gru", ["x", "y"], tokenizer=CharacterTokenizer().fit("ab "), units=3
+    )
+    found = spaces(spaces.encode(" "))  # one text is no cell of a table
+    p = spaces.probabilities(found)[0]
+    assert [*spaces.classify(" ").probabilities.values()] == pytest.approx(p.tolist())
+    assert model.classify("a", missing="skip").label in ("x", "y")
+    for data in ([model.predict], [model.classify], [model.evaluate, ["x", "y"]]):
+        method, *y = data
+        with pytest.raises(ValueError, match='"drop" is not one of'):
+            method(["a", "b"], *y, missing="drop")
+
+
+def test_tags_of_rows_with_empty_cells():
+    words = [["a", "b"], [], ["b", ""], ["a"], None]
+    y = [["O", "X"], [], ["O", "O"], ["X"], ["O"]]
+    for model in (
+        SequenceTagger("gru", ["O", "X"], tokenizer=CharacterTokenizer().fit("ab ")),
+        bert("tag", ["O", "X"]),
+    ):
+        alone = [model.tag(words[row]) for row in (0, 3)]
+        expected = [alone[0], None, None, alone[1], None]
+        for x in (words, ["a b", "", " ", "a", None], np.array(["a b"] + [None] * 4)):
+            wanted = expected if len(x[3] or ()) else [alone[0]] + [None] * 4
+            with pytest.raises(ValueError, match="of 5: x\\[1\\] is"):
+                model.tag(x)
+            with pytest.warns(UserWarning, match="of 5 rows .* get no prediction"):
+                assert model.tag(x, missing="skip") == wanted
+        with pytest.warns(UserWarning, match="3 of 5 rows"):
+            scores = model.predict(words, missing="skip", verbose=0)
+        assert [scores[n] is None for n in range(5)] == [False, True, True, False, True]
+        with pytest.warns(UserWarning, match="3 of 5 rows"):
+            report = model.report(words, y, missing="skip")
+        assert report.confusion.sum() == 3
+        assert model.tag(["a", "b"]) == alone[0]  # one sentence
+
+
+def test_generators_of_texts_and_one_pair():
+    models = [bert("classify", ["x", "y"]), bert("tag", ["x", "y"]), bert("span")]
+    sized = {"tokenizer": CharacterTokenizer().fit("ab "), "units": 3}
+    models += [
+        cls("gru", ["x", "y"], **sized) for cls in (SequenceClassifier, SequenceTagger)
+    ]
+    for model in models:
+        methods = [model.predict, model.tag if model.per_step else model.evaluate]
+        for method in methods:
+            with pytest.raises(TypeError, match="received a generator of texts, first"):
+                method(text for text in ["a b", "b"])
+    span = bert("span")
+    assert span.answers(("a", "a b")) == span.answers([("a", "a b")])[0]
+
+
+def test_predictions_of_several_outputs_and_of_choices():
+    model = bert("span")
+    with pytest.warns(UserWarning, match="1 of 2 rows"):
+        found = model.predict(["a b", None], missing="skip", verbose=0)
+    for name, expected in model.predict(["a b"], verbose=0).items():
+        np.testing.assert_allclose(found[name][0], expected[0], rtol=1e-5)
+        assert np.isnan(found[name][1]).all()
+    choose = GPT(CharacterTokenizer().fit("ab "), **SIZES).with_head("choose")
+    x = [("a", ["b", "a"]), ("a", ["", "b"]), (None, ["b", "a"])]
+    with pytest.warns(UserWarning, match="2 of 3 rows"):
+        first, *others = choose.classify(x, missing="skip")
+    assert first.label in ("a", "b") and others == [None, None]

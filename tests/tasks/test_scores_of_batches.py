@@ -173,6 +173,101 @@ def test_heads_for_tokens():
         )
 
 
+def evaluations(model, *data, **options):
+    """Loss and metrics by name, which are the same for all batch sizes."""
+    options |= {"return_dict": True, "verbose": 0}
+    whole, *others = (
+        model.evaluate(*data, batch_size=n, **options) for n in (32, 1, 4)
+    )
+    assert all(found == pytest.approx(whole, rel=1e-5) for found in others)
+    return whole
+
+
+@pytest.mark.everywhere("each output has a mean of its own, in compiled steps")
+def test_models_with_several_outputs():
+    draw = np.random.default_rng(5)
+    pieces = WordPieceTokenizer(40).fit(["a mind nobler"])
+    bert = BERT(pieces, **SIZES, max_sequence_length=67)
+    model = bert.with_head("pretraining")
+    ids = draw.integers(5, 9, (6, 7))
+    x = {"ids": ids, "segments": ids * 0, "positions": np.tile([1, 2, 3], (6, 1))}
+    y = {"tokens": draw.integers(5, 9, (6, 3)), "next": draw.integers(0, 2, 6)}
+    tokens = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0]] * 2, "float32")
+    weights = {"tokens": tokens, "next": np.linspace(0.5, 3, 6).astype("float32")}
+    scores = model.predict(x, verbose=0)
+    losses = {
+        name: np.average(
+            keras.ops.convert_to_numpy(
+                keras.losses.sparse_categorical_crossentropy(
+                    y[name], scores[name], from_logits=True
+                )
+            ),
+            weights=weights[name],
+        )
+        for name in y
+    }
+    options = {"sample_weight": weights, "batch_size": 4, "verbose": 0}
+    found = model.evaluate(x, y, return_dict=True, **options)
+    assert found["tokens_loss"] == pytest.approx(losses["tokens"], rel=1e-5)
+    assert found["next_loss"] == pytest.approx(losses["next"], rel=1e-5)
+    assert found["loss"] == pytest.approx(sum(losses.values()), rel=1e-5)
+    model.compile(keras.optimizers.SGD(0.0), loss_weights={"tokens": 2.0, "next": 0.5})
+    expected = 2 * losses["tokens"] + losses["next"] / 2
+    history = model.fit(x, y, **options).history
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-4)
+    assert history["next_loss"][0] == pytest.approx(losses["next"], rel=1e-4)
+
+
+def test_losses_of_several_outputs_of_texts_and_of_the_user(tmp_path):
+    draw = np.random.default_rng(5)
+    pieces = WordPieceTokenizer(40).fit(["a mind nobler"])
+    bert = BERT(pieces, **SIZES, max_sequence_length=67)
+    documents = [[" ".join(row) for row in WORDS]] * 3
+    evaluations(bert.with_head("pretraining"), documents, sequence_length=23)
+    gpt = GPT(CharacterTokenizer().fit("amindnobler "), **SIZES)
+    texts = [" ".join(row) for row in WORDS]
+    spans = [(0, 1)] * len(texts)
+    for model in (bert.with_head("span"), gpt.with_head("span")):
+        weights = np.linspace(0, 3, len(texts)).astype("float32")
+        found = evaluations(model, texts, spans, sample_weight=weights)
+        assert found["loss"] == pytest.approx(
+            found["start_loss"] + found["end_loss"], rel=1e-5
+        )
+        assert sorted(found) == [
+            *("end_accuracy", "end_loss", "loss", "start_accuracy", "start_loss")
+        ]
+    model.compile(loss_weights=[2.0, 0.5])
+    model.save(tmp_path / "model.keras")
+    for each in (model, kerasseq.load_model(tmp_path / "model.keras")):
+        found = evaluations(each, texts, spans)
+        parts = np.array([found["start_loss"], found["end_loss"]])
+        both = parts @ [2, 0.5], parts @ [0.5, 2]  # the order of `keras.tree`
+        assert found["loss"] in [pytest.approx(each, rel=1e-5) for each in both]
+    x = bert.with_head(None).encode(texts)
+    model = bert.with_head(None)
+    y = {
+        name: draw.normal(size=part.shape).astype("float32")
+        for name, part in model.predict(x, verbose=0).items()
+    }
+    losses = {
+        "sequence": keras.losses.MeanSquaredError("mean_with_sample_weight"),
+        "pooled": None,
+    }
+    weights = {
+        n: draw.random(part.shape[:-1]).astype("float32") for n, part in y.items()
+    }
+    for pooled in (None, keras.losses.MeanAbsoluteError()):
+        model.compile(loss={**losses, "pooled": pooled})
+        found = [
+            keras.Model.evaluate(
+                model, x, y, sample_weight=weights, batch_size=n, verbose=0
+            )
+            for n in (1, 4, 32)
+        ]
+        assert np.ptp(found, axis=0) == pytest.approx(0, abs=1e-5)
+        assert np.shape(found) == ((3,) if pooled is None else (3, 3))
+
+
 def test_other_models():
     tokenizer = CharacterTokenizer().fit("abc")
     texts = ["".join(rng.choice(list("abc"), n)) for n in (1, 3, 21, 2, 5, 4)]
@@ -215,6 +310,7 @@ def test_metrics_of_the_user():
 
     x, y = padded(np.ones((ROWS, T), bool))
     model = SequenceTagger("gru", C, vocabulary_size=V, units=5)
+    model.get_layer("output").bias.assign([-99.0, 0.0, 0.0])  # no 0, as at padding
     model.compile(metrics=[Exact("exact"), "sparse_categorical_crossentropy"])
     best = model.predict(x, verbose=0).argmax(-1)
     y = np.where(np.arange(ROWS)[:, None] < 4, best, (best + 1) % C)

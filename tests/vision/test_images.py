@@ -97,6 +97,10 @@ def test_three_lines(tmp_path):
     assert np.isfinite(again.predict(files.files, verbose=0)).all()
 
 
+def is_damaged(file):
+    return file.endswith(("left/000.png", "right/bad.png"))
+
+
 def test_damaged_files_are_left_out(tmp_path):
     folder = write(tmp_path / "new", 6)
     for name in ("left/000.png", "right/bad.png"):
@@ -124,6 +128,20 @@ def test_damaged_files_are_left_out(tmp_path):
             )
         assert np.isfinite(history.history["val_loss"]).all()
         assert sum("2 of 7 images" in str(each.message) for each in warned) >= 1
+        with pytest.warns(UserWarning, match=r" of \d (images|rows)"):
+            loss = model.evaluate(*data, missing="skip", verbose=0)[0]
+        assert np.isfinite(loss)
+        with pytest.warns(UserWarning, match=r" of \d (images|rows)"):
+            assert model.report(*data, missing="skip").confusion.sum() == 5 - len(
+                data[1:]
+            )
+        with pytest.warns(UserWarning, match="2 of 7 images"):
+            scores = model.predict(data[0], missing="skip", verbose=0)
+        gaps = [row for row, file in enumerate(listed.files) if is_damaged(file)]
+        assert np.flatnonzero(np.isnan(scores).all(axis=1)).tolist() == gaps
+        with pytest.warns(UserWarning, match="2 of 7 images"):
+            classes = model.classify(data[0], missing="skip")
+        assert [row for row in range(7) if classes[row] is None] == gaps
     (tmp_path / "all" / "a").mkdir(parents=True)
     (tmp_path / "all" / "a" / "a.png").write_bytes(b"")
     with pytest.raises(ValueError, match="1 of 1 images cannot be read, and none is"):

@@ -5,7 +5,7 @@ steps is faster, as with `project` of our cells. What takes little time, such as
 a bias, stays in the step, which adds up its gradient without rounding it at each step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kerasseq.kernels.derived.graph import (
     BOOLEAN,
@@ -16,8 +16,12 @@ from kerasseq.kernels.derived.graph import (
     STATE,
     Graph,
     Value,
+    between,
     walk,
 )
+
+# Operations that XLA computes again for each use, although they take long.
+ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "sin", "cos", "erf"}
 
 
 def take_ahead(
@@ -35,8 +39,8 @@ def take_ahead(
         input into parts.
     """
     order = list(walk(values))
-    early = _early(order)
-    ahead = _read_late(values, {v for v in early if v.op in HEAVY or v.op == INPUT})
+    early = {v for v in _early(order) if v.op in HEAVY or v.op == INPUT}
+    ahead = [v for v in between(values, early) if v in early]
     if all(v.op == INPUT for v in ahead):
         return None, list(values)
     x = graph.make(INPUT, width=sum(v.width for v in ahead))
@@ -53,21 +57,6 @@ def take_ahead(
     return graph.concatenate(ahead), [found[v] for v in values]
 
 
-def _read_late(values, ahead) -> list[Value]:
-    """Those of the values computed ahead that the rest of the step reads."""
-    found: dict[Value, None] = {}
-    seen: set[Value] = set()
-    stack = list(reversed(values))
-    while stack:
-        value = stack.pop()
-        if value in ahead:
-            found[value] = None
-        elif value not in seen:
-            seen.add(value)
-            stack += reversed(value.args)
-    return list(found)
-
-
 def _early(order) -> set[Value]:
     """The values that depend on the input, and else on what all steps share."""
     fixed, early = set(), set()
@@ -78,3 +67,31 @@ def _early(order) -> set[Value]:
         elif v.op not in BOOLEAN and all(a in fixed or a in early for a in v.args):
             (early if any(a in early for a in v.args) else fixed).add(v)
     return early
+
+
+def carried(values: Sequence[Value], fixed: Collection[Value] = ()) -> list[Value]:
+    """The values that a loop which XLA compiles computes at the end of the step before.
+
+    These are the first activations of a step, and products that come before them. XLA
+    computes a carried value once, but a value inside a step again for each of its uses.
+
+    Args:
+        values: The results of a step.
+        fixed: Values that are the same at all steps.
+    """
+    order = [v for v in between(values, fixed) if v not in fixed]
+    first: set[Value] = set()
+    late: set[Value] = set()  # follow an activation, or depend on the mask
+    products: set[Value] = set()  # depend on a product
+    for v in order:
+        if v.op == MASK or any(a in late or a in first for a in v.args):
+            late.add(v)
+        elif v.op in ACTIVATIONS:
+            first.add(v)
+        if v.op == "matmul" or any(a in products for a in v.args):
+            products.add(v)
+    if not first:
+        return []
+    read = {*values, *(a for v in late for a in v.args)}
+    ahead = (first | products) - late
+    return [v for v in order if v in read and v in ahead]

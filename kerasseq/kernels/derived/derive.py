@@ -82,41 +82,24 @@ def derive(
     cell: keras.Layer,
     step: Callable[..., tuple[Any, Any]],
     *,
-    width: int,
-    states: Sequence[int],
-    noise: Sequence[int] | int | None = None,
     masked: bool = False,
-    training: bool = False,
-    dtype: str = "float32",
     whole: bool = False,
+    **options: Any,
 ) -> Derived:
     """Derives the loop of a cell from its step.
 
     Args:
         cell: A built cell.
         step: Function `(cell, x, states) -> (output, new states)`.
-        width: Size of the input x of a step, `(batch, width)`.
-        states: Size of each state.
-        noise: Size of the mask of recurrent dropout, a list of sizes if each gate has
-            its own, None without dropout.
         masked: Whether a mask leaves states unchanged at some steps.
-        training: Whether dropout is on.
-        dtype: That of all values.
         whole: Whether a step keeps what depends on its input alone, as it is written.
+        **options: The sizes and the dtype, see `trace`.
 
     Raises:
         NotDerivable: If the step has something that a graph does not have. The message
             says what.
     """
-    traced = trace(
-        cell,
-        step,
-        width=width,
-        states=states,
-        noise=noise,
-        training=training,
-        dtype=dtype,
-    )
+    traced = trace(cell, step, **options)
     graph = traced.graph
     places = [k for k, v in enumerate(traced.new_states) if v is traced.output]
     new = [*traced.new_states, *([] if places else [traced.output])]

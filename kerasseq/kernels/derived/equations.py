@@ -1,19 +1,19 @@
 """The equations of a step and of its backward pass."""
 
-import itertools
+import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerasseq.kernels.derived import terms
-from kerasseq.kernels.derived.gradient import Backward
-from kerasseq.kernels.derived.graph import GRADIENT, LEAVES, STATE, Value
-from kerasseq.kernels.derived.terms import Letter, Term
+from kerasseq.kernels.derived import graph, terms
+from kerasseq.kernels.derived.derive import Derived
+from kerasseq.kernels.derived.graph import INPUT, LEAVES, Value, walk
+from kerasseq.kernels.derived.names import Names
+from kerasseq.kernels.derived.terms import Term, between, gradient, letter, write
 from kerasseq.kernels.derived.writing import Writer
 
 SHORT = 22  # characters of a term, up to which its gradient is named after it
-LONG = 3  # operations of a term, from which it gets a name if it is used twice;
-# those of 2 from three times on
+LONG = 3  # operations of a term used twice, from which it gets a name
 TOO_LONG = 8  # operations, from which the gradient of a letter gets a line of its own
 
 
@@ -34,188 +34,137 @@ class Equation(NamedTuple):
         return f"{self.left} = {self.right}"
 
 
-def equation(left: Term, right: Term) -> Equation:
-    """Returns an equation of two terms."""
+def _equation(left: Term, right: Term) -> Equation:
     return Equation(left.text, right.text, f"{left.latex} &= {right.latex}")
 
 
-class Equations:
+class Equations(Writer):
     """Writes the equations of a step.
 
     Args:
-        writer: Writes values; its names are added to.
-        new_states: The states after the step.
-        back: The gradients.
-        projected: Whether the input of the step is computed from that of the cell.
+        names: The letters of values.
+        derived: What the step computes, and its gradients.
+        x: Its input.
     """
 
-    def __init__(
-        self,
-        writer: Writer,
-        new_states: Sequence[Value],
-        back: Backward,
-        projected: bool,
-    ) -> None:
-        self.writer: Writer = writer
-        self.new_states: list[Value] = list(new_states)
-        self.back: Backward = back
-        self._wanted = [d for d in (back.input, *back.states) if d is not None]
-        self._wanted += [v for p in back.products for v in (p.left, p.right)]
-        self._wanted += [total.value for total in back.totals]
+    def __init__(self, names: Names, derived: Derived, x: Term) -> None:
+        super().__init__(names)
+        leaves = dict.fromkeys(derived.rows.values.values())
+        masks = [v for v in leaves if v.op == graph.NOISE]
+        for k, mask in enumerate(masks, 1):
+            self.shown[mask] = letter("m" if len(masks) == 1 else f"m{k}")
+        self.shown |= {v: x for v in leaves if v.op == INPUT}
+        self.derived: Derived = derived
+        back = derived.backward
+        results = [back.input, *back.states, *(total.value for total in back.totals)]
+        results += [value for p in back.products for value in (p.left, p.right)]
+        self._results = [d for d in results if d is not None]
+        self._numbers: Counter[str] = Counter()
         self._name_incoming()
-        self._name_repeated(projected)
+        self._name_repeated()
 
     # More names.
 
     def _name_incoming(self) -> None:
         """The gradients of the new states, of which some come from the next step."""
-        names = self.writer.names
-        for k, (value, after) in enumerate(
-            zip(self.new_states, names.after, strict=True)
-        ):
-            leaf = value.graph.make(GRADIENT, width=value.width, detail=k)
-            own = names.letters.get(value) == after
-            later = own and self.back.of.get(value) is not leaf
-            self.writer.shown[leaf] = terms.gradient(after.term, later=later)
+        make, of = self.derived.graph.make, self.derived.backward.of
+        for k, value in enumerate(self.derived.new_states):
+            leaf = make(graph.GRADIENT, width=value.width, detail=k)
+            after = self.names.after[k]
+            whole = self.names.letters.get(value) != after or of.get(value) is leaf
+            self.shown[leaf] = gradient(letter(after), later=not whole)
 
-    def _name_repeated(self, projected: bool) -> None:
+    def _name_repeated(self) -> None:
         """Gradients of letters, and long terms that occur more than once."""
-        writer = self.writer
-        owners = self._owners()
-        roots = [*self.new_states, *self._wanted]
-        uses = Counter(roots)
-        if projected and self.back.input is not None:
-            uses[self.back.input] += 1  # in gradients of what the input comes from
-        order = list(writer.walk(roots))
-        uses.update(
-            part
-            for v in order
-            for part in writer.parts(v)
-            if not (v.op == "slice" and v in writer.shown)  # one line for all
-        )
+        names, of = self.names, self.derived.backward.of
+        arguments = {argument for _, argument in names.functions.values()}
+        read = [value for value in names.letters if value in arguments]
+        preferred = [*reversed(of), *names.letters, *read]
+        owners = {of[v]: v for v in preferred if v in of and v.op != graph.PARAMETER}
+        roots = [*self.derived.new_states, *self._results]
+        order, uses = list(walk(roots, self.parts)), Counter(roots)
         for value in order:
-            if value in writer.shown or value.op in LEAVES:
-                continue
-            owner, size = owners.get(value), writer.size(value)
-            repeated = uses[value] > 1
-            if (
-                owner in writer.names.pre_activations
-                or (owner in writer.names.letters and (repeated or size >= TOO_LONG))
-                or (uses[value] - 1) * (size - 1) >= LONG - 1
-            ):
-                self._name_gradient(value, owner)
+            if not (value.op == "slice" and value in self.shown):  # one line for all
+                uses.update(self.parts(value))
+        for value in order:
+            if value not in self.shown and value.op not in LEAVES:
+                owner, size = owners.get(value), self.size(value)
+                again = uses[value] > 1 or size >= TOO_LONG or owner in arguments
+                long = (uses[value] - 1) * (size - 1) >= LONG - 1
+                if long or (again and owner in names.letters):
+                    self.shown[value] = self._name_of(value, owner)
 
-    def _owners(self) -> dict[Value, Value]:
-        """The value that a gradient belongs to: one with a name, if it can be."""
-        names, found = self.writer.names, {}
-        for value, d in self.back.of.items():
-            found.setdefault(d, []).append(value)
-        preferred = dict.fromkeys([*names.pre_activations, *names.letters])
-        ranks = {v: k for k, v in enumerate(preferred)}
-        return {
-            d: min(values, key=lambda v: ranks.get(v, len(ranks)))
-            for d, values in found.items()
-        }
-
-    def _name_gradient(self, value: Value, owner: Value | None) -> None:
-        of = None if owner is None else self.writer.term(owner)
-        if of is None or len(of.text) > SHORT:
-            self.writer.shown[value] = self._spare_name(value.backward)
-        else:
-            self.writer.shown[value] = terms.gradient(of)
-
-    def _spare_name(self, gradient: bool) -> Term:
-        """A letter with a number, of which no other has the letter."""
-        own = {x.base for x in self.writer.names.letters.values()}
-        base = next(c for c in ("δ" if gradient else "qvesd") if c not in own)
-        used = {term.text for term in self.writer.shown.values()}
-        numbered = (Letter(base, (str(k),)).term for k in itertools.count(1))
-        return next(term for term in numbered if term.text not in used)
+    def _name_of(self, value: Value, owner: Value | None) -> Term:
+        """The gradient of a term, or a letter with a number."""
+        if owner is not None and len(self.term(owner).text) <= SHORT:
+            return gradient(self.term(owner))
+        base = "delta" if value.backward else "q"
+        self._numbers[base] += 1
+        return letter(self.names.free(f"{base}_{self._numbers[base]}"))
 
     # Lines.
 
-    def forward(self) -> list[Equation]:
+    def forward(self) -> tuple[Equation, ...]:
         """Returns the step, in the order of the code."""
-        names = self.writer.names
-        lines = list(self._forward_lines())
-        for value, after in zip(self.new_states, names.after, strict=True):
-            if names.letters.get(value) != after:  # as an unchanged state
-                lines.append(equation(after.term, self.writer.term(value)))
-        return lines
-
-    def _forward_lines(self) -> Iterator[Equation]:
-        done: set[Value] = set()
+        lines, done = [], set()
         for value in self._forward_order():
-            if value in done:
-                continue
-            together = self._together(value)
-            done.update(together)
-            shown = [self.writer.shown[v] for v in together]
-            if len(together) > 1:
-                source = self.writer.term(value.args[0])
-                yield equation(terms.beside(shown), source)
-            else:
-                yield equation(*shown, self.writer.definition(value))
+            if value not in done:
+                parts = self._together(value)
+                done.update(parts)
+                left = [self.shown[part] for part in parts]
+                if len(parts) > 1:
+                    lines.append(_equation(terms.beside(*left), self.term(*value.args)))
+                else:
+                    lines.append(_equation(*left, self.definition(value)))
+        for value, after in zip(self.derived.new_states, self.names.after, strict=True):
+            if self.names.letters.get(value) != after:  # as an unchanged state
+                lines.append(_equation(letter(after), self.term(value)))
+        return tuple(lines)
 
     def _forward_order(self) -> list[Value]:
         """The values with names, each after those that it is computed from."""
-        writer = self.writer
-        reached = set(writer.walk(self.new_states))
-        roots = [v for v in writer.names.order if v in reached] + self.new_states
-        named = (v for v in writer.walk(roots) if v in writer.shown)
-        return [v for v in named if v.op not in LEAVES]
+        reached = set(walk(self.derived.new_states, self.parts))
+        order = [v for v in self.names.order if v in reached]
+        return self._named([*order, *self.derived.new_states])
+
+    def _named(self, roots: list[Value]) -> list[Value]:
+        parts_first = walk(roots, self.parts)
+        return [v for v in parts_first if v in self.shown and v.op not in LEAVES]
 
     def _together(self, value: Value) -> list[Value]:
         """A named part of a value, and the others, if all of them have names."""
         if value.op != "slice":
             return [value]
-        (source,) = value.args
-        parts = [
-            v for v in self.writer.shown if v.op == "slice" and v.args[0] is source
-        ]
-        parts.sort(key=lambda v: v.detail)
-        ends = [0, *(v.detail + v.width for v in parts)]
-        whole = ends == [*(v.detail for v in parts), source.width]
+        named = [v for v in self.shown if v.op == "slice" and v.args == value.args]
+        parts = sorted(named, key=lambda v: v.detail)
+        edges = [0, *(v.detail + v.width for v in parts)]
+        whole = edges == [*(v.detail for v in parts), value.args[0].width]
         return parts if whole else [value]
 
-    def backward(self) -> list[Equation]:
+    def backward(self) -> tuple[Equation, ...]:
         """Returns the gradients, from the last line of the step to the first."""
-        order, known = [], self._forward_order()
-        for value in reversed(known):
-            argument = self.writer.names.pre_activation_of.get(value)
-            order += [self.back.of.get(v) for v in (value, argument)]
-        order = [d for d in [*order, *self._wanted] if d is not None]
-        lines = [
-            equation(self.writer.shown[d], self.writer.definition(d))
-            for d in self.writer.walk(order)
-            if d in self.writer.shown and d.op not in LEAVES and d not in known
-        ]
-        return lines + [*self._states(), *self._weights()]
-
-    def _states(self) -> Iterator[Equation]:
-        zero = terms.number(0)
-        for k, d in enumerate(self.back.states):
-            value = self.new_states[k]
-            leaf = value.graph.make(STATE, width=value.width, detail=k)
-            if leaf in self.writer.shown:
-                left = terms.gradient(self.writer.shown[leaf])
-                right = zero if d is None else self.writer.term(d)
-                if left != right:  # or it has a line already
-                    yield equation(left, right)
+        known, of, lines = self._forward_order(), self.derived.backward.of, []
+        order = [of[u] for v in reversed(known) for u in (v, *self.parts(v)) if u in of]
+        for d in self._named([*order, *self._results]):
+            if d not in known:
+                lines.append(_equation(self.shown[d], self.definition(d)))
+        for leaf in [v for v in self.shown if v.op in (INPUT, graph.STATE)]:
+            left, d = gradient(self.shown[leaf]), of.get(leaf)
+            right = terms.number(0) if d is None else self.term(d)
+            if left != right:  # or it has a line already
+                lines.append(_equation(left, right))
+        return (*lines, *self._weights())
 
     def _weights(self) -> Iterator[Equation]:
-        yield from weight_lines(self.writer, self.back)
-
-
-def weight_lines(writer: Writer, back: Backward) -> Iterator[Equation]:
-    """Yields the gradients of weights: sums over the steps."""
-    found: dict[int, list[Term]] = {}
-    for p in back.products:
-        left = terms.transposed(writer.term(p.left))
-        term = terms.product(left, writer.term(p.right))
-        found.setdefault(p.parameter, []).append(term)
-    for total in back.totals:
-        found.setdefault(total.parameter, []).append(writer.term(total.value))
-    for parameter, parts in found.items():
-        left = terms.gradient(writer.names.weight(parameter))
-        yield equation(left, terms.over_steps(parts))
+        """Yields the gradients of weights: sums over the steps."""
+        back, found = self.derived.backward, {}
+        for p in back.products:
+            rows = write("{}ᵀ", self.term(p.left), inner=terms.ATOM)
+            product = terms.matmul(rows, self.term(p.right))
+            found.setdefault(p.parameter, []).append(product)
+        for total in back.totals:
+            found.setdefault(total.parameter, []).append(self.term(total.value))
+        for parameter, parts in found.items():
+            total = functools.reduce(functools.partial(between, "+"), parts)
+            left = gradient(self.names.weight(self.names.parameters[parameter]))
+            yield _equation(left, write("Σ_t {}", total, inner=terms.PRODUCT))

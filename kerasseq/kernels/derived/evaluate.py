@@ -1,6 +1,6 @@
 """Computes the values of a step, in `keras.ops`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from keras import ops
@@ -9,13 +9,13 @@ from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.graph import (
     GRADIENT,
     INPUT,
-    LEAVES,
     MASK,
     NOISE,
     NUMBER,
     PARAMETER,
     STATE,
     Value,
+    between,
     walk,
 )
 from kerasseq.kernels.operations import matmul, tanh
@@ -51,14 +51,7 @@ def evaluate(
     """
     run = run or compute
     found = dict(known)
-    stack = list(reversed(values))
-    while stack:
-        value = stack[-1]
-        missing = [] if value in found else [a for a in value.args if a not in found]
-        if missing:
-            stack += reversed(missing)
-            continue
-        stack.pop()
+    for value in between(values, found):
         if value not in found:
             found[value] = run(value, [found[a] for a in value.args], like)
     return [found[value] for value in values]
@@ -84,13 +77,15 @@ def leaves(
         mask: True where the step is real, `(B, 1)`.
         gradients: Those of the new states.
     """
-    several = {STATE: states, PARAMETER: parameters, NOISE: noise, GRADIENT: gradients}
-    one = {INPUT: x, MASK: mask}
-    return {
-        v: one[v.op] if v.op in one else several[v.op][v.detail]
-        for v in walk(values)
-        if v.op in LEAVES and v.op != NUMBER
-    }
+    given = {INPUT: [x], STATE: states, PARAMETER: parameters, NOISE: noise}
+    return pick(walk(values), {**given, MASK: [mask], GRADIENT: gradients})
+
+
+def pick(
+    values: Iterable[Value], given: Mapping[str, Sequence[Tensor]]
+) -> dict[Value, Tensor]:
+    """Returns the tensors of the leaves among values, from lists by kind of leaf."""
+    return {v: given[v.op][v.detail or 0] for v in values if v.op in given}
 
 
 def compute(value: Value, args: list[Any], like: Tensor) -> Tensor:

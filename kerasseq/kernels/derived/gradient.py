@@ -8,7 +8,9 @@ after the loop: a `Product`, whose two factors are multiplied once for all steps
 """
 
 import dataclasses
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 from kerasseq.kernels.derived.graph import (
@@ -103,13 +105,13 @@ def backward(graph: Graph, new_states: Sequence[Value], states: int) -> Backward
         elif value.op == "matmul":
             a, w = value.args
             result.products.append(Product(w.detail, a, d))
-            back = graph.make("matmul_transposed", d, w, width=a.width)
+            back = make("matmul_transposed", d, w, width=a.width)
             found.setdefault(a, []).append(back)
         elif value.op == "slice":
             parts.setdefault(value.args[0], []).append((value.detail, d))
         else:
-            for a, more in _arguments(graph, value, d):
-                found.setdefault(a, []).append(_fit(graph, a, more))
+            for a, more in _arguments(value, d):
+                found.setdefault(a, []).append(_fit(a, more))
     return result
 
 
@@ -131,7 +133,10 @@ def _total(graph, value, gradients, parts) -> Value | None:
             position = start + d.width
         row += _gap(graph, value.width - position)
         gradients = [*gradients, graph.concatenate(row)]
-    return graph.add(gradients, value.width)
+    if not gradients:
+        return None
+    total = functools.reduce(operator.add, gradients)
+    return _fit(value, total)
 
 
 def _gap(graph, width) -> list[Value]:
@@ -149,16 +154,15 @@ def _leave(graph, result, value, d) -> None:
         result.totals.append(Total(value.detail, d))
 
 
-def _fit(graph: Graph, value: Value, d: Value) -> Value:
+def _fit(value: Value, d: Value) -> Value:
     """The gradient of a value that was used for all units: the sum over them."""
     if value.width == d.width:
         return d
-    if value.width == 1:
-        return graph.make("sum", d, width=1)
-    return graph.make("broadcast", d, width=value.width)
+    op = "sum" if value.width == 1 else "broadcast"
+    return make(op, d, width=value.width)
 
 
-def _arguments(graph: Graph, value: Value, d: Value) -> list[tuple[Value, Value]]:
+def _arguments(value: Value, d: Value) -> list[tuple[Value, Value]]:
     """Returns each argument that has a gradient, with this gradient."""
     if value.op not in _RULES:
         raise NotDerivable(f"{value.op} has no derivative here")
@@ -166,65 +170,30 @@ def _arguments(graph: Graph, value: Value, d: Value) -> list[tuple[Value, Value]
     return [(a, g) for a, g in pairs if g is not None and a.op != NUMBER]
 
 
-_RULES: dict[str, Callable[[Value, Value], tuple[Value | None, ...]]] = {}
+# The derivatives of operations, by their names: each takes a value y and the gradient d
+# of y, and returns the gradient of each argument, or None where there is none.
 
 
-def _rule(*names: str) -> Callable:
-    """Registers the derivative of operations, under their names.
-
-    A rule takes a value y and the gradient d of y. It returns the gradient of each
-    argument, or None where there is none.
-    """
-
-    def register(function: Callable) -> Callable:
-        _RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-_rule("add")(lambda y, d: (d, d))
-_rule("subtract")(lambda y, d: (d, -d))
-_rule("negative")(lambda y, d: (-d,))
-_rule("absolute")(lambda y, d: (d * make("sign", *y.args),))
-_rule("sign", "stop_gradient")(lambda y, d: (None,))
-_rule("tanh")(lambda y, d: (make("tanh_gradient", y, d),))  # (1 - y²) d
-_rule("sigmoid")(lambda y, d: (make("sigmoid_gradient", y, d),))  # y (1 - y) d
-_rule("exp")(lambda y, d: (d * y,))
-_rule("expm1")(lambda y, d: (d * (y + 1),))
-_rule("log")(lambda y, d: (d / y.args[0],))
-_rule("log1p")(lambda y, d: (d / (y.args[0] + 1),))
-_rule("sqrt")(lambda y, d: (d * 0.5 / y,))
-_rule("rsqrt")(lambda y, d: (d * -0.5 * (y * y * y),))
-_rule("sin")(lambda y, d: (d * make("cos", *y.args),))
-_rule("cos")(lambda y, d: (-d * make("sin", *y.args),))
-
-
-@_rule("multiply")
 def _multiply(y, d):
     a, b = y.args
     return (2 * d * a, None) if a is b else (d * b, d * a)
 
 
-@_rule("divide")
 def _divide(y, d):
     da = d / y.args[1]
     return da, -(da * y)
 
 
-@_rule("erf")
 def _erf(y, d):
     (x,) = y.args
     return (d * (2 / math.sqrt(math.pi)) * make("exp", -(x * x)),)
 
 
-@_rule("power")
 def _power(y, d):
     (x,) = y.args
     return (d * y.detail * make("power", x, detail=y.detail - 1),)
 
 
-@_rule("maximum", "minimum")
 def _extreme(y, d):
     a, b = y.args
     first = a > b if y.op == "maximum" else a < b
@@ -235,7 +204,6 @@ def _extreme(y, d):
     )
 
 
-@_rule("where")
 def _choice(y, d):
     condition = _sign_of_output(y) or y.args[0]
     return None, where(condition, d, 0), where(condition, 0, d)
@@ -256,27 +224,53 @@ def _sign_of_output(y: Value) -> Value | None:
     return make(condition.op, y, zero)
 
 
-@_rule("sum")
 def _sum(y, d):
     return (make("broadcast", d, width=y.args[0].width),)
 
 
-@_rule("max")
 def _max(y, d):  # in equal parts to all that are largest
     largest = make("equal", y.args[0], y)
     shared = d / make("sum", where(largest, 1, 0), width=1)
     return (where(largest, shared, 0),)
 
 
-@_rule("broadcast")
 def _broadcast(y, d):
     return (make("sum", d, width=1),)
 
 
-@_rule("concatenate")
 def _concatenate(y, d):
     found, start = [], 0
     for part in y.args:
         found.append(d.graph.slice(d, start, part.width))
         start += part.width
     return tuple(found)
+
+
+_RULES: dict[str, Callable[[Value, Value], tuple[Value | None, ...]]] = {
+    "add": lambda y, d: (d, d),
+    "subtract": lambda y, d: (d, -d),
+    "negative": lambda y, d: (-d,),
+    "absolute": lambda y, d: (d * make("sign", *y.args),),
+    "tanh": lambda y, d: (make("tanh_gradient", y, d),),  # (1 - y²) d
+    "sigmoid": lambda y, d: (make("sigmoid_gradient", y, d),),  # y (1 - y) d
+    "exp": lambda y, d: (d * y,),
+    "expm1": lambda y, d: (d * (y + 1),),
+    "log": lambda y, d: (d / y.args[0],),
+    "log1p": lambda y, d: (d / (y.args[0] + 1),),
+    "sqrt": lambda y, d: (d * 0.5 / y,),
+    "rsqrt": lambda y, d: (d * -0.5 * (y * y * y),),
+    "sin": lambda y, d: (d * make("cos", *y.args),),
+    "cos": lambda y, d: (-d * make("sin", *y.args),),
+    **dict.fromkeys(("sign", "stop_gradient"), lambda y, d: (None,)),
+    "multiply": _multiply,
+    "divide": _divide,
+    "erf": _erf,
+    "power": _power,
+    "maximum": _extreme,
+    "minimum": _extreme,
+    "where": _choice,
+    "sum": _sum,
+    "max": _max,
+    "broadcast": _broadcast,
+    "concatenate": _concatenate,
+}

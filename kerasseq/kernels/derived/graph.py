@@ -7,8 +7,8 @@ operations are few, so that each has a derivative in `gradient.py`, a form in
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 # Leaves. `detail` is the number of the state, parameter or mask.
 INPUT, STATE, NOISE, MASK = "input", "state", "noise", "mask"
@@ -40,6 +40,20 @@ class NotDerivable(Exception):
     """A step has something that a derived loop cannot run; the plain loop runs it."""
 
 
+Operator: TypeAlias = Callable[["Value", "Operand"], "Value"]
+
+
+def _operator(op: str, swapped: bool = False) -> Operator:
+    """Python's operator with a value or number, which stands on the left if swapped."""
+
+    def apply(self: "Value", other: "Operand") -> "Value":
+        if not isinstance(other, Value):
+            other = self.graph.number(other)
+        return self.graph.make(op, *((other, self) if swapped else (self, other)))
+
+    return apply
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:
     """A value of one step.
@@ -53,7 +67,6 @@ class Value:
         width: Numbers in a row; those of a matrix, its columns.
         detail: What else it depends on: the index of a leaf, the number, the exponent
             of "power", the first unit of "slice".
-        rows: Whether each sequence has a row of its own: not for parameters, numbers.
         level: How many products in a row it takes to compute it, among those that
             depend on gradients, or among the others.
         backward: Whether it depends on the gradients of the new states.
@@ -65,48 +78,22 @@ class Value:
     width: int
     graph: "Graph"
     detail: Any = None
-    rows: bool = True
     level: int = 0
     backward: bool = False
 
-    def _with(self, op: str, other: "Operand", swapped: bool = False) -> "Value":
-        if not isinstance(other, Value):
-            other = self.graph.number(other)
-        pair = (other, self) if swapped else (self, other)
-        return self.graph.make(op, *pair)
-
-    def __add__(self, other: "Operand") -> "Value":
-        return self._with("add", other)
-
-    def __radd__(self, other: "Operand") -> "Value":
-        return self._with("add", other, swapped=True)
-
-    def __sub__(self, other: "Operand") -> "Value":
-        return self._with("subtract", other)
-
-    def __rsub__(self, other: "Operand") -> "Value":
-        return self._with("subtract", other, swapped=True)
-
-    def __mul__(self, other: "Operand") -> "Value":
-        return self._with("multiply", other)
-
-    def __rmul__(self, other: "Operand") -> "Value":
-        return self._with("multiply", other, swapped=True)
-
-    def __truediv__(self, other: "Operand") -> "Value":
-        return self._with("divide", other)
-
-    def __rtruediv__(self, other: "Operand") -> "Value":
-        return self._with("divide", other, swapped=True)
+    __add__: ClassVar[Operator] = _operator("add")
+    __radd__: ClassVar[Operator] = _operator("add", swapped=True)
+    __sub__: ClassVar[Operator] = _operator("subtract")
+    __rsub__: ClassVar[Operator] = _operator("subtract", swapped=True)
+    __mul__: ClassVar[Operator] = _operator("multiply")
+    __rmul__: ClassVar[Operator] = _operator("multiply", swapped=True)
+    __truediv__: ClassVar[Operator] = _operator("divide")
+    __rtruediv__: ClassVar[Operator] = _operator("divide", swapped=True)
+    __gt__: ClassVar[Operator] = _operator("greater")
+    __lt__: ClassVar[Operator] = _operator("less")
 
     def __neg__(self) -> "Value":
         return self.graph.make("negative", self)
-
-    def __gt__(self, other: "Operand") -> "Value":
-        return self._with("greater", other)
-
-    def __lt__(self, other: "Operand") -> "Value":
-        return self._with("less", other)
 
     def __repr__(self) -> str:
         inside = [
@@ -150,9 +137,7 @@ class Graph:
             backward = op == GRADIENT or any(a.backward for a in args)
             level = max((a.level for a in args if a.backward == backward), default=0)
             level += op in ("matmul", "matmul_transposed")
-            rows = op not in (PARAMETER, NUMBER)
-            value = Value(op, args, width, self, detail, rows, level, backward)
-            self._known[key] = value
+            self._known[key] = Value(op, args, width, self, detail, level, backward)
         return self._known[key]
 
     def number(self, x: float) -> Value:
@@ -166,16 +151,6 @@ class Graph:
     def concatenate(self, parts: Sequence[Value]) -> Value:
         """Returns values side by side."""
         return self.make("concatenate", *parts, width=sum(p.width for p in parts))
-
-    def add(self, values: Sequence[Value | None], width: int) -> Value | None:
-        """Returns the sum of the values that are not None, None if there is none."""
-        total = None
-        for value in values:
-            if value is not None:
-                total = value if total is None else self.make("add", total, value)
-        if total is not None and total.width < width:
-            total = self.make("broadcast", total, width=width)
-        return total
 
 
 def _is(value: Value, x: float) -> bool:
@@ -197,46 +172,43 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
         return graph.number(_FOLDED[op](*(a.detail for a in args)))
     if op in ("add", "subtract"):
-        return _simpler_sum(graph, op, *args, width)
+        return _simpler_sum(op, *args, width)
     if op in ("multiply", "divide"):
-        return _simpler_product(graph, op, *args, width)
+        return _simpler_product(op, *args, width)
     if op == "concatenate":
         return _simpler_join(graph, args)
     if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
-    return _simpler_single(graph, op, args, width)
+    return _simpler_single(op, args, width)
 
 
-def _simpler_single(graph, op, args, width) -> Value | None:
+def _simpler_single(op, args, width) -> Value | None:
     """Without an operation that undoes the one before, or does nothing."""
     if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
     if op == "broadcast" and args[0].width == width:
         return args[0]
-    return _simpler_total(graph, args[0]) if op == "sum" else None
+    return _simpler_total(args[0]) if op == "sum" else None
 
 
-def _simpler_sum(graph, op, a, b, width) -> Value | None:
+def _simpler_sum(op, a, b, width) -> Value | None:
     """One of the two, beside 0; or the sum or difference without a change of sign."""
     if _is(b, 0) and a.width == width:
         return a
     if op == "add" and _is(a, 0) and b.width == width:
         return b
     if b.op == "negative":
-        opposite = "subtract" if op == "add" else "add"
-        return graph.make(opposite, a, b.args[0])
+        return a - b.args[0] if op == "add" else a + b.args[0]
     if op == "add" and a.op == "negative":
-        return graph.make("subtract", b, a.args[0])
-    if op == "add" and b.op == "multiply" and _is_below_zero(b.args[1]):
-        return graph.make("subtract", a, b.args[0] * -b.args[1])
+        return b - a.args[0]
+    if op == "add" and b.op == "multiply":
+        x, scale = b.args
+        if scale.op == NUMBER and scale.detail < 0:
+            return a - x * -scale
     return None
 
 
-def _is_below_zero(value: Value) -> bool:
-    return value.op == NUMBER and value.detail < 0
-
-
-def _simpler_product(graph, op, a, b, width) -> Value | None:
+def _simpler_product(op, a, b, width) -> Value | None:
     """One of the two, beside 1, or its negative, beside -1."""
     if _is(b, 1) and a.width == width:
         return a
@@ -245,7 +217,7 @@ def _simpler_product(graph, op, a, b, width) -> Value | None:
     if _is(a, 1) and b.width == width:
         return b
     if _is(b, -1) and a.width == width:
-        return graph.make("negative", a)
+        return -a
     return _gathered(a, b)
 
 
@@ -271,15 +243,15 @@ def _simpler_row(graph, op, args, width, detail) -> Value:
     return graph.make("broadcast", value, width=width)
 
 
-def _simpler_total(graph, value) -> Value | None:
+def _simpler_total(value) -> Value | None:
     """Sums before what is alike for all units."""
     if value.op == "broadcast":
         return value.args[0] * value.width
     if value.op == "negative":
-        return -graph.make("sum", *value.args, width=1)
+        return -make("sum", *value.args, width=1)
     if value.op == "multiply" and min(a.width for a in value.args) < value.width:
         short, row = sorted(value.args, key=lambda a: a.width)
-        return graph.make("sum", row, width=1) * short
+        return make("sum", row, width=1) * short
     return None
 
 
@@ -342,3 +314,8 @@ def walk(
             seen.add(value)
             stack.append((value, True))
             stack += [(a, False) for a in reversed(parts(value))]
+
+
+def between(values: Sequence[Value], known: Collection[Value]) -> Iterator[Value]:
+    """As `walk`, up to values that are known, which are yielded as well."""
+    return walk(values, lambda value: () if value in known else value.args)

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from kerasseq.kernels.derived.graph import NotDerivable, Value, make, where
+from kerasseq.kernels.derived.graph import (
+    ELEMENTWISE,
+    NotDerivable,
+    Value,
+    make,
+    where,
+)
 
 if TYPE_CHECKING:  # it imports this module
     from kerasseq.kernels.derived.trace import Rows
@@ -59,42 +65,10 @@ def _positive(x: Value) -> Value:
     return where(make("less_equal", x, x.graph.number(0)), 0, x)
 
 
-# Operations that a graph has under another name.
+# Operations of a graph, by Keras' names of them: GreaterEqual is greater_equal.
 
-_SAME = {
-    "Add": "add",
-    "Subtract": "subtract",
-    "Multiply": "multiply",
-    "Divide": "divide",
-    "TrueDivide": "divide",
-    "Negative": "negative",
-    "Absolute": "absolute",
-    "Sign": "sign",
-    "Exp": "exp",
-    "Log": "log",
-    "Log1p": "log1p",
-    "Expm1": "expm1",
-    "Sqrt": "sqrt",
-    "Rsqrt": "rsqrt",
-    "Sin": "sin",
-    "Cos": "cos",
-    "Erf": "erf",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Maximum": "maximum",
-    "Minimum": "minimum",
-    "Where": "where",
-    "Greater": "greater",
-    "GreaterEqual": "greater_equal",
-    "Less": "less",
-    "LessEqual": "less_equal",
-    "Equal": "equal",
-    "NotEqual": "not_equal",
-    "LogicalAnd": "logical_and",
-    "LogicalOr": "logical_or",
-    "LogicalNot": "logical_not",
-    "StopGradient": "stop_gradient",
-}
+_SAME = {"".join(map(str.capitalize, op.split("_"))): op for op in ELEMENTWISE}
+_SAME |= {"TrueDivide": "divide"}
 
 
 @_for(*_SAME)

@@ -1,22 +1,63 @@
-"""Names the values of a step: letters of the code, and indices where it has none."""
+"""The letters of a step: the names of its local variables, and of its weights."""
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import itertools
+import re
+import sys
+import types
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import keras
 
-from kerasseq.core.keras_private import node_of
-from kerasseq.kernels.derived.graph import HEAVY, LEAVES, NUMBER, STATE, Value
-from kerasseq.kernels.derived.letters import (
-    Binding,
-    activations,
-    letters_of_states,
-    letters_of_weights,
-)
-from kerasseq.kernels.derived.terms import Letter, Term, function, letter, part
+from kerasseq.core.keras_private import children, node_of
+from kerasseq.kernels.derived.derive import Derived
+from kerasseq.kernels.derived.graph import Value, walk
+from kerasseq.kernels.derived.terms import Term, function, letter, part
 from kerasseq.kernels.derived.trace import Rows
 
-_BENDS = (HEAVY | {"where", "maximum", "minimum", "absolute", "sign"}) - {"matmul"}
+_USUAL = {
+    **{"kernel": "W", "recurrent_kernel": "U", "bias": "b", "peephole_kernel": "P"},
+    **{"hidden_state": "h", "cell_state": "c"},
+}
+_SAME = ("Cast", "ConvertToTensor", "Reshape", "Squeeze", "ExpandDims", "Split")
+_OLD = re.compile(r"_?(tm1|prev|old|last|before)$|^(prev|old|last)_")
+
+Bound = Collection[tuple[str, Any]]  # local variables, and the tensors they had
+
+
+@contextlib.contextmanager
+def watch(cell: keras.Layer, step: Callable[..., Any]) -> Iterator[Bound]:
+    """Collects the local variables of the methods of a cell, in the order of the code.
+
+    A debugger or a measurement of coverage does not see the step meanwhile.
+
+    Args:
+        cell: The cell. The copy of it that runs has the same class.
+        step: Its step, which may be a function that was set on the cell.
+    """
+    code = getattr(step, "__code__", None)
+    found: dict[tuple[str, int], tuple[str, Any]] = {}
+
+    def look(frame: types.FrameType, event: str, _) -> Any:
+        for name, value in frame.f_locals.items():
+            if isinstance(value, list | tuple) and len(value) == 1:
+                (value,) = value
+            if isinstance(value, keras.KerasTensor):
+                found.setdefault((name, id(value)), (name, value))
+        return look
+
+    def enter(frame: types.FrameType, event: str, _) -> Any:
+        inside = type(frame.f_locals.get("self")) is type(cell)
+        return look if inside or frame.f_code is code else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        yield found.values()
+    finally:
+        sys.settrace(before)
 
 
 class Names:
@@ -28,188 +69,133 @@ class Names:
 
     Args:
         cell: The cell.
-        rows: The tensors of its step and their values.
-        bound: The names that the step gave to tensors.
-        states: The tensors of the states before the step.
-        new_states: The values after it; one more than states if the loop adds the
+        derived: What its step computes. It has one more state if the loop adds the
             output as a state.
+        bound: The local variables of the step.
+        x: What the step takes: it is written out.
+        *states: The tensors of the states before the step.
 
     Attributes:
-        letters: The letter of each value that has one.
+        letters: The letter of each value that has one, as `terms.letter` reads it.
         order: These values, in the order of the code.
         after: The letter of each state after the step.
-        pre_activation_of: The argument of an activation, by what this computes.
-        activations: Values that one activation computed: its name and its argument.
+        functions: Values that one activation computed: its name and its argument.
+        parameters: The tensors of the weights.
     """
 
     def __init__(
-        self,
-        cell: keras.Layer,
-        rows: Rows,
-        bound: Sequence[Binding],
-        states: Sequence[Any] = (),
-        new_states: Sequence[Value] = (),
+        self, cell: keras.Layer, derived: Derived, bound: Bound, x: Any, *states: Any
     ) -> None:
-        self.rows: Rows = rows
-        self.letters: dict[Value, Letter] = {}
-        self.after: list[Letter] = []
-        self.pre_activation_of: dict[Value, Value] = {}
-        self.activations: dict[Value, tuple[str, Value]] = activations(rows)
-        self._taken: set[str] = set()  # as text
-        self._name_states(letters_of_states(cell, bound, states), new_states, bound)
-        self._weights = self._letters_of_weights(cell, bound)
-        self._taken |= {x.term.text for x in self._weights.values()}
-        self.order: list[Value] = self._name_bound(bound)
-        for value, name in list(self.letters.items()):
-            self._name_argument(value, name)
+        rows = derived.rows
+        self.parameters: list[Any] = [t for t, _ in rows.parameters.wanted]
+        self.letters: dict[Value, str] = {}
+        self.functions: dict[Value, tuple[str, Value]] = _functions(rows)
+        self._taken: set[str] = {"x_t"}  # as text
+        values = [(name, rows.values.get(id(tensor))) for name, tensor in bound]
+        plain = [self.free(name) for name in _states(cell, bound, states)]
+        plain += [self.free("y")] if derived.extra else []
+        for state, name in zip(states, plain, strict=False):
+            self.letters[rows.values[id(state)]] = f"{name}_t-1"
+        self.after: list[str] = [f"{name}_t" for name in plain]
+        for value, name in zip(derived.new_states, self.after, strict=True):
+            self._note(value, name)
+        self._weights: dict[int, Term] = self._name_weights(cell, rows, bound)
+        values = [(n, v) for n, v in values if v not in (None, rows.values.get(id(x)))]
+        self._name_variables(values, derived.new_states)
+        self.order: list[Value] = [v for _, v in values if v in self.letters]
 
-    @property
-    def pre_activations(self) -> list[Value]:
-        return list(self.pre_activation_of.values())
+    def free(self, name: str) -> str:
+        """Returns a letter that no other value has: with more primes, if need be."""
+        while letter(name).text in self._taken:
+            name += "′"
+        self._taken.add(letter(name).text)
+        return name
 
-    def weight(self, index: int) -> Term:
-        """Returns a parameter, as a term of the weights that it is computed from."""
-        tensor, _ = self.rows.parameters.wanted[index]
-        return self._weight(tensor)
+    def _note(self, value: Value, name: str) -> None:
+        """Gives a value its first name."""
+        if value.args and value.op != "broadcast" and value not in self.letters:
+            self.letters[value] = self.free(name)
 
-    # States.
+    def _name_variables(self, values, new_states) -> None:
+        chains: dict[str, list[Value]] = {}
+        for name, value in values:
+            chains.setdefault(name, []).append(value)
+        for name, chain in chains.items():
+            self._note(chain[-1], name)
+        for value in [v for v in self.letters if v in self.functions]:
+            _, argument = self.functions[value]
+            self._note(argument, f"z__{self.letters[value].removesuffix('_t')}")
+        uses = Counter(a for v in walk(new_states) for a in v.args)
+        for name, (*earlier, last) in chains.items():
+            _, named = self.functions.get(last, (None, last))
+            own = self.letters.get(last, name).removesuffix("_t").rstrip("′") == name
+            for value in reversed(earlier if own else []):
+                if value.op == "slice" or uses[value] > 1:
+                    self._note(value, self.letters.get(named, name).removesuffix("_t"))
 
-    def _name_states(self, states, new_states, bound) -> None:
-        self._taken |= {x.term.text for x in states}  # h is neither h_t nor h_{t-1}
-        for k, state in enumerate(states):
-            leaf = self.rows.graph.make(STATE, width=new_states[k].width, detail=k)
-            self._note(leaf, state.indexed("t-1"))
-        if len(new_states) > len(states):
-            own = [b.name for b in bound if self._value_of(b.tensor) is new_states[-1]]
-            states = [*states, letter(own[-1] if own else "y")]
-        self.after = [state.indexed("t") for state in states]
-        for after, value in zip(self.after, new_states, strict=True):
-            if value.op not in (*LEAVES, "broadcast"):
-                self._note(value, after)
-
-    # Variables of the step.
-
-    def _value_of(self, tensor: Any) -> Value | None:
-        return self.rows.values.get(id(tensor))
-
-    def _name_bound(self, bound: Sequence[Binding]) -> list[Value]:
-        outside = {b.name for b in bound if b.depth == 1}
-        chains: dict[tuple[bool, str], dict[Value, None]] = {}
-        for b in sorted(bound, key=lambda b: b.depth):
-            value, inner = self._value_of(b.tensor), b.depth > 1
-            if value is None or value.op in (*LEAVES, "broadcast") or not b.alone:
-                continue
-            if not inner or b.name not in outside:
-                chain = chains.setdefault((inner, b.name), {})
-                chain.pop(value, None)
-                chain[value] = None
-        for (_, name), chain in chains.items():
-            self._name_chain(letter(name), list(chain))
-        found = dict.fromkeys(self._value_of(b.tensor) for b in bound)
-        return [value for value in found if value in self.letters]
-
-    def _name_chain(self, name: Letter, values: list[Value]) -> None:
-        """Names the values that one variable had, the last of which has its name."""
-        *earlier, last = values
-        self._note(last, name)
-        name = _without_time(self.letters[last])
-        if earlier and self._activates(last, earlier[-1]):
-            name = Letter("z", (name,))
-            self._name_pre_activation(earlier.pop(), name, last)
-        for k, value in enumerate(reversed(earlier), 1):
-            if value.op == "slice":
-                self._note(value, name._replace(primes=k))
-
-    def _activates(self, y: Value, x: Value) -> bool:
-        """Whether y is a function of x alone, by element, and not a linear one."""
-        bends, stack = False, [y]
-        while stack:
-            value = stack.pop()
-            if value is x or value.op == NUMBER:
-                continue
-            if value.op in LEAVES or value.op in ("slice", "matmul", "concatenate"):
-                return False
-            bends |= value.op in _BENDS
-            stack += value.args
-        return bends
-
-    def _name_argument(self, value: Value, name: Letter) -> None:
-        """Names the argument of an activation, where the code does not."""
-        argument = None
-        if value.op in ("tanh", "sigmoid"):
-            (argument,) = value.args
-        elif value in self.activations:
-            _, argument = self.activations[value]
-        if argument is not None and argument.op not in LEAVES:
-            name = Letter("z", (_without_time(name),))
-            self._name_pre_activation(argument, name, value)
-
-    def _name_pre_activation(self, argument, name, value) -> None:
-        self._note(argument, name)
-        self.pre_activation_of[value] = argument
-
-    def _note(self, value: Value, name: Letter) -> None:
-        """Gives a value its first name, which no other value has."""
-        if value not in self.letters:
-            while name.term.text in self._taken:
-                name = name._replace(primes=name.primes + 1)
-            self._taken.add(name.term.text)
-            self.letters[value] = name
-
-    # Weights.
-
-    def _letters_of_weights(self, cell, bound) -> dict[int, Letter]:
-        whole = {id(s): id(v) for v, s in self._symbols()}
-        matrices = {whole.get(id(t)) for t, m in self.rows.parameters.wanted if m}
-        letters = letters_of_weights(cell, matrices)
-        found = {id(s): letters[id(v)] for v, s in self._symbols()}
-        wanted = {id(tensor) for tensor, _ in self.rows.parameters.wanted}
-        for b in bound:  # as U_f for a part of U
-            if b.depth == 1 and b.alone and id(b.tensor) in wanted:
-                found.setdefault(id(b.tensor), letter(b.name))
+    def _name_weights(self, cell, rows, bound) -> dict[int, Term]:
+        """The letters of variables, and of their parts that have names: U_f."""
+        names: dict[int, str] = {}
+        for owner in (cell, *children(cell)):
+            names |= {id(value): name for name, value in vars(owner).items()}
+        pairs = zip(rows.variables, rows.symbols, strict=True)
+        named = [(names.get(id(v), v.name), symbol) for v, symbol in pairs]
+        wanted = set(map(id, self.parameters))
+        found: dict[int, Term] = {}
+        for name, tensor in [*named, *(b for b in bound if id(b[1]) in wanted)]:
+            if id(tensor) not in found:
+                found[id(tensor)] = letter(self.free(_USUAL.get(name, name)))
         return found
 
-    def _symbols(self) -> Iterator[tuple[keras.Variable, keras.KerasTensor]]:
-        return zip(self.rows.variables, self.rows.symbols, strict=True)
-
-    def _weight(self, tensor: Any) -> Term:
+    def weight(self, tensor: Any) -> Term:
+        """Returns a parameter, as a term of the weights that it is computed from."""
         if id(tensor) in self._weights:
-            return self._weights[id(tensor)].term
+            return self._weights[id(tensor)]
         node = node_of(tensor)
         if node is None:
-            return letter("constant").term
+            return letter("constant")
         kind, args = type(node.operation).__name__, node.arguments
-        inside = [self._weight(t) for t in args.keras_tensors]
+        inside = [self.weight(t) for t in args.keras_tensors]
         if kind == "GetItem":
             return part(inside[0], _index(args.args[1]))
-        if kind == "Split":
+        if kind == "Split" and len(node.outputs) > 1:
             axis = node.operation.axis % len(tensor.shape)
-            sizes = [t.shape[axis] for t in node.outputs]
-            place = [t is tensor for t in node.outputs].index(True)
-            start = sum(sizes[:place])
-            index = (slice(None),) * axis + (slice(start, start + sizes[place]),)
-            return part(inside[0], _index(index))
-        if kind in ("Cast", "ConvertToTensor", "Reshape", "Squeeze", "ExpandDims"):
-            return inside[0]
-        return function(kind.lower(), *inside)
+            ends = [*itertools.accumulate(t.shape[axis] for t in node.outputs)]
+            end = ends[[t is tensor for t in node.outputs].index(True)]
+            return part(inside[0], f"{':, ' * axis}{end - tensor.shape[axis]}:{end}")
+        return inside[0] if kind in _SAME else function(kind.lower(), *inside)
 
 
-def _without_time(name: Letter) -> Letter:
-    """The letter of a state, without t."""
-    timed = name.below[-1:] == ("t",)
-    return name._replace(below=name.below[:-1]) if timed else name
+def _states(cell: keras.Layer, bound: Bound, states: Sequence[Any]) -> Iterator[str]:
+    """Yields the name of each state in the step, without a word for the old one."""
+    names = getattr(cell, "state_names", ())
+    for k, state in enumerate(states):
+        own = [n for n, tensor in bound if tensor is state and n != "states"]
+        name = [*own, *names[k : k + 1], "h"][0]
+        yield _OLD.sub("", _USUAL.get(name, name)) or name
+
+
+def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
+    """Returns the values that activations computed: their names and arguments."""
+    found: dict[Value, tuple[str, Value]] = {}
+    for tensor in [t for t in rows.tensors if node_of(t) is not None]:
+        operation, arguments = node_of(tensor).operation, node_of(tensor).arguments
+        kind = re.sub(r"([a-z0-9])([A-Z][a-z])", r"\1_\2", type(operation).__name__)
+        name = kind.lower()  # as in `keras.activations`
+        if name == "exp" or hasattr(keras.activations, name):
+            options = ("negative_slope", "max_value", "threshold")
+            if name == "relu" and not any(getattr(operation, k, 0) for k in options):
+                name = "ReLU"
+            argument = rows.value(arguments.keras_tensors[0])
+            found[rows.value(tensor)] = (name, argument)
+    return found
 
 
 def _index(key: Any) -> str:
-    """An index as in Python.
-
-    Examples:
-        >>> _index((slice(None), slice(2, 4))), _index(1)
-        (':, 2:4', '1')
-    """
+    """An index as in Python: ":, 2:4"."""
     if isinstance(key, tuple):
         return ", ".join(map(_index, key))
-    if isinstance(key, slice):
-        ends = ["" if x is None else str(x) for x in (key.start, key.stop, key.step)]
-        return ":".join(ends[: 3 if ends[2] else 2])
-    return str(key)
+    if not isinstance(key, slice):
+        return str(key)
+    ends = [key.start, key.stop, *([key.step] if key.step else [])]
+    return ":".join("" if x is None else str(x) for x in ends)

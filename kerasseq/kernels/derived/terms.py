@@ -1,21 +1,22 @@
 """Terms of equations, as plain text and as LaTeX at once."""
 
-import functools
 import re
 import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
 # How strongly the parts of a term hold together.
-SUM, ELEMENTWISE, PRODUCT, ATOM = range(4)
+SUM, PRODUCT, ELEMENTWISE, GRADIENT, ATOM = range(5)
 
-_GREEK = {
-    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε"},
-    **{"zeta": "ζ", "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ"},
-    **{"nu": "ν", "xi": "ξ", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ"},
-    **{"chi": "χ", "psi": "ψ", "omega": "ω"},
-}
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303"}
+_SIGNS = str.maketrans(
+    {
+        **{"(": r"\left(", ")": r"\right)", "[": r"\left[", "]": r"\right]"},
+        **{"⊙": r"\odot", "−": "-", "≥": r"\ge", "≤": r"\le", "≠": r"\ne"},
+        **{"∧": r"\land", "∨": r"\lor", "Σ": r"\sum", "ᵀ": r"^{{\top}}", ",": r",\;"},
+    }
+)
+_LATEX_FUNCTIONS = ("tanh", "exp", "log", "sin", "cos", "max", "min")
 
 
 class Term(NamedTuple):
@@ -33,218 +34,149 @@ class Term(NamedTuple):
 
     def at(self, level: int) -> "Term":
         """Returns the term, in parentheses if its parts hold together less."""
-        if self.level >= level:
-            return self
-        return Term(f"({self.text})", rf"\left({self.latex}\right)")
+        return self if self.level >= level else write("({})", self)
 
 
-class Letter(NamedTuple):
-    """The name of a value.
+def write(
+    template: str,
+    *parts: Term,
+    level: int = ATOM,
+    inner: int = SUM,
+    latex: str | None = None,
+) -> Term:
+    """Returns terms with signs around and between them.
 
-    Attributes:
-        base: A letter or a word.
-        below: Its indices.
-        accent: "hat", "bar", "tilde" or "".
-        primes: How many primes it has.
+    Args:
+        template: What is written, with `{}` for each term.
+        *parts: The terms.
+        level: How strongly the result holds together.
+        inner: How strongly each part must, or it is put in parentheses.
+        latex: The template in LaTeX, where it differs by more than single signs.
     """
-
-    base: str
-    below: "tuple[str | Letter, ...]" = ()
-    accent: str = ""
-    primes: int = 0
-
-    def indexed(self, *below: "str | Letter") -> "Letter":
-        """Returns the letter with further indices."""
-        return self._replace(below=(*self.below, *below))
-
-    @property
-    def term(self) -> Term:
-        """What is written."""
-        base = _GREEK.get(self.base, self.base)
-        text = unicodedata.normalize("NFC", base + _ACCENTS.get(self.accent, ""))
-        indices = [i if isinstance(i, str) else i.term.text for i in self.below]
-        below = ",".join(indices)
-        if below:
-            text += (
-                f"_{below}"
-                if re.fullmatch("\\w[\u0302-\u0304]?", below)
-                else f"_{{{below}}}"
-            )
-        text += "′" * self.primes
-        latex = _latex_name(self.base)
-        if self.accent:
-            latex = rf"\{self.accent} {latex}"
-        if self.below:
-            latex += f"_{{{', '.join(map(_latex_index, self.below))}}}"
-        return Term(text, latex + "'" * self.primes)
+    parts = tuple(part.at(inner) for part in parts)
+    latex = template.translate(_SIGNS) if latex is None else latex
+    texts, codes = (part.text for part in parts), (part.latex for part in parts)
+    return Term(template.format(*texts), latex.format(*codes), level)
 
 
-def letter(name: str) -> Letter:
-    """Reads a name of Python: `x_f` and `x2` have an index, `h_hat` an accent.
+def letter(name: str) -> Term:
+    """Writes a name of Python; "t-1" and primes may follow, and an index after "__".
 
     Examples:
-        >>> [letter(name).term.text for name in ("x_f", "h_hat", "c2", "my_gate")]
-        ['x_f', 'ĥ', 'c_2', 'my_gate']
+        >>> names = ("x_f", "h_hat", "c2", "my_gate", "h_t-1", "u_h′", "z__my_gate")
+        >>> [letter(name).text for name in names]
+        ['x_f', 'ĥ', 'c_2', 'my_gate', 'h_{t-1}', 'u_h′', 'z_{my_gate}']
     """
-    base, *rest = [part for part in name.split("_") if part] or [name]
-    if len(base) > 1 and base not in _GREEK and not re.search(r"\d", base):
-        return Letter(name)  # a word
-    numbered = re.fullmatch(r"([a-zA-Z]+)(\d+)", base)
-    if numbered:
-        base, number = numbered.groups()
-        rest = [number, *rest]
-    accents = [part for part in rest if part in _ACCENTS]
-    below = [part for part in rest if part not in _ACCENTS]
-    return Letter(base, tuple(below), accents[0] if accents else "")
+    primes = name.count("′")
+    plain, _, inside = name.replace("′", "").strip("_").partition("__")
+    words = re.sub(r"^(\D)(\d+)", r"\1_\2", plain).split("_")
+    if len(_word(words[0]).text) > 1:
+        words = re.split("_(?=t$|t-1$)", plain)
+    parts: list[Term] = []
+    for word in words:
+        if word in _ACCENTS and parts:
+            text = unicodedata.normalize("NFC", parts[-1].text + _ACCENTS[word])
+            parts[-1] = Term(text, rf"\{word} {parts[-1].latex}")
+        else:
+            parts.append(_word(word))
+    (text, latex, _), *below = [*parts, *([letter(inside)] if inside else [])]
+    if below:
+        index = ",".join(part.text for part in below)
+        single = re.fullmatch("\\w[\u0302-\u0304]?", index)
+        text += f"_{index}" if single else f"_{{{index}}}"
+        latex += f"_{{{', '.join(part.latex for part in below)}}}"
+    return Term(text + "′" * primes, latex + "'" * primes)
 
 
-def _latex_name(name: str) -> str:
-    if name in _GREEK:
-        return rf"\{name}"
-    if len(name) == 1:
-        return name
-    return rf"\mathrm{{{name.replace('_', chr(92) + '_')}}}"
-
-
-def _latex_index(index: str | Letter) -> str:
-    if isinstance(index, Letter):
-        return index.term.latex
-    return index if index == "t-1" else _latex_name(index)
+def _word(name: str) -> Term:
+    """A word, one letter, or a Greek one; Unicode spells lambda without b."""
+    try:
+        small = name.replace("lambda", "lamda") if name.islower() else ""
+        return Term(unicodedata.lookup(f"GREEK SMALL LETTER {small}"), rf"\{name}")
+    except KeyError:
+        escaped = name.replace("_", r"\_")
+        short = len(name) == 1 or name == "t-1"
+        return Term(name, name if short else rf"\mathrm{{{escaped}}}")
 
 
 def number(x: float) -> Term:
-    """Returns a number.
-
-    Examples:
-        >>> number(0.5).text, number(2.0).text
-        ('0.5', '2')
-    """
+    """Returns a number."""
     text = f"{x:g}"
     return Term(text.replace("-", "−"), text, ATOM if x >= 0 else SUM)
 
 
-def repeated(x: float, width: int) -> Term:
-    """Returns a number that stands at each of some units: 0_3."""
-    return Term(f"{number(x).text}_{width}", f"{number(x).latex}_{{{width}}}")
-
-
 def function(name: str, *args: Term) -> Term:
     """Returns a call of a function."""
-    latex = {"σ": r"\sigma", "tanh": r"\tanh", "exp": r"\exp", "log": r"\log"}
-    shown = latex.get(name) or rf"\operatorname{{{name.replace('_', chr(92) + '_')}}}"
-    inside = ", ".join(a.latex for a in args)
-    return Term(
-        f"{name}({', '.join(a.text for a in args)})",
-        rf"{shown}\left({inside}\right)",
-    )
+    escaped = name.replace("_", r"\_")
+    latex = rf"\{name}" if name in _LATEX_FUNCTIONS else rf"\operatorname{{{escaped}}}"
+    head = letter("sigma") if name == "sigmoid" else Term(name, latex)
+    return write(f"{{}}({', '.join(['{}'] * len(args))})", head, *args)
 
 
-def join(text: str, latex: str, level: int, *terms: Term) -> Term:
-    """Returns terms with a sign between them."""
-    terms = tuple(t.at(level) for t in terms)
-    return Term(
-        text.join(t.text for t in terms), latex.join(t.latex for t in terms), level
-    )
+def between(sign: str, a: Term, b: Term) -> Term:
+    """Returns a sum, a difference, or a comparison."""
+    return write(f"{{}} {sign} {{}}", a, b.at(PRODUCT) if sign == "−" else b, level=SUM)
 
 
-def add(a: Term, b: Term) -> Term:
-    """Returns a + b."""
-    return join(" + ", " + ", SUM, a, b)
+def multiply(x: float, factors: list[Term]) -> Term:
+    """Returns the product by element: a number in front, and powers of equal factors.
 
-
-def subtract(a: Term, b: Term) -> Term:
-    """Returns a − b."""
-    return join(" − ", " - ", SUM, a, b.at(ELEMENTWISE))
-
-
-def negative(a: Term) -> Term:
-    """Returns −a."""
-    a = a.at(ELEMENTWISE)
-    return Term(f"−{a.text}", f"-{a.latex}", SUM)
-
-
-def multiply(*factors: Term) -> Term:
-    """Returns the product by element, with powers of equal factors."""
-    factors = tuple(power(f, n) if n > 1 else f for f, n in Counter(factors).items())
-    if len(factors) == 1:
-        return factors[0]
-    factors = tuple(f if f.level == ELEMENTWISE else f.at(ATOM) for f in factors)
-    return join(" ⊙ ", r" \odot ", ELEMENTWISE, *factors)
-
-
-def scale(x: float, a: Term) -> Term:
-    """Returns a number times a; a third of it as a / 3."""
-    if x not in (0.5, 0.25) and abs(1 / x - round(1 / x)) < 1e-9 and abs(x) < 1:
-        return divide(a, number(round(1 / x)))
-    a = a if a.level == ELEMENTWISE else a.at(ATOM)
-    sign = number(x).at(ATOM)
-    return Term(f"{sign.text} {a.text}", rf"{sign.latex}\,{a.latex}", ELEMENTWISE)
-
-
-def power(a: Term, exponent: float) -> Term:
-    """Returns a to the power of a number; tanh(c)² as tanh²(c)."""
-    digits = f"{exponent:g}"
-    raised = digits.translate(str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    if "." in digits:
-        a = a.at(ATOM)
-        return Term(f"{a.text}^{digits}", f"{{{a.latex}}}^{{{digits}}}")
-    called = re.fullmatch(r"(tanh|σ)(\(.*\))", a.text)
-    if called and a.level == ATOM:
-        sign, inside = re.fullmatch(r"(\\tanh|\\sigma)(\\left.*)", a.latex).groups()
-        return Term(f"{called[1]}{raised}{called[2]}", f"{sign}^{{{digits}}}{inside}")
-    a = a.at(ATOM)
-    return Term(a.text + raised, f"{{{a.latex}}}^{{{digits}}}")
-
-
-def root(a: Term) -> Term:
-    """Returns the square root."""
-    return Term(f"√({a.text})", rf"\sqrt{{{a.latex}}}")
-
-
-def absolute(a: Term) -> Term:
-    """Returns |a|."""
-    return Term(f"|{a.text}|", rf"\left|{a.latex}\right|")
+    Examples:
+        >>> z = letter("z")
+        >>> [multiply(x, [z, z]).text for x in (1, -0.5, 1 / 3, 0)]
+        ['z²', '−0.5 z²', 'z² / 3', '0 z²']
+    """
+    if not factors:
+        return number(x)
+    if x < 0:
+        return write("−{}", multiply(-x, factors).at(PRODUCT), level=SUM)
+    powers = [power(f, n) if n > 1 else f for f, n in Counter(factors).items()]
+    product = powers[0]
+    if len(powers) > 1:
+        signs = " ⊙ ".join(["{}"] * len(powers))
+        product = write(signs, *powers, level=ELEMENTWISE, inner=ELEMENTWISE)
+    if x == 1:
+        return product
+    parts = round(1 / x) if x > 1e-9 else 0
+    if x not in (0.5, 0.25) and abs(x * parts - 1) < 1e-9:
+        return divide(product, number(parts))
+    inner = product.at(ELEMENTWISE)
+    return write("{} {}", number(x), inner, level=ELEMENTWISE)
 
 
 def divide(a: Term, b: Term) -> Term:
     """Returns a / b."""
     above = a if a.level == ELEMENTWISE else a.at(ATOM)
-    gradient = above.level == ATOM and above.text.startswith("∂")
-    above_text = f"({above.text})" if gradient else above.text
-    text = f"{above_text} / {b.at(ATOM).text}"
-    return Term(text, rf"\frac{{{a.latex}}}{{{b.latex}}}", ELEMENTWISE)
+    latex = rf"\frac{{{a.latex}}}{{{b.latex}}}"
+    return Term(f"{above.text} / {b.at(ATOM).text}", latex, ELEMENTWISE)
 
 
-def product(a: Term, b: Term) -> Term:
-    """Returns the product of rows with a matrix."""
-    a, b = a.at(ATOM), b.at(ATOM)
-    dot = " · " if "∂" in a.text + b.text else " "
-    return Term(a.text + dot + b.text, rf"{a.latex}\, {b.latex}", PRODUCT)
-
-
-def transposed(a: Term) -> Term:
-    """Returns the transpose."""
+def power(a: Term, exponent: float) -> Term:
+    """Returns a to the power of a number; tanh(c)² as tanh²(c)."""
+    digits = f"{exponent:g}"
+    raised = digits.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    raised = f"^{digits}" if "." in digits else raised
     a = a.at(ATOM)
-    return Term(f"{a.text}ᵀ", rf"{a.latex}^{{\top}}")
+    if a.text.startswith(("tanh(", "σ(")):
+        latex = a.latex.replace(r"\left", rf"^{{{digits}}}\left", 1)
+        return Term(a.text.replace("(", f"{raised}(", 1), latex)
+    return Term(a.text + raised, f"{{{a.latex}}}^{{{digits}}}")
 
 
-def beside(terms: list[Term]) -> Term:
+def matmul(a: Term, b: Term) -> Term:
+    """Returns the product of rows with a matrix."""
+    template = "{} · {}" if "∂" in a.text + b.text else "{} {}"
+    return write(template, a, b, level=PRODUCT, inner=GRADIENT, latex=r"{}\, {}")
+
+
+def beside(*terms: Term) -> Term:
     """Returns terms side by side, as one row."""
-    text = ", ".join(t.text for t in terms)
-    latex = r",\; ".join(t.latex for t in terms)
-    return Term(f"[{text}]", rf"\left[{latex}\right]")
+    return write(f"[{', '.join(['{}'] * len(terms))}]", *terms)
 
 
 def part(a: Term, index: str) -> Term:
     """Returns some units or rows."""
-    of_gradient = a.text.startswith("∂")  # else the index would be that of the letter
-    a = a._replace(level=SUM if of_gradient else a.level).at(ATOM)
-    return Term(f"{a.text}[{index}]", rf"{a.latex}[{index}]")
-
-
-def indicator(condition: Term) -> Term:
-    """Returns 1 where a condition is true, else 0."""
-    return Term(f"1[{condition.text}]", rf"\mathbb{{1}}\left[{condition.latex}\right]")
+    return write(f"{{}}[{index}]", a, inner=ATOM, latex=f"{{}}[{index}]")
 
 
 def gradient(of: Term, *, later: bool = False) -> Term:
@@ -252,11 +184,5 @@ def gradient(of: Term, *, later: bool = False) -> Term:
     of = of.at(ATOM)
     latex = rf"\frac{{\partial L}}{{\partial {of.latex}}}"
     if later:
-        return Term(f"∂L/∂{of.text}|t+1", rf"\left.{latex}\right|_{{t+1}}")
-    return Term(f"∂L/∂{of.text}", latex)
-
-
-def over_steps(terms: list[Term]) -> Term:
-    """Returns the sum over the steps of a sum."""
-    a = functools.reduce(add, terms).at(ELEMENTWISE)
-    return Term(f"Σ_t {a.text}", rf"\sum_t {a.latex}", PRODUCT)
+        return Term(f"∂L/∂{of.text}|t+1", rf"\left.{latex}\right|_{{t+1}}", GRADIENT)
+    return Term(f"∂L/∂{of.text}", latex, GRADIENT)

@@ -53,9 +53,9 @@ def trace(
     *,
     width: int,
     states: Sequence[int],
-    noise: Sequence[int] | int | None,
-    training: bool,
-    dtype: str,
+    noise: Sequence[int] | int | None = None,
+    training: bool = False,
+    dtype: str = "float32",
 ) -> Traced:
     """Calls `step` once, and returns what it computes.
 

@@ -9,17 +9,16 @@ after it for all steps at once: gradients of matrices as one product $\sum_t a_t
 over the rows of all steps, and sums.
 """
 
-import functools
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 from jax import lax
 from jax import numpy as jnp
 
 from kerasseq.core.types import Tensor
+from kerasseq.kernels.derived.ahead import carried
 from kerasseq.kernels.derived.derive import Derived
-from kerasseq.kernels.derived.evaluate import evaluate
+from kerasseq.kernels.derived.evaluate import evaluate, pick
 from kerasseq.kernels.derived.graph import (
     GRADIENT,
     INPUT,
@@ -28,10 +27,9 @@ from kerasseq.kernels.derived.graph import (
     PARAMETER,
     STATE,
     Value,
+    between,
     walk,
 )
-
-_ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "sin", "cos", "erf"}
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
@@ -82,21 +80,22 @@ def _loop(derived, path):
 
 def _forward(derived, wanted, kept, x, states, parameters, noise, mask):
     """Returns the last states, the paths of those that are wanted, and what is kept."""
-    carried = _carried([*derived.new_states, *kept])
-    same = _leaves(derived, {PARAMETER: parameters, NOISE: noise})
+    results = [*derived.new_states, *kept]
+    every, early = list(walk(results)), carried(results)
+    same = pick(every, {PARAMETER: parameters, NOISE: noise})
     steps = x.shape[0]
 
     def ahead(t, states):
-        known = {**same, **_leaves(derived, {INPUT: [x[t]], STATE: states})}
-        return evaluate(carried, known, x[t])
+        now = pick(every, {INPUT: [x[t]], STATE: states})
+        return evaluate(early, {**same, **now}, x[t])
 
     def step(carry, t):
         states, values = carry
         now = {INPUT: [x[t]], STATE: states}
         if mask is not None:
             now[MASK] = [mask[t][:, None]]
-        known = {**same, **_leaves(derived, now), **_pairs(carried, values)}
-        found = evaluate([*derived.new_states, *kept], known, x[t])
+        known = {**same, **pick(every, now), **_pairs(early, values)}
+        found = evaluate(results, known, x[t])
         new, found = found[: len(states)], found[len(states) :]
         # What is computed ahead at the last step is not used.
         values = ahead(jnp.minimum(t + 1, steps - 1), new)
@@ -107,26 +106,6 @@ def _forward(derived, wanted, kept, x, states, parameters, noise, mask):
     return last, paths, found
 
 
-def _carried(values: Sequence[Value]) -> list[Value]:
-    """The values that the loop computes a step ahead."""
-    order = list(walk(values))
-    first: set[Value] = set()
-    late: set[Value] = set()  # follow an activation, or depend on the mask
-    products: set[Value] = set()  # depend on a product
-    for v in order:
-        if v.op == MASK or any(a in late or a in first for a in v.args):
-            late.add(v)
-        elif v.op in _ACTIVATIONS:
-            first.add(v)
-        if v.op == "matmul" or any(a in products for a in v.args):
-            products.add(v)
-    if not first:
-        return []
-    read = {*values, *(a for v in late for a in v.args)}
-    ahead = (first | products) - late
-    return [v for v in order if v in read and v in ahead]
-
-
 class _Backward:
     """The backward pass.
 
@@ -134,6 +113,7 @@ class _Backward:
         old: The gradients of the states before a step.
         after: What is computed after the loop, for all steps.
         stacked: What the loop computes and `after` reads.
+        every: All values of the backward pass.
         before: The numbers of the states before a step that are read.
         paths: Those of the states that the forward pass saves.
     """
@@ -145,56 +125,54 @@ class _Backward:
         self.after: list[Value] = [v for p in back.products for v in (p.left, p.right)]
         self.after += [total.value for total in back.totals]
         self.after += [] if back.input is None else [back.input]
+        self.every: list[Value] = list(walk([*self.old, *self.after]))
         known = {*derived.kept, *derived.new_states}
-        inside = _read(self.old, known)
+        inside = {*between(self.old, known)}
         here = {v for v in inside if v.backward}
         self.stacked: list[Value] = [
-            v for v in _read(self.after, known | here) if v in here or v.op == GRADIENT
+            v
+            for v in between(self.after, known | here)
+            if v in here or v.op == GRADIENT
         ]
-        read = inside | _read(self.after, {*known, *self.stacked})
+        read = inside.union(between(self.after, {*known, *self.stacked}))
         self.before: set[int] = {v.detail for v in read if v.op == STATE}
         new = {k for k, v in enumerate(derived.new_states) if v in read}
         self.paths: set[int] = self.before | new
 
     def run(self, paths, kept, inputs, d_path, d_last):
         """Returns the gradients of the inputs, the states and the parameters."""
-        derived, (x, _, parameters, noise, _) = self.derived, inputs
-        same = _leaves(derived, {PARAMETER: parameters, NOISE: noise})
-        known = self._known(paths, kept, *inputs)
+        derived, (x, states, parameters, noise, mask) = self.derived, inputs
+        same = pick(self.every, {PARAMETER: parameters, NOISE: noise})
+        # What the forward pass leaves, at all steps.
+        before = [
+            jnp.concatenate([first[None], paths[k][:-1]]) if k in self.before else None
+            for k, first in enumerate(states)
+        ]
+        given = {STATE: before, INPUT: [x]}
+        if mask is not None:
+            given[MASK] = [mask[..., None]]
+        known = {**_pairs(derived.kept, kept), **pick(self.every, given)}
+        known.update((derived.new_states[k], path) for k, path in paths.items())
         wanted = [*self.old, *self.stacked]
-        read = _read(wanted, known)
+        read = [v for v in between(wanted, known) if v in known]
 
         def step(d, now):
-            d_output, known = now
+            d_output, values = now
             if d_output is not None:
                 d = [*d]
                 d[derived.output] += d_output
-            known = {**same, **known_at(known), **_leaves(derived, {GRADIENT: d})}
-            found = evaluate(wanted, known, x[0])
+            now = {**_pairs(read, values), **pick(self.every, {GRADIENT: d})}
+            found = evaluate(wanted, {**same, **now}, x[0])
             old = iter(found)
             pairs = zip(derived.backward.states, d, strict=True)
             d = [jnp.zeros_like(a) if g is None else next(old) for g, a in pairs]
             return d, list(old)
 
-        order = [v for v in known if v in read]
-        known_at = functools.partial(_pairs, order)
-        now = d_path, [known[v] for v in order]
+        now = d_path, [known[v] for v in read]
         d_states, stacked = lax.scan(step, d_last, now, reverse=True)
         known = {**same, **known, **_pairs(self.stacked, stacked)}
         found = evaluate(self.after, known, x)
         return self._gradients(found, x, d_states, parameters)
-
-    def _known(self, paths, kept, x, states, parameters, noise, mask):
-        """What the forward pass leaves, at all steps."""
-        before = {
-            k: jnp.concatenate([states[k][None], paths[k][:-1]]) for k in self.before
-        }
-        leaves = {STATE: before, INPUT: [x]}
-        if mask is not None:
-            leaves[MASK] = [mask[..., None]]
-        new = {self.derived.new_states[k]: path for k, path in paths.items()}
-        kept = _pairs(self.derived.kept, kept)
-        return {**kept, **new, **_leaves(self.derived, leaves)}
 
     def _gradients(self, found, x, d_states, parameters):
         """The products and sums over all steps."""
@@ -208,28 +186,5 @@ class _Backward:
         return next(found, jnp.zeros_like(x)), d_states, d
 
 
-def _read(values: Sequence[Value], known: Collection[Value]) -> dict[Value, None]:
-    """The values from which others are computed, as far as what is known."""
-    seen: dict[Value, None] = {}
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value not in seen:
-            seen[value] = None
-            stack += () if value in known else value.args
-    return seen
-
-
 def _pairs(values, tensors):
     return dict(zip(values, tensors, strict=True))
-
-
-def _leaves(derived: Derived, tensors: dict[str, Any]) -> dict[Value, Tensor]:
-    """The leaves of a kind, each with its tensor, from a list or by their numbers."""
-    found = {}
-    for op, given in tensors.items():
-        for k, tensor in given.items() if isinstance(given, dict) else enumerate(given):
-            detail = None if op in (INPUT, MASK) else k
-            leaf = derived.graph.make(op, width=tensor.shape[-1], detail=detail)
-            found[leaf] = tensor
-    return found

@@ -2,11 +2,21 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import jax
 import keras
+from keras import ops
 
 from kerasseq.core.types import Nested, Tensor
+
+State = tuple[list[Tensor], ...]  # the values of the variables of a model
+
+no_gradients = contextlib.nullcontext
+# Computes with numbers inside the block, also in `jax.jit`.
+eagerly: Callable[[], contextlib.AbstractContextManager[Any]] = (
+    jax.ensure_compile_time_eval
+)
 
 
 def scan(
@@ -17,7 +27,7 @@ def scan(
 
 
 def compiled(
-    function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
+    function: Callable[..., Nested], *, jit: bool, donated: bool
 ) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`.
 
@@ -63,31 +73,6 @@ class _Reading(keras.StatelessScope):
         return super().get_current_value(variable)
 
 
-def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
-    """Returns the function, without gradients: its arguments become tensors."""
-
-    def call(*args: Nested) -> Nested:
-        return function(*keras.tree.map_structure(keras.ops.convert_to_tensor, args))
-
-    return call
-
-
-def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
-    """See `kerasseq.kernels.inference`."""
-
-    @jax.jit
-    def call(
-        trained: list[Tensor], other: list[Tensor], inputs: list[Tensor]
-    ) -> Nested:
-        return model.stateless_call(trained, other, inputs, training=False)[0]
-
-    def function(inputs):
-        weights = (model.trainable_variables, model.non_trainable_variables)
-        return call(*([v.value for v in variables] for variables in weights), inputs)
-
-    return function
-
-
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
     """See `kerasseq.kernels.gradients`."""
     return jax.grad(function)(arguments)
@@ -113,6 +98,57 @@ def is_concrete(value: Tensor) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
+def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """See `kerasseq.kernels.fused_attention`; takes the options of Keras.
+
+    There are two exceptions for XLA on a CPU.
+    """
+    if not options["is_causal"] and _is_one_query(q, k, v):
+        return _one_query(q, k, v, options["scale"], options["bias"], options["mask"])
+    if q.dtype == k.dtype == v.dtype and _is_half_on_cpu(q):
+        q, k, v = (ops.cast(x, "float32") for x in (q, k, v))
+        return ops.cast(ops.dot_product_attention(q, k, v, **options), "float16")
+    return ops.dot_product_attention(q, k, v, **options)
+
+
+def _is_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether it is one step of generating one text on a CPU, in float32."""
+    kinds = {keras.backend.standardize_dtype(x.dtype) for x in (q, k, v)}
+    is_one = tuple(q.shape[:2]) == (1, 1) and k.shape[0] == 1
+    return is_one and kinds == {"float32"} and jax.default_backend() == "cpu"
+
+
+def _is_half_on_cpu(x: Tensor) -> bool:
+    """Whether JAX cannot compile it: no CPU supports the precision it requests."""
+    is_half = keras.backend.standardize_dtype(x.dtype) == "float16"
+    return is_half and jax.default_backend() == "cpu"
+
+
+def _one_query(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    bias: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """Attends head by head: in one product for all heads XLA copies all keys."""
+
+    def of_head(x: Tensor, n: int) -> Tensor:
+        """The scores `(S,)` of one head, from `(1, N or 1, 1, S)`."""
+        return x[0, n if x.shape[1] > 1 else 0, 0]
+
+    heads = []
+    for n in range(q.shape[2]):
+        e = (k[0, :, n] @ q[0, 0, n]) * scale  # (S,)
+        if bias is not None:
+            e = e + of_head(bias, n)
+        if mask is not None:
+            e = ops.where(of_head(mask, n), e, ops.cast(-1e30, e.dtype))
+        heads.append(jax.nn.softmax(e) @ v[0, :, n])  # Keras' warns about one key
+    return ops.stack(heads)[None, None]
+
+
 @contextlib.contextmanager
 def keep_variables(model: keras.Model) -> Iterator[None]:
     """As `kernels.keep_variables`."""
@@ -135,6 +171,39 @@ def running_maximum(x: Tensor) -> Tensor:
     return jax.lax.cummax(x, axis=1)
 
 
-def eagerly() -> contextlib.AbstractContextManager[None]:
-    """Computes with numbers inside the block, also where a function is traced."""
-    return jax.ensure_compile_time_eval()
+def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
+    """See `kerasseq.kernels.add_to_rows`."""
+    table.assign(table.value.at[rows].add(values))
+
+
+def train_steps(
+    model: keras.Model, step: Callable[[Nested], None], state: State, data: Nested
+) -> tuple[Any, State]:
+    """See `kerasseq.kernels.train_steps`.
+
+    The loop carries the values of all variables, which XLA updates in place.
+    """
+    groups = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        model.metrics_variables,
+    )
+
+    def scope_of(state: State) -> keras.StatelessScope:
+        pairs = zip(groups, state, strict=True)
+        mapping = [
+            p for group, values in pairs for p in zip(group, values, strict=True)
+        ]
+        return keras.StatelessScope(state_mapping=mapping)
+
+    def body(state: State, part: Nested) -> tuple[State, None]:
+        with scope_of(state) as scope:
+            step(part)
+        return tuple(
+            [scope.get_current_value(v) for v in group] for group in groups
+        ), None
+
+    state, _ = jax.lax.scan(body, tuple(map(list, state)), data)
+    with scope_of(state):
+        return model.get_metrics_result(), state

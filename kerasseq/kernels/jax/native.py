@@ -5,18 +5,10 @@ from collections.abc import Sequence
 import jax
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels import cudnn
+from kerasseq.kernels.cudnn import flat_weights, is_best, why_no_cudnn
 from kerasseq.kernels.recurrence import Native
 
-
-def why_no_cudnn(name: str, x: Tensor) -> str | None:
-    """Returns why cuDNN cannot run it; None if it can."""
-    return cudnn.why_not(name, x, "jax")
-
-
-def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
-    """False: XLA compiles the derived loop into one kernel."""
-    return False
+__all__ = ["is_best", "run", "why_no_cudnn"]
 
 
 def run(
@@ -33,7 +25,7 @@ def run(
         x,
         h,
         c,
-        cudnn.flat_weights(name, native),
+        flat_weights(name, native),
         lengths,
         input_size=features,
         hidden_size=h.shape[-1],

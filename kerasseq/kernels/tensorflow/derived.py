@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
-from kerasseq.kernels.derived.evaluate import evaluate
+from kerasseq.kernels.derived.evaluate import evaluate, pick
 from kerasseq.kernels.derived.graph import (
     GRADIENT,
     INPUT,
@@ -22,9 +22,10 @@ from kerasseq.kernels.derived.graph import (
     STATE,
     Value,
 )
-from kerasseq.kernels.tensorflow import plan, private
+from kerasseq.kernels.tensorflow import private
 from kerasseq.kernels.tensorflow.functions import has_cudnn
 from kerasseq.kernels.tensorflow.loop import InOrder, TensorArray, loop, saved_arrays
+from kerasseq.kernels.tensorflow.plan import Plan
 from kerasseq.kernels.tensorflow.values import Values
 
 
@@ -60,7 +61,7 @@ def run(
 def _run(derived, path, x, states, parameters, noise, mask):
     """As `run`, in a graph."""
     if "plan" not in derived.compiled:
-        derived.compiled["plan"] = plan.make(derived)
+        derived.compiled["plan"] = Plan(derived)
     fixed, count = (derived.compiled["plan"], noise, mask), len(states)
 
     @tf.custom_gradient
@@ -82,19 +83,11 @@ def _run(derived, path, x, states, parameters, noise, mask):
 
 
 class Loops:
-    """The two loops of one call.
-
-    Args:
-        made: What they compute.
-        noise: See `run`.
-        mask: See `run`.
-        x: See `run`.
-        parameters: See `run`.
-    """
+    """The two loops of one call of `run`, whose arguments it takes, with a plan."""
 
     def __init__(
         self,
-        made: plan.Plan,
+        made: Plan,
         noise: Sequence[Tensor],
         mask: Tensor | None,
         x: Tensor,
@@ -109,40 +102,30 @@ class Loops:
         self.sources = {INPUT: x}
         if mask is not None:
             self.sources[MASK] = tf.expand_dims(mask, -1)
-        self.known: dict[Value, Tensor] = {}  # the same at all steps
-        self.transposed: dict[Value, Tensor] = {}
-        self._know(parameters, noise)
-
-    def _know(self, parameters, noise):
-        """Computes all that does not change from step to step."""
-        self.known = self.leaves({PARAMETER: parameters, NOISE: noise})
-        self.transposed = {
+        # What is the same at all steps.
+        self.known: dict[Value, Tensor] = pick(
+            made.leaves, {PARAMETER: parameters, NOISE: noise}
+        )
+        self.transposed: dict[Value, Tensor] = {
             v: tf.transpose(t) for v, t in self.known.items() if t.shape.rank == 2
         }
-        fixed = self.plan.fixed
-        compute = self.compute(InOrder(), {})
-        found = evaluate(fixed, self.known, self.x, compute)
+        values = self.values(InOrder(), {})
+        found = evaluate(made.fixed, self.known, x, values)
         for v, t in self.known.items():
             if v.width > 1:  # repeated here, and not at each step
-                self.known[v] = compute.whole(t, v.width)
-        self.known.update(zip(fixed, found, strict=True))
+                self.known[v] = values.whole(t, v.width)
+        self.known.update(zip(made.fixed, found, strict=True))
 
-    def leaves(self, tensors):
-        """The tensors of leaves, from lists by the name of the leaf."""
-        return {
-            v: tensors[v.op][v.detail or 0] for v in self.plan.leaves if v.op in tensors
-        }
-
-    def compute(self, do, tiles):
+    def values(self, do, tiles) -> Values:
         """What computes the values of one step."""
         on_xla = self.xla and not has_cudnn()
         return Values(self.batch, self.transposed, tiles, do, on_xla)
 
-    def whole(self, targets, known, compute):
-        """Computes values, with a row of numbers for each sequence."""
-        found = evaluate(targets, {**self.known, **known}, self.x, compute)
-        pairs = zip(targets, found, strict=True)
-        return [compute.whole(t, v.width) for v, t in pairs]
+    def compute(self, targets, known, do, tiles):
+        """Computes values of one step, with a row of numbers for each sequence."""
+        values = self.values(do, tiles)
+        found = evaluate(targets, {**self.known, **known}, self.x, values)
+        return [values.whole(t, v.width) for v, t in zip(targets, found, strict=True)]
 
     def forward(
         self, states: Sequence[Tensor], path: bool
@@ -154,36 +137,26 @@ class Loops:
         widths = [v.width for v in kept]
         read = [v for v in made.leaves if v.op in self.sources]
         inputs = [self.sources[v.op] for v in read]
-
-        def advance(do, now, states, known):
-            known = {
-                **self.leaves({STATE: states}),
-                **dict(zip(read, now, strict=True)),
-                **known,
-            }
-            compute = self.compute(do, made.tiles[0])
-            found = self.whole([*new, *kept], known, compute)
-            return found[: len(new)], found[len(new) :]
+        ahead = made.ahead if self.xla else []
 
         def look_ahead(do, t, states):
-            now = {v: x[t] for v, x in zip(read, inputs, strict=True)}
-            known = {**self.leaves({STATE: states}), **now}
-            return self.whole(made.ahead, known, self.compute(do, made.tiles[0]))
+            known = pick(made.leaves, {STATE: states})
+            known.update((v, x[t]) for v, x in zip(read, inputs, strict=True))
+            return self.compute(ahead, known, do, made.tiles[0])
 
-        def step(do, t, now, states):
-            return advance(do, now, states, {})
+        def step(do, t, now, carried):
+            states, early = carried[: len(new)], carried[len(new) :]
+            known = pick(made.leaves, {STATE: states})
+            known.update(zip([*read, *ahead], [*now, *early], strict=True))
+            found = self.compute([*new, *kept], known, do, made.tiles[0])
+            states, written = found[: len(new)], found[len(new) :]
+            if ahead:
+                t = tf.minimum(t + 1, self.steps - 1)
+                states = [*states, *look_ahead(do, t, states)]
+            return states, written
 
-        def xla_step(do, t, now, carried):
-            states, ahead = carried[: len(new)], carried[len(new) :]
-            known = dict(zip(made.ahead, ahead, strict=True))
-            states, written = advance(do, now, states, known)
-            t = tf.minimum(t + 1, self.steps - 1)
-            return [*states, *look_ahead(do, t, states)], written
-
-        if not self.xla:
-            return loop(step, self.steps, states, widths, inputs)
-        carried = [*states, *look_ahead(InOrder(), 0, states)]
-        carried, arrays = loop(xla_step, self.steps, carried, widths, inputs, xla=True)
+        carried = [*states, *(look_ahead(InOrder(), 0, states) if ahead else [])]
+        carried, arrays = loop(step, self.steps, carried, widths, inputs, xla=self.xla)
         return carried[: len(new)], arrays
 
     def backward(
@@ -200,33 +173,38 @@ class Loops:
             self.sources[v.op] if v.op in self.sources else arrays[v] for v in made.read
         ]
         zeros = [tf.zeros_like(d) for d in d_last]
+        # Sums of 16 bits would stop to grow.
+        dtype = tf.float32 if self.x.dtype.size == 2 else self.x.dtype
+
+        def add(total, value):
+            return tf.add(total, tf.cast(value, dtype))
 
         def step(do, t, now, carried):
             d_states, sums = list(carried[:count]), carried[count:]
             if d_path is not None:
                 d_states[output] = do.add(d_states[output], now[-1])
-            known = self.leaves({GRADIENT: d_states})
+            known = pick(made.leaves, {GRADIENT: d_states})
             known.update(zip(made.read, now, strict=False))
-            compute = self.compute(do, made.tiles[1])
-            found = iter(self.whole(made.backward, known, compute))
+            found = iter(self.compute(made.backward, known, do, made.tiles[1]))
             pairs = zip(back.states, zeros, strict=True)
             before = [zero if d is None else next(found) for d, zero in pairs]
-            sums = [do(_accumulate, total, next(found)) for total in sums]
+            sums = [do(add, total, next(found)) for total in sums]
             return [*before, *sums], list(found)
 
-        carried = [*d_last, *(self._first_sum(v) for v in made.totals.values())]
+        sums = [tf.zeros((self.batch, v.width), dtype) for v in made.totals.values()]
+        widths = [v.width for v in made.written]
+        inputs += [] if d_path is None else [d_path]
         carried, written = loop(
             step,
             self.steps,
-            carried,
-            [v.width for v in made.written],
-            inputs if d_path is None else [*inputs, d_path],
+            [*d_last, *sums],
+            widths,
+            inputs,
             reverse=True,
             xla=self.xla,
         )
         arrays.update(zip(made.written, written, strict=True))
-        d_states = carried[:count]
-        return self._gradients(d_states, carried[count:], arrays)
+        return self._gradients(carried[:count], carried[count:], arrays)
 
     def _gradients(self, d_states, sums, arrays):
         """The results of `backward`, from what its loop computed."""
@@ -248,14 +226,6 @@ class Loops:
         d_states = [None if d is None else value for d, value in pairs]
         d_parameters = map(found.get, range(self.count))
         return [dx, *d_states, *(d and tf.add_n(d) for d in d_parameters)]
-
-    def _first_sum(self, value):
-        dtype = tf.float32 if self.x.dtype.size == 2 else self.x.dtype
-        return tf.zeros((self.batch, value.width), dtype)
-
-
-def _accumulate(total: Tensor, value: Tensor) -> Tensor:
-    return tf.add(total, tf.cast(value, total.dtype))
 
 
 def _rows(a: Tensor) -> Tensor:

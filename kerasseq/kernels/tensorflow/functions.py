@@ -7,6 +7,7 @@ computed twice.
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -16,26 +17,16 @@ from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.operations import plus as add_bias
 
+no_gradients = contextlib.nullcontext
+# Computes with numbers inside the block, also where a graph is traced.
+eagerly: Callable[[], contextlib.AbstractContextManager[Any]] = tf.init_scope
+
 
 def compiled(
-    function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
+    function: Callable[..., Nested], *, jit: bool, donated: bool
 ) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`."""
     return tf.function(function, autograph=False, jit_compile=jit)
-
-
-def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
-    """Returns the function, without gradients: its arguments become tensors."""
-
-    def call(*args: Nested) -> Nested:
-        return function(*keras.tree.map_structure(keras.ops.convert_to_tensor, args))
-
-    return call
-
-
-def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
-    """See `kerasseq.kernels.inference`."""
-    return tf.function(lambda inputs: model(inputs, training=False), autograph=False)
 
 
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
@@ -170,6 +161,20 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
     return tf.transpose(path, order)
 
 
-def eagerly() -> contextlib.AbstractContextManager[None]:
-    """Computes with numbers inside the block, also where a graph is traced."""
-    return tf.init_scope()
+def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
+    """See `kerasseq.kernels.add_to_rows`."""
+    table.value.scatter_add(tf.IndexedSlices(values, rows))
+
+
+def train_steps(
+    model: keras.Model, step: Callable[[Nested], None], data: Nested
+) -> Any:
+    """See `kerasseq.kernels.train_steps`."""
+    count = tf.shape(tree.flatten(data)[0])[0]
+
+    def body(n: Tensor) -> tuple[Tensor]:
+        step(tree.map_structure(lambda x: x[n], data))
+        return (n + 1,)
+
+    tf.while_loop(lambda n: n < count, body, (tf.constant(0),), parallel_iterations=1)
+    return model.get_metrics_result()

@@ -5,18 +5,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels import cudnn
+from kerasseq.kernels.cudnn import flat_weights, is_best, why_no_cudnn
 from kerasseq.kernels.recurrence import Native
 
-
-def why_no_cudnn(name: str, x: Tensor) -> str | None:
-    """Returns why cuDNN cannot run it; None if it can."""
-    return cudnn.why_not(name, x, "tensorflow")
-
-
-def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
-    """False: models compile with XLA on a GPU, which cannot compile the operation."""
-    return False
+__all__ = ["is_best", "run", "why_no_cudnn"]
 
 
 def run(
@@ -29,7 +21,7 @@ def run(
         input=x,
         input_h=hidden[0],
         input_c=tf.zeros_like(hidden[0]) if gru else hidden[1],
-        params=cudnn.flat_weights(name, native),
+        params=flat_weights(name, native),
         sequence_lengths=tf.fill([tf.shape(x)[1]], tf.shape(x)[0]),
         rnn_mode="gru" if gru else "lstm",
         is_training=True,

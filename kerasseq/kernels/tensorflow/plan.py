@@ -4,10 +4,11 @@ All but the products that are gradients of matrices is computed inside the loops
 the numbers of a step are in the processor's cache.
 """
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterable, Sequence
+import itertools
+from collections.abc import Iterable
 from typing import TypeAlias
 
+from kerasseq.kernels.derived.ahead import carried
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.derived.graph import (
     GRADIENT,
@@ -18,18 +19,16 @@ from kerasseq.kernels.derived.graph import (
     NUMBER,
     STATE,
     Value,
+    between,
     walk,
 )
 
 # Leaves that have another value at each step.
 CHANGING = {INPUT, MASK, STATE, GRADIENT}
-# Operations that compilers compute again for each use, although they take long.
-ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "erf", "sin", "cos"}
 
 Tiles: TypeAlias = dict[Value, list[int]]  # the widths into which a value is split
 
 
-@dataclasses.dataclass
 class Plan:
     """The parts of a derived recurrence.
 
@@ -40,113 +39,56 @@ class Plan:
         ahead: Values up to the first activations of a step.
         kept: Values that the loop forward writes.
         read: Values that the loop backward reads at each step.
-        before: The gradients of the states before a step, as far as there are any.
         written: Values that the loop backward writes at each step.
         totals: Values that it adds up, by the number of a parameter.
+        backward: All values that a step of it computes: the gradients of the states
+            before the step, as far as there are any, the totals and what is written.
         tiles: How values are split, forward and backward.
     """
 
-    derived: Derived
-    leaves: list[Value]
-    fixed: list[Value]
-    ahead: list[Value]
-    kept: list[Value]
-    read: list[Value]
-    before: list[Value]
-    written: list[Value]
-    totals: dict[int, Value]
-    tiles: tuple[Tiles, Tiles]
+    def __init__(self, derived: Derived) -> None:
+        self.derived: Derived = derived
+        new, back = derived.new_states, derived.backward
+        self.totals: dict[int, Value] = {}
+        for total in back.totals:
+            k, value = total.parameter, total.value
+            self.totals[k] = self.totals[k] + value if k in self.totals else value
+        after = [] if back.input is None else [back.input]
+        after += [v for p in back.products for v in (p.right, p.left)]
+        inside = [*(d for d in back.states if d is not None), *self.totals.values()]
 
-    @property
-    def backward(self) -> list[Value]:
-        """All values that a step of the loop backward computes."""
-        return [*self.before, *self.totals.values(), *self.written]
-
-
-def make(derived: Derived) -> Plan:
-    """Plans the loops of a derived recurrence."""
-    new, back = derived.new_states, derived.backward
-    before = [d for d in back.states if d is not None]
-    totals: dict[int, Value] = {}
-    for total in back.totals:
-        k = total.parameter
-        totals[k] = totals[k] + total.value if k in totals else total.value
-    after = [] if back.input is None else [back.input]
-    after += [v for p in back.products for v in (p.right, p.left)]
-
-    every = list(walk([*new, *before, *totals.values(), *after]))
-    leaves = [v for v in every if v.op in LEAVES and v.op != NUMBER]
-    changing = _depending(every, lambda v: v.op in CHANGING)
-    fixed = [v for v in every if v not in changing and v not in leaves]
-
-    known = {*derived.kept, *new, *leaves}
-    written = [
-        v for v in dict.fromkeys(after) if v not in known or v.op in (GRADIENT, NOISE)
-    ]
-    known.update(fixed)
-    read, inside = _between([*before, *totals.values(), *written], known)
-    read = [v for v in read if v in changing and v.op != GRADIENT]
-    kept = dict.fromkeys([*read, *(v for v in after if v not in written)])
-    kept = [v for v in kept if v.op == STATE or v.op not in LEAVES]
-    return Plan(
-        derived,
-        leaves,
-        fixed,
-        _ahead(new, kept, changing),
-        kept,
-        read,
-        before,
-        written,
-        totals,
-        (_tiles(walk([*new, *kept])), _tiles(inside)),
-    )
-
-
-def _depending(order: Iterable[Value], condition: Callable) -> set[Value]:
-    """The values that meet a condition or depend on one that does."""
-    found: set[Value] = set()
-    for value in order:  # each after its arguments
-        if condition(value) or any(a in found for a in value.args):
-            found.add(value)
-    return found
-
-
-def _between(
-    targets: Sequence[Value], known: Collection[Value]
-) -> tuple[list[Value], list[Value]]:
-    """The known values from which targets are computed, and those in between."""
-    found: dict[Value, None] = {}
-    inside: dict[Value, None] = {}
-    stack = list(reversed(targets))
-    while stack:
-        value = stack.pop()
-        if value in known:
-            found[value] = None
-        elif value not in inside:
-            inside[value] = None
-            stack += reversed(value.args)
-    return list(found), list(inside)
-
-
-def _ahead(new_states, kept, changing) -> list[Value]:
-    """Cuts a step behind its first activations; none if nothing follows them."""
-    first: set[Value] = set()
-    late: set[Value] = set()
-    order = list(walk([*new_states, *kept]))
-    for v in order:
-        if any(a in first or a in late for a in v.args):
-            late.add(v)
-        elif v.op in ACTIVATIONS and v in changing:
-            first.add(v)
-    if not late.intersection(new_states):
-        return []
-    used = [a for v in order if v in late for a in v.args]
-    used = [v for v in dict.fromkeys([*used, *new_states, *kept]) if v in changing]
-    return [v for v in used if v not in late and not _of_leaf(v)]
-
-
-def _of_leaf(v) -> bool:
-    return v.op in LEAVES or v.op == "slice" and v.args[0].op in LEAVES
+        every = list(walk([*new, *inside, *after]))
+        self.leaves: list[Value] = [
+            v for v in every if v.op in LEAVES and v.op != NUMBER
+        ]
+        changing: set[Value] = set()
+        for v in every:  # each after its arguments
+            if v.op in CHANGING or not changing.isdisjoint(v.args):
+                changing.add(v)
+        self.fixed: list[Value] = [
+            v for v in every if v not in changing and v not in self.leaves
+        ]
+        known = {*derived.kept, *new, *self.leaves}
+        self.written: list[Value] = [
+            v
+            for v in dict.fromkeys(after)
+            if v not in known or v.op in (GRADIENT, NOISE)
+        ]
+        known.update(self.fixed)
+        self.backward: list[Value] = [*inside, *self.written]
+        order = list(between(self.backward, known))
+        given = {v for v in known & changing if v.op != GRADIENT}
+        self.read: list[Value] = [v for v in order if v in given]
+        kept = dict.fromkeys([*self.read, *(v for v in after if v not in self.written)])
+        self.kept: list[Value] = [
+            v for v in kept if v.op == STATE or v.op not in LEAVES
+        ]
+        self.ahead: list[Value] = carried([*new, *self.kept], {*self.fixed})
+        forward = _tiles(walk([*new, *self.kept]))
+        self.tiles: tuple[Tiles, Tiles] = (
+            forward,
+            _tiles(v for v in order if v not in known),
+        )
 
 
 def _tiles(values: Iterable[Value]) -> Tiles:
@@ -156,11 +98,8 @@ def _tiles(values: Iterable[Value]) -> Tiles:
         if v.op == "slice":
             slices.setdefault(v.args[0], set()).add((v.detail, v.width))
     found = {}
-    for source, pairs in slices.items():
-        edges = sorted(pairs)
-        ends = [start + width for start, width in edges]
-        if [start for start, _ in edges] == [0, *ends[:-1]] and ends[
-            -1
-        ] == source.width:
-            found[source] = [width for _, width in edges]
+    for source, parts in slices.items():
+        starts, widths = zip(*sorted(parts), strict=True)
+        if [*starts, source.width] == [*itertools.accumulate(widths, initial=0)]:
+            found[source] = [*widths]
     return found

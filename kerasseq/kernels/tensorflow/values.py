@@ -11,13 +11,9 @@ from kerasseq.kernels.tensorflow.loop import InOrder
 from kerasseq.kernels.tensorflow.plan import Tiles
 
 _NAMED: dict[str, Callable[..., Tensor]] = {
-    "power": tf.pow,
     "absolute": tf.abs,
-    "rsqrt": tf.math.rsqrt,
-    "log": tf.math.log,
-    "log1p": tf.math.log1p,
-    "expm1": tf.math.expm1,
-    "erf": tf.math.erf,
+    "where": tf.where,
+    "stop_gradient": tf.stop_gradient,
     "tanh_gradient": lambda y, d: tf.raw_ops.TanhGrad(y=y, dy=d),
     "sigmoid_gradient": lambda y, d: tf.raw_ops.SigmoidGrad(y=y, dy=d),
     "sum": lambda x: tf.reduce_sum(x, -1, keepdims=True),
@@ -78,7 +74,7 @@ class Values:
         if op == "slice":
             return self._part(value, *args)
         special = (_ON_XLA if self.on_xla else {}).get(op) or _NAMED.get(op)
-        return do(special or getattr(tf, op), *args)
+        return do(special or getattr(tf.math, op), *args)
 
     def whole(self, tensor: Tensor, width: int) -> Tensor:
         """Returns a tensor with a row of `width` numbers for each sequence."""

@@ -4,7 +4,8 @@ Each step is its products, computed by PyTorch, with compiled functions in betwe
 gradients of matrices are one product each over all steps, after the loop.
 """
 
-from collections.abc import Mapping, Sequence
+import array
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,16 +13,137 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.torch import compile
-from kerasseq.kernels.torch.plan import Plan, make_plan, written
-from kerasseq.kernels.torch.products import empty, mm
-from kerasseq.kernels.torch.program import Program, at_all_steps, rows, shape_of
-from kerasseq.kernels.torch.schedule import STEPS
-from kerasseq.kernels.torch.tensors import holds_float32
+from kerasseq.kernels.torch.emit import Source, Writer
+from kerasseq.kernels.torch.plan import (
+    BATCH,
+    PAIR,
+    STEPS,
+    UNITS,
+    Multiply,
+    Place,
+    Plan,
+    Step,
+    make_plan,
+    written,
+)
+from kerasseq.kernels.torch.products import holds_float32, mm, multiply_at
+
+Tensors = dict[str, torch.Tensor]  # by the names of the arrays
+
+
+class Direction:
+    """What runs at each step of one pass.
+
+    Attributes:
+        steps: Products, and functions by their names.
+        written: The arrays that they write.
+        whole: Whether a function computes all steps, as it does without products.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], source: Source, output: int, *, backward: bool
+    ) -> None:
+        self.written = written(steps)
+        self.whole = not any(isinstance(step, Multiply) for step in steps)
+        self.steps: list[Multiply | str] = []
+        for n, step in enumerate(steps):
+            if not isinstance(step, Multiply):
+                name = f"{'backward' if backward else 'forward'}_{n}"
+                source.functions[name] = Writer(source, step, output).text(
+                    name, backward=backward, whole=self.whole
+                )
+                step = name
+            self.steps.append(step)
+
+
+class Program:
+    """The compiled functions of a plan, with the products between them."""
+
+    def __init__(self, plan: Plan) -> None:
+        source = Source()
+        self.plan, self._arrays = plan, source.arrays
+        self.forward = Direction(plan.forward, source, plan.output, backward=False)
+        self.backward = Direction(plan.backward, source, plan.output, backward=True)
+        self._module: compile.Module = compile.load(source.text())
+        self._functions: dict[str, Callable[[int, int], None]] = {
+            name: self._module.function(name) for name in source.functions
+        }
+
+    def run(
+        self, tensors: Tensors, steps: int, batch: int, *, backward: bool = False
+    ) -> None:
+        """Runs all steps of one pass.
+
+        Args:
+            tensors: What the functions read and write.
+            steps: T.
+            batch: B.
+            backward: Which pass.
+        """
+        if not steps or not batch:
+            return
+        direction = self.backward if backward else self.forward
+        entries = [batch, steps if direction.whole else 1]
+        for known in self._arrays:
+            entries += _entries(tensors.get(known.name))
+        table = array.array("q", entries)
+        address, _ = table.buffer_info()
+        calls = [self._bind(step, tensors, steps, address) for step in direction.steps]
+        times = range(steps - 1, -1, -1) if backward else range(steps)
+        for t in times[:1] if direction.whole else times:
+            for call in calls:
+                call(t)
+
+    def _bind(
+        self, step: Multiply | str, tensors: Tensors, steps: int, address: int
+    ) -> Callable[[int], object]:
+        """Returns what runs at step t."""
+        if isinstance(step, str):
+            function = self._functions[step]
+            return lambda t: function(t, address)
+        right = tensors[f"parameter{step.parameter}"]
+        right = (right.t() if step.transposed else right).contiguous()
+        left = _at_each_step(tensors, step.left, right.shape[0], steps)
+        out = _at_each_step(tensors, step.out, right.shape[1], steps)
+        return multiply_at(left, right, out)
+
+
+def _entries(tensor: torch.Tensor | None) -> tuple[int, int, int]:
+    """An address, and the distances between steps and between rows."""
+    if tensor is None:  # of the other pass
+        return 0, 0, 0
+    step, row, _ = (0, 0, *tensor.stride())[-3:]
+    return tensor.data_ptr(), step, row
+
+
+def _at_each_step(
+    tensors: Tensors, place: Place, width: int, steps: int
+) -> list[torch.Tensor]:
+    """Returns the rows of all sequences at each step, `(B, width)`."""
+    (name, size, kind), at, ahead = place
+    tensor = tensors[name]
+    if width != size:
+        tensor = tensor[..., at : at + width]
+    if kind == PAIR:
+        pair = tensor.unbind()
+        return [pair[(t + ahead) % 2] for t in range(steps)]
+    if kind != STEPS:
+        return [tensor] * steps
+    found = tensor.unbind()
+    return list(found[ahead : ahead + steps])
+
+
+def rows(x: torch.Tensor) -> torch.Tensor:
+    """A tensor whose units are neighbors in memory, as functions read them."""
+    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+# The loop of a cell.
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
     """See `kernels.derived`: on a CPU in float32, where llvmlite is installed."""
-    return compile.is_available() and all(map(holds_float32, tensors))
+    return compile.is_available() and holds_float32(*tensors)
 
 
 def run(
@@ -44,7 +166,7 @@ def run(
         derived.compiled[path, wanted] = program
     given = {f"noise{k}": m for k, m in enumerate(noise)}
     if mask is not None:
-        given["mask"] = mask[..., None]
+        given["mask"] = mask[..., None].to(torch.float32)
     outputs, *last = _Loop.apply(program, given, len(states), x, *states, *parameters)
     if keep and path:  # a view would keep all that is saved for the backward pass
         outputs = outputs.clone()
@@ -61,7 +183,7 @@ class _Loop(torch.autograd.Function):
     def forward(
         ctx: Any,
         program: Program,
-        given: dict[str, torch.Tensor],
+        given: Tensors,
         states: int,
         x: torch.Tensor,
         *tensors: torch.Tensor,
@@ -70,7 +192,7 @@ class _Loop(torch.autograd.Function):
         plan, (steps, batch, _) = program.plan, x.shape
         given = {"x": x, **given, **_parameters(tensors[states:])}
         arrays = {name: rows(tensor) for name, tensor in given.items()}
-        arrays |= _allocate(plan, x, steps, batch)
+        arrays |= _allocate(program.forward, steps, batch)
         for k, state in enumerate(tensors[:states]):
             arrays[f"state{k}"][0] = state
         program.run(arrays, steps, batch)
@@ -88,76 +210,64 @@ class _Loop(torch.autograd.Function):
     def backward(
         ctx: Any, d_path: torch.Tensor | None, *d_last: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph=True
-            raise RuntimeError(
-                "expected a first derivative: on PyTorch the fast recurrence has no "
-                "second derivatives. Build the layer with `unroll=True`, which has them"
-            )
-        plan, (steps, batch) = ctx.program.plan, ctx.size
+        refuse_second_derivative()
+        program, (steps, batch) = ctx.program, ctx.size
         count = len(ctx.saved_tensors) - len(ctx.names)
         parameters, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        given = _parameters(parameters) | dict(zip(ctx.names, saved, strict=True))
-        if d_path is not None:
-            given["d_path"] = d_path
-        arrays = _allocate_backward(plan, steps, batch, d_last)
-        arrays |= {name: rows(tensor) for name, tensor in given.items()}
-        ctx.program.run(arrays, steps, batch, backward=True)
+        arrays = _parameters(parameters) | dict(zip(ctx.names, saved, strict=True))
+        arrays |= _allocate(program.backward, steps, batch)
+        for _, total in program.plan.totals:
+            arrays[total.name].zero_()
+        for k, d in enumerate(d_last):
+            arrays[f"gradient{k}"][steps % 2] = 0 if d is None else d
+        if d_path is None:  # the same row of zeros serves all steps
+            width = arrays[f"gradient{program.plan.output}"].shape[-1]
+            d_path = torch.zeros(width, dtype=torch.float32)
+        arrays = {name: rows(x) for name, x in {**arrays, "d_path": d_path}.items()}
+        program.run(arrays, steps, batch, backward=True)
         d_states = [arrays[f"gradient{k}"][0] for k in range(ctx.states)]
-        d_parameters = _parameter_gradients(plan, arrays, steps, count)
+        d_parameters = _parameter_gradients(program.plan, arrays, steps, parameters)
         return None, None, None, arrays.get("d_x"), *d_states, *d_parameters
 
 
-def _parameters(tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+def refuse_second_derivative() -> None:
+    """Raises in a backward pass that is itself differentiated."""
+    if torch.is_grad_enabled():  # create_graph=True
+        raise RuntimeError(
+            "expected a first derivative: on PyTorch the fast recurrence has no second "
+            "derivatives. Build the layer with `unroll=True`, which has them"
+        )
+
+
+def _parameters(tensors: Sequence[torch.Tensor]) -> Tensors:
     return {f"parameter{k}": tensor for k, tensor in enumerate(tensors)}
 
 
-def _allocate(
-    plan: Plan, like: torch.Tensor, steps: int, batch: int
-) -> dict[str, torch.Tensor]:
-    """What the loop writes; states have a place for the first one."""
-    arrays = written(plan.forward)
-    shapes = []
-    for array in arrays:
-        more = array.name.startswith("state") and array.kind == STEPS
-        shapes.append(shape_of(array.kind, steps + more, batch, array.width))
-    found = empty(like, shapes, in_one_block=bool(plan.backward))
-    return {a.name: x for a, x in zip(arrays, found, strict=True)}
-
-
-def _allocate_backward(
-    plan: Plan, steps: int, batch: int, d_last: Sequence[torch.Tensor | None]
-) -> dict[str, torch.Tensor]:
-    """What the backward pass writes; sums begin with 0."""
+def _allocate(direction: Direction, steps: int, batch: int) -> Tensors:
+    """What a pass writes; states at all steps have a place for the first one."""
     found = {}
-    for array in written(plan.backward):
-        shape = shape_of(array.kind, steps, batch, array.width)
-        found[array.name] = torch.empty(shape, dtype=torch.float32)
-    for _, array in plan.totals:
-        found[array.name].zero_()
-    for k, d in enumerate(d_last):
-        found[f"gradient{k}"][steps % 2] = 0 if d is None else d
-    # If the outputs have no gradient, the same row of zeros serves all steps.
-    width = found[f"gradient{plan.output}"].shape[-1]
-    return {"d_path": torch.zeros(width, dtype=torch.float32), **found}
+    for name, width, kind in direction.written:
+        rows = {BATCH: (batch,), PAIR: (2, batch), UNITS: ()}.get(kind)
+        if rows is None:
+            rows = steps + name.startswith("state"), batch
+        found[name] = torch.empty((*rows, width), dtype=torch.float32)
+    return found
 
 
 def _parameter_gradients(
-    plan: Plan, arrays: Mapping[str, torch.Tensor], steps: int, count: int
+    plan: Plan, arrays: Mapping[str, torch.Tensor], steps: int, parameters: Sequence
 ) -> list[torch.Tensor | None]:
     """The gradients of the parameters: products and sums over all steps."""
-    found: list[torch.Tensor | None] = [None] * count
-    parts = [
-        (
-            factors.parameter,
-            mm(
-                at_all_steps(arrays, factors.left, factors.shape[0], steps).t(),
-                at_all_steps(arrays, factors.right, factors.shape[1], steps),
-            ),
-        )
-        for factors in plan.factors
-    ]
-    parts += [(parameter, arrays[array.name]) for parameter, array in plan.totals]
+
+    def all_steps(place: Place, width: int) -> torch.Tensor:
+        (name, *_), at, ahead = place
+        return arrays[name][ahead : ahead + steps, :, at : at + width].flatten(0, 1)
+
+    parts = [(k, arrays[total.name]) for k, total in plan.totals]
+    for k, left, right in plan.factors:
+        n, m = parameters[k].shape
+        parts.append((k, mm(all_steps(left, n).t(), all_steps(right, m))))
+    found: list[torch.Tensor | None] = [None] * len(parameters)
     for k, part in parts:
-        before = found[k]
-        found[k] = part if before is None else before + part
+        found[k] = part if found[k] is None else found[k] + part
     return found

@@ -1,190 +1,275 @@
 """Writes the functions of a plan as LLVM IR.
 
-A function computes one step for all sequences, or all steps of a cell that has no
-products. Addresses and sizes are read from a table, so that one function serves all
-batch sizes, lengths and, unless the step divides by it, numbers of units.
+A function goes through the steps of one sequence after the other: one step, or all
+steps of a cell that has no products. Addresses are read from a table, so that one
+function serves all batch sizes and lengths. Loops over units are marked as parallel:
+no unit reads what the same loop writes for another one, so that LLVM vectorizes them
+without checks.
 """
 
-from collections.abc import Callable, Hashable
+from kerasseq.kernels.derived.graph import GRADIENT, NUMBER, Value, walk
+from kerasseq.kernels.torch.elementary import ATTRIBUTES, FUNCTIONS, number
+from kerasseq.kernels.torch.plan import (
+    PAIR,
+    STEPS,
+    Array,
+    Function,
+    Job,
+    Piece,
+    Place,
+    Time,
+)
 
-from kerasseq.kernels.torch.elementary import FUNCTIONS
-from kerasseq.kernels.torch.row import Row, element_type
-from kerasseq.kernels.torch.schedule import PAIR, STEPS, UNITS, Array, Function
+FIRST = {"sum": number(0), "max": number(float("-inf"))}  # before any unit
+REDUCTIONS = {  # sums in any order and so in vectors
+    "sum": "fadd reassoc nsz contract float {}, {}",
+    "max": "call float @maximum(float {}, float {})",
+}
+PARALLEL = "!llvm.access.group !0"
 
 
 class Source:
     """The text of a module.
 
     Attributes:
-        text: The functions.
-        table: What the functions read, with its place: "batch" and "steps" are numbers
-            of rows and steps; a number; an array, of which there are the address and
+        functions: The texts of its functions, by their names.
+        arrays: What the functions read and write. The table that they take has the
+            number of sequences, the number of steps and, of each array, the address and
             the numbers of elements between steps and between sequences.
-        scratch: Rows that a function uses within a step.
     """
 
     def __init__(self) -> None:
-        self.text: list[str] = [FUNCTIONS]
-        self.table: dict[Hashable, int] = {"batch": 0, "steps": 1}
-        self.scratch: list[Array] = []
-        self._length = 2
+        self.functions: dict[str, str] = {}
+        self.arrays: list[Array] = []
+        self._loops = ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses",!0}']
 
-    def entry(self, what: Hashable) -> int:
-        """The place of an entry in the table."""
-        if what not in self.table:
-            self.table[what] = self._length
-            self._length += 3 if isinstance(what, Array) else 1
-        return self.table[what]
+    def entry(self, array: Array) -> int:
+        """The place of an array in the table."""
+        if array not in self.arrays:
+            self.arrays.append(array)
+        return 2 + 3 * self.arrays.index(array)
 
-    def add(
-        self,
-        name: str,
-        function: Function,
-        *,
-        backward: bool,
-        whole: bool,
-        output: int,
-    ) -> None:
-        """Adds a function.
+    def loop(self) -> int:
+        """The number of a new loop over the units, whose accesses are parallel."""
+        n = len(self._loops)
+        self._loops.append(f"!{n} = distinct !{{!{n}, !1}}")
+        return n
+
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join([FUNCTIONS, *self.functions.values(), *self._loops])
+
+
+class Writer:
+    """Writes one function.
+
+    Args:
+        source: What it becomes a part of.
+        function: What it computes.
+        output: The state whose gradient includes that of the outputs.
+    """
+
+    def __init__(self, source: Source, function: Function, output: int) -> None:
+        self.source, self.function, self.output = source, function, output
+        self.cuts, self.find = function.schedule.cuts, function.schedule.find
+        self._start: list[str] = []  # reads the table
+        self._step: list[str] = []  # finds the rows of a step
+        self._named: set[str] = set()  # what these define
+        self._taken: list[str] = []  # what the loops read of that
+        self._alike: dict[Piece, str] = {}  # pieces of one unit, known outside of loops
+        self._sums: dict[Value, str] = {}
+        self._block = "step"  # what comes before the next loop
+        self._count = 0
+
+    def text(self, name: str, *, backward: bool, whole: bool) -> str:
+        """The text of the function, of the number of the first step and the table.
+
+        A step of a sequence is a function of its own: constants stay in registers.
+        Calling one as short as one without products would take a while.
 
         Args:
             name: Its name.
-            function: What it computes.
             backward: Whether it goes through the steps from the last to the first.
             whole: Whether it computes all steps.
-            output: The state whose gradient includes that of the outputs.
         """
-        # Calling a function as short as one without products takes a while.
-        row = Row(name, function, self.entry, inline=whole, output=output)
-        rows = Rows(name, row, self.entry, backward=backward, whole=whole)
-        self.text += [row.text, rows.text()]
-        self.scratch += row.loops.scratch
+        inline = "alwaysinline" if whole else "noinline"
+        self._read("%batch", "i64", 0)
+        self._read("%steps", "i64", 1)
+        loops = [self._loop(*loop) for loop in self.function.loops]
+        lines, taken = "\n".join, ", ".join(self._taken)
+        return f"""
+define internal void @row_{name}({taken}) {inline} nounwind {ATTRIBUTES} {{
+step:
+{lines(loops)}
+  ret void
+}}
+define void @{name}(i64 %first, ptr %table) nounwind {{
+entry:
+{lines(self._start)}
+  br label %sequence_start
+sequence_start:
+  %sequence = phi i64 [ 0, %entry ], [ %next_sequence, %sequence_end ]
+  br label %step
+step:
+  %now = phi i64 [ 0, %sequence_start ], [ %next_now, %step_end ]
+  %t0 = {"sub" if backward else "add"} i64 %first, %now
+  %t1 = add i64 %t0, 1
+{lines(self._step)}
+  call void @row_{name}({taken})
+  br label %step_end
+step_end:
+  %next_now = add nuw nsw i64 %now, 1
+  %more_steps = icmp ult i64 %next_now, %steps
+  br i1 %more_steps, label %step, label %sequence_end
+sequence_end:
+  %next_sequence = add nuw nsw i64 %sequence, 1
+  %more_sequences = icmp ult i64 %next_sequence, %batch
+  br i1 %more_sequences, label %sequence_start, label %end
+end:
+  ret void
+}}"""
 
+    def _emit(self, lines: list[str], text: str) -> str:
+        """Adds an instruction; returns the name of its result."""
+        self._count += 1
+        lines.append(f"  %v{self._count} = {text}")
+        return f"%v{self._count}"
 
-class Rows:
-    """Writes the function that calls `row` for each sequence, or step and sequence.
+    def _loop(self, time: Time, jobs: list[Job]) -> str:
+        """Writes a loop over units."""
+        n, before = self.source.loop(), self._block
+        self._time, self._index, self._block = time, f"%j{n}", f"end{n}"
+        # Instructions before the loop and in it, and the pieces known in it.
+        self._outside: list[str] = []
+        self._inside: list[str] = []
+        self._known: dict[Piece, str] = {}
+        starts, sums = [], {}
+        results = [self._get(job.piece) for job in jobs]  # reads before it writes
+        for job, x in zip(jobs, results, strict=True):
+            total = job.total
+            if total is None:
+                self._store(job, x)
+                continue
+            old = sums.get(total, f"%sum{n}_{len(sums)}")
+            if total not in sums:  # its other pieces may be in loops before
+                starts.append((old, self._sums.get(total, FIRST[total.op]), total))
+            text = REDUCTIONS[total.op].format(old, x)
+            sums[total] = self._emit(self._inside, text)
+        self._sums |= sums
+        phis = [
+            f"  {old} = phi float [ {first}, %{before} ], [ {sums[total]}, %loop{n} ]"
+            for old, first, total in starts
+        ]
+        lines = "\n".join
+        return f"""
+{lines(self._outside)}
+  br label %loop{n}
+loop{n}:
+  %j{n} = phi i64 [ 0, %{before} ], [ %next{n}, %loop{n} ]
+{lines(phis)}
+{lines(self._inside)}
+  %next{n} = add nuw nsw i64 %j{n}, 1
+  %more{n} = icmp ult i64 %next{n}, {jobs[0].piece.width}
+  br i1 %more{n}, label %loop{n}, label %end{n}, !llvm.loop !{n}
+end{n}:"""
 
-    Args:
-        name: Its name.
-        row: The function that it calls.
-        entry: Returns the place of an entry of the table.
-        backward: Whether it goes through the steps from the last to the first.
-        whole: Whether it computes all steps, of one sequence after the other.
-    """
+    def _store(self, job: Job, x: str) -> None:
+        pointer = self._pointer(self._inside, job.place)
+        if job.add:
+            old = self._emit(self._inside, f"load float, ptr {pointer}, {PARALLEL}")
+            x = self._emit(self._inside, f"fadd float {old}, {x}")
+        self._inside.append(f"  store float {x}, ptr {pointer}, {PARALLEL}")
 
-    def __init__(
-        self,
-        name: str,
-        row: Row,
-        entry: Callable[[Hashable], int],
-        *,
-        backward: bool,
-        whole: bool,
-    ) -> None:
-        self.name, self.row, self.entry = name, row, entry
-        self.backward, self.whole = backward, whole
-        self.taken = list(row.sizes.values())  # before others are read here
+    # Pieces. Those of one unit are computed before the loop, and known from then on.
 
-    def text(self) -> str:
-        """The text of the function, of the number of the first step and the table."""
-        outer, inner = ("row", "step") if self.whole else ("step", "row")
-        lines = {"row": self._row_offsets(), "step": self._step_offsets()}
-        return "\n".join(
-            [
-                f"define void @{self.name}(i64 %first, ptr %table) nounwind {{",
-                "entry:",
-                *self._loads(),
-                f"  br label %loop_{outer}",
-                *self._head(outer, "entry", f"end_{inner}"),
-                *lines[outer],
-                f"  br label %loop_{inner}",
-                *self._head(inner, f"loop_{outer}", f"loop_{inner}"),
-                *lines[inner],
-                *self._call(),
-                *self._tail(inner),
-                *self._tail(outer),
-                "  ret void",
-                "}",
+    def _get(self, piece: Piece) -> str:
+        """Computes a piece in a loop over its units; returns the name."""
+        for each in walk([piece], self._arguments):
+            if each not in self._cache(each):
+                names = [self._cache(a)[a] for a in self._arguments(each)]
+                self._cache(each)[each] = self._compute(each, names)
+        return self._cache(piece)[piece]
+
+    def _cache(self, piece: Piece) -> dict[Piece, str]:
+        return self._alike if piece.width == 1 else self._known
+
+    def _arguments(self, piece: Piece) -> list[Piece]:
+        """What a piece is computed from: nothing if it is known, or read."""
+        known = piece in self._cache(piece) or piece.value in self._sums
+        return [] if known or self._place(piece) else self.cuts.arguments(piece)
+
+    def _place(self, piece: Piece) -> Place | None:
+        return self.find(piece, self._time)
+
+    def _compute(self, piece: Piece, names: list[str]) -> str:
+        value = piece.value
+        lines = self._outside if piece.width == 1 else self._inside
+        if value.op == NUMBER:
+            return number(value.detail)
+        if value in self._sums:
+            return self._sums[value]
+        place = self._place(piece)
+        if place is not None:
+            return self._load(lines, value, place)
+        if value.op in ("broadcast", "stop_gradient"):
+            return names[0]
+        if value.op == "power":
+            names.append(number(value.detail))
+        return self._call(lines, value.op, *names)
+
+    def _call(self, lines: list[str], op: str, *names: str) -> str:
+        listed = ", ".join(f"float {name}" for name in names)
+        return self._emit(lines, f"call float @{op}({listed})")
+
+    def _load(self, lines: list[str], value: Value, place: Place) -> str:
+        x = self._load_from(lines, place)
+        if value.op != GRADIENT:
+            return x
+        if value.detail == self.output:
+            path = Place(Array("d_path", value.width, STEPS), place.at)
+            x = self._emit(lines, f"fadd float {x}, {self._load_from(lines, path)}")
+        return self._call(lines, "vanish", x)
+
+    # Memory.
+
+    def _load_from(self, lines: list[str], place: Place) -> str:
+        more = f", {PARALLEL}" if lines is self._inside else ""
+        return self._emit(lines, f"load float, ptr {self._pointer(lines, place)}{more}")
+
+    def _pointer(self, lines: list[str], place: Place) -> str:
+        """The address of a unit: the one at the index of the loop, if in the loop."""
+        x = self._row(place.array, place.ahead)
+        offsets = [place.at] if place.at else []
+        offsets += [self._index] if lines is self._inside else []
+        for offset in offsets:
+            x = self._emit(lines, f"getelementptr float, ptr {x}, i64 {offset}")
+        return x
+
+    def _row(self, array: Array, ahead: int) -> str:
+        """The address of the row of a sequence at a step, or at the one after it."""
+        name, row = array.name, f"%{array.name}_{ahead}"
+        if row not in self._named:
+            self._named.add(row)
+            at = self.source.entry(array)
+            self._read(f"%{name}", "ptr", at)
+            self._read(f"%{name}_step", "i64", at + 1)
+            self._read(f"%{name}_row", "i64", at + 2)
+            time = f"%t{ahead}"
+            if array.kind == PAIR:
+                time = self._emit(self._step, f"and i64 {time}, 1")
+            step = self._emit(self._step, f"mul i64 {time}, %{name}_step")
+            offset = self._emit(self._step, f"mul i64 %sequence, %{name}_row")
+            offset = self._emit(self._step, f"add i64 {offset}, {step}")
+            self._taken.append(f"ptr {row}")
+            address = f"getelementptr float, ptr %{name}, i64 {offset}"
+            self._step.append(f"  {row} = {address}")
+        return row
+
+    def _read(self, name: str, kind: str, at: int) -> None:
+        """Reads an entry of the table at the start of the function."""
+        if name not in self._named:
+            self._named.add(name)
+            self._start += [
+                f"  {name}_at = getelementptr i64, ptr %table, i64 {at}",
+                f"  {name} = load {kind}, ptr {name}_at",
             ]
-        )
-
-    def _head(self, x: str, before: str, end: str) -> list[str]:
-        return [
-            f"loop_{x}:",
-            f"  %{x} = phi i64 [ 0, %{before} ], [ %next_{x}, %{end} ]",
-        ]
-
-    def _tail(self, x: str) -> list[str]:
-        return [
-            f"  %next_{x} = add nuw nsw i64 %{x}, 1",
-            f"  %more_{x} = icmp ult i64 %next_{x}, %count_{x}",
-            f"  br i1 %more_{x}, label %loop_{x}, label %end_{x}",
-            f"end_{x}:",
-        ]
-
-    def _loads(self) -> list[str]:
-        """Lines that read the table."""
-        entry = self.entry
-        wanted = {"%count_row": entry("batch"), "%count_step": entry("steps")}
-        wanted |= {name: entry(n) for n, name in self.row.sizes.items()}
-        starts = {at: self.row.size(at) for _, at, _ in self.row.given if at > 1}
-        wanted |= {name: entry(n) for n, name in starts.items()}
-        arrays = dict.fromkeys(place.array for place in self.row.given)
-        for array in arrays:
-            at = entry(array)
-            wanted[f"%{array.name}_per_step"] = at + 1
-            wanted[f"%{array.name}_per_row"] = at + 2
-        lines = []
-        for name, at in wanted.items():
-            place = f"{name}_at"
-            lines.append(f"  {place} = getelementptr i64, ptr %table, i64 {at}")
-            lines.append(f"  {name} = load i64, ptr {place}")
-        for array in arrays:
-            place = f"%{array.name}_at"
-            at = entry(array)
-            lines.append(f"  {place} = getelementptr i64, ptr %table, i64 {at}")
-            lines.append(f"  %{array.name} = load ptr, ptr {place}")
-        return lines
-
-    def _row_offsets(self) -> list[str]:
-        """Lines for where the row of a sequence begins in each array."""
-        return [
-            f"  %{array.name}_at_row = mul i64 %row, %{array.name}_per_row"
-            for array in dict.fromkeys(place.array for place in self.row.given)
-            if array.kind != UNITS
-        ]
-
-    def _step_offsets(self) -> list[str]:
-        """Lines for where a step begins in each array."""
-        word = "sub" if self.backward else "add"
-        lines = [f"  %t0 = {word} i64 %first, %step", "  %t1 = add i64 %t0, 1"]
-        lines += ["  %pair0 = and i64 %t0, 1", "  %pair1 = and i64 %t1, 1"]
-        numbers = {STEPS: "t", PAIR: "pair"}
-        for array, ahead in dict.fromkeys((p.array, p.ahead) for p in self.row.given):
-            if array.kind in numbers:
-                name, number = f"%{array.name}", f"%{numbers[array.kind]}{ahead}"
-                lines.append(
-                    f"  {name}_at_step{ahead} = mul i64 {number}, {name}_per_step"
-                )
-        return lines
-
-    def _call(self) -> list[str]:
-        """Lines that compute all pointers, and call `row`."""
-        lines, given = [], []
-        for n, (array, at, ahead) in enumerate(self.row.given):
-            pointer = f"%{array.name}"
-            offsets = [self.row.size(at)] if at else []
-            if array.kind != UNITS:
-                offsets.append(f"{pointer}_at_row")
-            if array.kind in (STEPS, PAIR):
-                offsets.append(f"{pointer}_at_step{ahead}")
-            for k, offset in enumerate(offsets):
-                kind = element_type(array)
-                lines.append(
-                    f"  %given{n}_{k} = getelementptr {kind}, ptr {pointer}, "
-                    f"i64 {offset}"
-                )
-                pointer = f"%given{n}_{k}"
-            given.append(f"ptr {pointer}")
-        given += [f"i64 {size}" for size in self.taken]
-        return [*lines, f"  call void @row_{self.name}({', '.join(given)})"]

@@ -6,18 +6,20 @@ PyTorch records operations as they run, so its loop over time is Python's own.
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import torch
-from keras import tree
+from keras import ops, tree
 
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
 from kerasseq.kernels.torch import private, products
 from kerasseq.kernels.torch.recording import check_loop, recorded
-from kerasseq.kernels.torch.structures import flatten, rebuild
+
+no_gradients = torch.no_grad
 
 
 def scan(
@@ -39,26 +41,10 @@ def _scan_shapes(step, carry, inputs):
 
 
 def compiled(
-    function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
+    function: Callable[..., Nested], *, jit: bool, donated: bool
 ) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`."""
-    return recorded(function, donated=donated) if pure else plain(function)
-
-
-def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
-    """Returns the function, without gradients: its arguments become tensors."""
-
-    def call(*args: Nested) -> Nested:
-        leaves, structure = flatten(args)
-        with torch.no_grad():
-            return function(*rebuild(structure, iter(leaves)))
-
-    return call
-
-
-def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
-    """See `kerasseq.kernels.inference`."""
-    return (recorded if pure else plain)(lambda x: model(x, training=False))
+    return recorded(function, donated=donated)
 
 
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
@@ -112,6 +98,28 @@ def affine(x: Tensor, kernel: Tensor, bias: Tensor | None, axes: int) -> Tensor:
     b = None if bias is None else bias.reshape(N)
     y = x @ kernel if b is None else torch.addmm(b, x, kernel)
     return y.view(*before, *out)
+
+
+def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """See `kerasseq.kernels.fused_attention`; takes the options of Keras.
+
+    Keras copies all keys and values before it calls PyTorch's operation, which takes
+    longer than to attend to them with one query.
+    """
+    if options["flash_attention"] is not None or not q.dtype == k.dtype == v.dtype:
+        return ops.dot_product_attention(q, k, v, **options)
+    bias, mask = options["bias"], options["mask"]
+    if mask is not None:  # -inf would give NaN for a fully masked query
+        bias = torch.zeros(mask.shape, dtype=q.dtype, device=mask.device)
+        # Half of the lowest number, so that adding a score does not give -inf.
+        bias = bias.masked_fill(~mask, torch.finfo(q.dtype).min / 2)
+    elif bias is not None:
+        bias = bias.to(q.dtype)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    heads = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=bias, is_causal=options["is_causal"], scale=options["scale"]
+    )
+    return heads.transpose(1, 2)
 
 
 def constant(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
@@ -185,3 +193,42 @@ def eagerly() -> Iterator[None]:
     """Computes with numbers inside the block, also where a program is recorded."""
     with torch.no_grad(), private.no_tracing():
         yield
+
+
+@torch.no_grad()
+def add_to_rows(
+    table: keras.Variable, rows: torch.Tensor, values: torch.Tensor
+) -> None:
+    """See `kerasseq.kernels.add_to_rows`.
+
+    On a CPU `index_add_` takes five times as long as `scatter_add_`.
+    """
+    index = rows.to(torch.int64).view(-1, *[1] * (values.ndim - 1)).expand_as(values)
+    table.value.scatter_add_(0, index, values)
+
+
+@torch.no_grad()
+def train_steps(
+    model: keras.Model, step: Callable[[Nested], None], data: Nested
+) -> Any:
+    """See `kerasseq.kernels.train_steps`."""
+    with _one_thread():
+        for n in range(len(tree.flatten(data)[0])):
+            step(tree.map_structure(lambda x, n=n: x[n], data))
+    return model.get_metrics_result()
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Computes on one thread of the CPU.
+
+    The operations of an update take some 20 microseconds each. On several threads they
+    take as long on idle cores, and up to fifty times as long on busy ones, since each
+    operation waits for all threads.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

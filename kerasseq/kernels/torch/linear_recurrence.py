@@ -1,20 +1,26 @@
 """The linear recurrence on PyTorch: compiled, or one operation a step.
 
-`compiled_linear.py` runs on a CPU in float32, where llvmlite is installed. Elsewhere
-`torch.addcmul` writes each state where it belongs, in any dtype and on any device: for
-batches of 32 by 128 units it takes as long, for small ones up to three times as long.
-A program that is recorded or exported has the reference loop, which also finds shapes.
+On a CPU in float32, where llvmlite is installed, it is compiled as the derived loops
+are. A function computes all steps of a sequence before the next one: the state stays in
+the cache of the CPU, and each number is read and written once.
+
+Elsewhere `torch.addcmul` writes each state where it belongs, in any dtype and on any
+device: for batches of 32 by 128 units it takes as long, for small ones up to three
+times as long. A program that is recorded or exported has the reference loop, which also
+finds shapes.
 """
 
+import functools
 from typing import Any
 
 import torch
 
 from kerasseq.core.types import Tensor
+from kerasseq.kernels.derived.graph import GRADIENT, INPUT, NOISE, STATE, Graph
 from kerasseq.kernels.reference import linear_recurrence as reference
-from kerasseq.kernels.torch import compile, compiled_linear
+from kerasseq.kernels.torch import derived
+from kerasseq.kernels.torch.plan import PAIR, STEPS, Array, Place, Plan, Schedule
 from kerasseq.kernels.torch.private import in_dispatch_mode
-from kerasseq.kernels.torch.tensors import holds_float32
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -24,8 +30,7 @@ def run(a: Tensor, b: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()
     if recorded or in_dispatch_mode() or b.device.type == "meta":
         return reference.run(a, b, h)
-    compiled = compile.is_available() and all(map(holds_float32, (a, b, h)))
-    return _LinearRecurrence.apply(compiled, a, b, h)
+    return _LinearRecurrence.apply(derived.can_run((a, b, h)), a, b, h)
 
 
 class _LinearRecurrence(torch.autograd.Function):
@@ -35,7 +40,7 @@ class _LinearRecurrence(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
         ctx.compiled = compiled
-        path = compiled_linear.forward(a, b, h) if compiled else _forward(a, b, h)
+        path = _forward_compiled(a, b, h) if compiled else _forward(a, b, h)
         ctx.save_for_backward(a, path, h)
         return path, path[:, -1].clone()
 
@@ -43,13 +48,9 @@ class _LinearRecurrence(torch.autograd.Function):
     def backward(
         ctx: Any, d_path: torch.Tensor | None, d_last: torch.Tensor | None
     ) -> tuple[None, torch.Tensor, torch.Tensor, torch.Tensor]:
-        if torch.is_grad_enabled():  # create_graph=True
-            raise RuntimeError(
-                "expected a first derivative: on PyTorch the fast recurrence has no "
-                "second derivatives. Build the layer with `unroll=True`, which has them"
-            )
+        derived.refuse_second_derivative()
         a, path, first = ctx.saved_tensors
-        compute = compiled_linear.backward if ctx.compiled else _backward
+        compute = _backward_compiled if ctx.compiled else _backward
         return None, *compute(a, path, first, d_path, d_last)
 
 
@@ -67,7 +68,7 @@ def _backward(
     d_path: torch.Tensor | None,
     d_last: torch.Tensor | None,
 ) -> Gradients:
-    """Returns the gradients of a, b and the first state."""
+    """Returns the gradients of a, b and the first state; None stands for zeros."""
     d = torch.zeros_like(first) if d_last is None else d_last.clone()
     d_b, a = torch.empty_like(path), a.conj()
     for t in reversed(range(a.shape[1])):
@@ -76,3 +77,73 @@ def _backward(
         torch.mul(a[:, t], d_b_t, out=d)
     before = torch.cat([first[:, None], path[:, :-1]], 1)
     return d_b * before.conj(), d_b, d
+
+
+@functools.cache
+def _program(width: int) -> derived.Program:
+    """Returns the functions of $h = a h + b$ and of its gradients, for a size of h.
+
+    Forward they read `a`, `b` and `before`, the states before the steps, and write
+    `path`; backward they read `a`, `before` and `d_path`, and write the others.
+    """
+    graph = Graph()
+    a, b, h, d = (
+        graph.make(op, width=width, detail=0) for op in (NOISE, INPUT, STATE, GRADIENT)
+    )
+
+    def place(name: str, kind: str = STEPS, ahead: int = 0) -> Place:
+        return Place(Array(name, width, kind), ahead=ahead)
+
+    given = {a: place("a"), b: place("b"), h: place("before")}
+    given[d] = place("d_state", PAIR, 1)
+    forward, backward = (Schedule(given, side) for side in (False, True))
+    forward.store(a * h + b, place("path"))
+    backward.store(d, place("d_b"))
+    backward.store(d * h, place("d_a"))
+    backward.store(d * a, place("d_state", PAIR))
+    plan = Plan(0, True, forward.complete(), backward.complete())
+    return derived.Program(plan)
+
+
+def _forward_compiled(
+    a: torch.Tensor, b: torch.Tensor, first: torch.Tensor
+) -> torch.Tensor:
+    B, T, D = b.shape
+    path = b.new_empty(D + B * T * D)[D:].view(B, T, D)  # D numbers come before it
+    torch.addcmul(b[:, 0], a[:, 0], first, out=path[:, 0])
+    arrays = {"a": a[:, 1:], "b": b[:, 1:], "path": path[:, 1:], "before": path}
+    arrays = {name: _steps(x) for name, x in arrays.items()}
+    _program(D).run(arrays, T - 1, B)
+    return path
+
+
+def _backward_compiled(
+    a: torch.Tensor,
+    path: torch.Tensor,
+    first: torch.Tensor,
+    d_path: torch.Tensor | None,
+    d_last: torch.Tensor | None,
+) -> Gradients:
+    """Does what `_backward` does, for a path of `_forward_compiled`."""
+    B, T, D = path.shape
+    d_a, d_b = torch.empty_like(path), torch.empty_like(path)
+    d = path.new_zeros(2, B, D)
+    if d_last is not None:
+        d[T % 2] = d_last
+    arrays = {
+        "a": _steps(a),
+        "before": _steps(path.as_strided(path.shape, path.stride(), 0)),
+        "d_path": path.new_zeros(D) if d_path is None else _steps(d_path),
+        "d_a": _steps(d_a),
+        "d_b": _steps(d_b),
+        "d_state": d,
+    }
+    _program(D).run(arrays, T, B, backward=True)
+    # What lies before the path of a sequence, and was read, is not its first state.
+    torch.mul(d_b[:, 0], first, out=d_a[:, 0])
+    return d_a, d_b, d[0]
+
+
+def _steps(x: torch.Tensor) -> torch.Tensor:
+    """The same memory with time first."""
+    return derived.rows(x).transpose(0, 1)

@@ -7,13 +7,12 @@ step (batch 32, 128 units, 4 gates); MKL is faster for smaller ones.
 """
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 
 import torch
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.torch import private
-from kerasseq.kernels.torch.tensors import holds_float32
 
 try:
     from llvmlite.binding import get_host_cpu_name
@@ -35,6 +34,16 @@ def prefers_onednn() -> bool:
     )
 
 
+def holds_float32(*tensors: Tensor) -> bool:
+    """Whether compiled functions may read tensors: float32 on a CPU, not traced."""
+    for x in tensors:
+        plain = type(x) in (torch.Tensor, torch.nn.Parameter)
+        if not (plain and x.device.type == "cpu" and x.dtype == torch.float32):
+            return False
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return not traced and not private.in_dispatch_mode()
+
+
 def mm(
     a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
@@ -52,7 +61,8 @@ def mm(
         >>> mm(torch.ones(3, 5), torch.ones(5, 7), torch.ones(7))[0, 0].item()
         6.0
     """
-    if _by_onednn(a.numel() * b.shape[1]) and not _learns(a, b, bias):
+    learns = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    if _by_onednn(a.numel() * b.shape[1]) and not learns:
         return private.onednn_product()(a, b.t(), bias, "none", [], "")
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
 
@@ -65,8 +75,8 @@ def project(x: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch
         weights: W, `(K, N)`.
         bias: b, `(N,)`.
     """
-    known = all(map(holds_float32, (x, weights, bias)))  # else sizes may be symbols
-    if known and _by_onednn(x.numel() * len(bias)):
+    # Without numbers sizes may be symbols.
+    if holds_float32(x, weights, bias) and _by_onednn(x.numel() * len(bias)):
         return _Projection.apply(x, weights, bias)
     return torch.addmm(bias, x, weights)
 
@@ -94,54 +104,16 @@ def _by_onednn(multiplications: int) -> bool:
     return multiplications >= LARGE and prefers_onednn()
 
 
-def _learns(*tensors: torch.Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(
-        t is not None and t.requires_grad for t in tensors
-    )
-
-
-def product_into(M: int, K: int, N: int, *, add: bool) -> Callable[..., object]:
-    """Returns a function `(a, b, out)` that writes a product to a matrix.
+def multiply_at(
+    left: Sequence[torch.Tensor], right: torch.Tensor, out: Sequence[torch.Tensor]
+) -> Callable[[int], object]:
+    """Returns a function that writes the product of step t.
 
     Args:
-        M: Rows of a and out.
-        K: Columns of a, rows of b.
-        N: Columns of b and out.
-        add: Whether the function adds the product to `out`.
+        left: `(M, K)` at each step.
+        right: `(K, N)`.
+        out: Where to write at each step, `(M, N)`.
     """
-    if _by_onednn(M * K * N):
-        return _add_by_onednn if add else _write_by_onednn
-    return _add if add else _write
-
-
-def _write(a, b, out):
-    torch.mm(a, b, out=out)
-
-
-def _add(a, b, out):
-    out.addmm_(a, b)
-
-
-def _write_by_onednn(a, b, out):
-    out.copy_(mm(a, b))
-
-
-def _add_by_onednn(a, b, out):
-    out.add_(mm(a, b))
-
-
-def empty(
-    like: torch.Tensor, shapes: Sequence[tuple[int, ...]], *, in_one_block: bool
-) -> list[torch.Tensor]:
-    """Allocates arrays, each by itself or all in one block.
-
-    The C library returns free memory to the system if there is more than twice the
-    largest block. With one block per array a training step of some MiB would return its
-    memory each time, and spend a fifth of its time on page faults. Blocks above 32 MiB
-    are returned in any case.
-    """
-    if not in_one_block:
-        return [like.new_empty(shape) for shape in shapes]
-    sizes = [math.prod(shape) for shape in shapes]
-    parts = like.new_empty(sum(sizes)).split(sizes)
-    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+    if _by_onednn(left[0].numel() * right.shape[1]):
+        return lambda t: out[t].copy_(mm(left[t], right))
+    return lambda t: torch.mm(left[t], right, out=out[t])

@@ -14,21 +14,23 @@ import math
 import re
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import torch
+from keras import ops
 from torch.overrides import TorchFunctionMode
 
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.torch import private
-from kerasseq.kernels.torch.structures import flatten, rebuild
 
 SHAPES = 64  # that are kept, those used last: a recording holds on to memory
 LOOP = 64  # steps of a loop over time: a longer one is not written out
 PLAIN = (bool, int, str, types.NoneType, types.EllipsisType)
-NAME = re.compile(r"\b[lvw]\d+\b")  # of a leaf, a result and a tensor from outside
+NAME = re.compile(r"\b_[lvw]\d+\b")  # of a leaf, a result and a tensor from outside
+CLONE = torch.clone, torch.Tensor.clone
+COPY = re.compile(r"c\d+\((_l\d+)\)")  # of a leaf, by a function of one argument
 # Values leave a tensor by these, or by operations of PyTorch that have these tags.
 BY_MEMORY = {"__array__", "data_ptr", "numpy", "storage", "tolist", "untyped_storage"}
 BY_VALUE = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
@@ -50,19 +52,38 @@ def recorded(
     Returns:
         A function of the same arguments, without gradients.
     """
-    made = collections.OrderedDict()
+    made = collections.OrderedDict()  # programs, and the structures of their outputs
+
+    def record(leaves: list[Tensor], structure: Any) -> tuple[Any, list[Tensor]]:
+        leaves = [x.detach() for x in leaves]  # one tensor may be there twice
+        recorder = Recorder(leaves)
+        token = _recording.set(True)
+        try:
+            with recorder, recorder.watch:
+                outputs = function(*rebuild(structure, iter(leaves)))
+                outputs, structure = flatten(outputs)
+        finally:
+            _recording.reset(token)
+        return (Program(recorder, outputs, donated), structure), outputs
 
     def call(*args: Nested) -> Nested:
         leaves, structure = flatten(args)
         key = structure, *[(x.shape, x.stride(), x.dtype, x.device) for x in leaves]
-        calls = made.get(key)
-        if calls is None:
-            calls = made[key] = _Calls(function, structure, donated)
-            if len(made) > SHAPES:
-                made.popitem(last=False)
-        made.move_to_end(key)
         with torch.no_grad():
-            return calls(leaves)
+            if key not in made:
+                made[key] = None, None
+                if len(made) > SHAPES:
+                    made.popitem(last=False)
+                try:
+                    made[key], outputs = record(leaves, structure)
+                    return rebuild(made[key][1], iter(outputs))
+                except Exception:  # whatever the reason, it runs as it is
+                    made[key] = None, None
+            made.move_to_end(key)
+            program, after = made[key]
+            if program is None:
+                return function(*rebuild(structure, iter(leaves)))
+            return rebuild(after, iter(program(leaves)))
 
     return call
 
@@ -77,93 +98,27 @@ def check_loop(x: Tensor) -> None:
         raise NotRecordableError(f"a loop of {len(x)} steps")
 
 
-class _Calls:
-    """Calls of a function with arguments of one structure, and of the same shapes."""
-
-    def __init__(
-        self, function: Callable[..., Nested], structure: Any, donated: bool
-    ) -> None:
-        self.function, self.args, self.donated = function, structure, donated
-        self.run, self.fresh = None, True
-        self.weights, self.written, self.own = [], [], {}
-
-    def __call__(self, leaves: list[Tensor]) -> Nested:
-        if self.fresh:
-            self.fresh = False
-            try:
-                return self._record(leaves)
-            except Exception:  # whatever the reason, it runs as it is
-                self.run = None
-        if self.run is None:
-            return self.function(*rebuild(self.args, iter(leaves)))
-        outputs = self.run(self.weights, self._writable(leaves))
-        self.own = {id(x): weakref.ref(x) for x in outputs}
-        return rebuild(self.outputs, iter(outputs))
-
-    def _record(self, leaves: list[Tensor]) -> Nested:
-        """Runs the function, and builds a function of weights and leaves from it."""
-        leaves = [x.detach() for x in leaves]  # one tensor may be there twice
-        recorder = Recorder(leaves)
-        token = _recording.set(True)
-        try:
-            with recorder, recorder.watch:
-                outputs = self.function(*rebuild(self.args, iter(leaves)))
-                outputs, self.outputs = flatten(outputs)
-        finally:
-            _recording.reset(token)
-        program = Program(recorder, outputs, self.donated)
-        self.run, self.weights, self.written = program.run, program.values, program.into
-        return rebuild(self.outputs, iter(outputs))
-
-    def _writable(self, leaves: list[Tensor]) -> list[Tensor]:
-        """The leaves, with copies of those that are written into but not our own."""
-        if not self.written:
-            return leaves
-        leaves = list(leaves)
-        holders = collections.Counter(map(_place, leaves))
-        for n in self.written:
-            x = leaves[n]
-            own = self.own.get(id(x), lambda: None)() is x
-            if not own or holders[_place(x)] > 1:
-                leaves[n] = x.clone()
-        return leaves
-
-
 class NotRecordableError(Exception):
     """What a function does cannot be written down as calls to `torch`."""
 
 
 @dataclasses.dataclass(eq=False)
 class _Call:
-    """`names = function(...)`: the code, the names that it uses, what it came to.
-
-    `value` is kept of constants and of views of weights. `memory` are the names of the
-    tensors that own what is read and returned. A `fixed` call writes or draws.
-    """
+    """`left = right`, the code of a call; a `fixed` one writes or draws."""
 
     function: Any
-    text: str
-    uses: list[str]
-    names: list[str]
-    memory: set[str]
+    left: str
+    right: str
     fixed: bool
-    value: Tensor | None = None
-    many: bool = False
-
-    def line(self) -> str:
-        left = "".join(f"{name}, " for name in self.names)
-        left = left if self.many else left.removesuffix(", ")
-        return f"{left} = {self.text}" if left else self.text
 
 
 class Watch(private.dispatch_mode()):
     """Notes what the operations of PyTorch inside one call to `torch` do."""
 
-    inside = False
-
-    def begin(self, constant: bool) -> None:
-        self.inside, self.constant = True, constant
-        self.draws, self.written = False, []
+    inside: bool = False
+    constant: bool = False
+    draws: bool = False
+    written: Sequence[Any] = ()
 
     def __torch_dispatch__(
         self, op: Any, kinds: Any, args: Any = (), kwargs: Any = None
@@ -174,7 +129,7 @@ class Watch(private.dispatch_mode()):
         if by_value and not (op is torch.ops.aten.index.Tensor and _places(args[1])):
             raise NotRecordableError(f"{op} depends on a value")
         self.draws |= torch.Tag.nondeterministic_seeded in op.tags
-        self.written += private.written_by(op, args)
+        self.written = [*self.written, *private.written_by(op, args)]
         return op(*args, **(kwargs or {}))
 
 
@@ -183,18 +138,19 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, leaves: Sequence[Tensor]) -> None:
         super().__init__()
-        self.watch = Watch()
+        self.watch: Watch = Watch()
         self.calls: list[_Call] = []
         self.bound: dict[str, Any] = {}  # functions, types and the like, by name
         self.weights: dict[str, Tensor] = {}  # tensors from outside
         self.owners: dict[str, str] = {}  # of the memory of each name
         self.known: dict[int, tuple[Callable[[], Any], str]] = {}
         self.constants: set[str] = set()
+        self.values: dict[str, Tensor] = {}  # of constants and of views of weights
         self.written: set[str] = set()  # owners
         self.leaves = [self._new_name("l", x, {}) for x in leaves]
 
     def _new_name(self, letter: str, x: Tensor, owners: dict[int, str]) -> str:
-        name = f"{letter}{len(self.owners)}"
+        name = f"_{letter}{len(self.owners)}"
         self.known[id(x)] = weakref.ref(x), name
         self.owners[name] = owners.get(_place(x), name)
         return name
@@ -209,10 +165,10 @@ class Recorder(TorchFunctionMode):
 
     def _text(self, value: Any, uses: dict[str, Tensor]) -> str:
         """The code of an argument."""
-        kind = type(value)
         if isinstance(value, keras.Variable):
             with self:
                 value = value.value
+        kind = type(value)
         if isinstance(value, torch.Tensor):
             name = self.name_of(value)
             uses[name] = value
@@ -236,143 +192,133 @@ class Recorder(TorchFunctionMode):
         kwargs, uses = kwargs or {}, {}
         parts = [self._text(x, uses) for x in args]
         parts += [f"{name}={self._text(x, uses)}" for name, x in kwargs.items()]
-        text = f"{self._text(function, uses)}({', '.join(parts)})"
+        right = f"{self._text(function, uses)}({', '.join(parts)})"
         constant = self.constants.issuperset(uses)
         if getattr(function, "__name__", "") in BY_MEMORY and not constant:
             raise NotRecordableError(f"{function} reads values")
-        self.watch.begin(constant)
+        watch = self.watch
+        watch.inside, watch.constant = True, constant
+        watch.draws, watch.written = False, ()
         try:
             result = function(*args, **kwargs)
         finally:
-            self.watch.inside = False
-        if not self.watch.written and any(result is x for x in uses.values()):
-            return result  # as `x.to(dtype)` of this type
-        self._write_down(_Call(function, text, [*uses], [], set(), False), result, uses)
-        return result
+            watch.inside = False
+        if watch.written or all(result is not x for x in uses.values()):
+            self._write_down(function, right, result, uses)
+        return result  # one of them as it is: `x.to(dtype)` of this type
 
-    def _write_down(self, call: _Call, result: Any, uses: dict[str, Tensor]) -> None:
+    def _write_down(
+        self, function: Any, right: str, result: Any, uses: dict[str, Tensor]
+    ) -> None:
         owners = {_place(x): self.owners[name] for name, x in uses.items()}
         written = {owners.get(_place(x)) for x in self.watch.written} - {None}
         if not written.isdisjoint((*self.weights, *self.leaves)):
-            raise NotRecordableError(f"{call.function} writes into an argument")
+            raise NotRecordableError(f"{function} writes into an argument")
         self.written |= written
-        call.fixed = bool(written) or self.watch.draws
-        call.many = isinstance(result, list | tuple) and type(result) is not torch.Size
-        results = result if call.many else [result]
-        if any(isinstance(x, torch.Tensor) for x in results):
-            if not all(isinstance(x, torch.Tensor) for x in results):
-                raise NotRecordableError(f"{call.function} returns {results}")
-            call.names = [self._new_name("v", x, owners) for x in results]
-        elif not call.fixed:  # a shape or a type
+        fixed = bool(written) or self.watch.draws
+        many = isinstance(result, list | tuple) and type(result) is not torch.Size
+        results = result if many else [result]
+        tensors = [x for x in results if isinstance(x, torch.Tensor)]
+        if tensors and len(tensors) < len(results):
+            raise NotRecordableError(f"{function} returns {results}")
+        if not tensors and not fixed:  # a shape or a type
             return
-        call.memory = {self.owners[name] for name in (*uses, *call.names)}
-        if not call.fixed and self.constants.issuperset(uses):
-            self.constants.update(call.names)
-        if not call.many and call.memory <= self.constants | self.weights.keys():
-            call.value = result
-        self.calls.append(call)
+        names = [self._new_name("v", x, owners) for x in tensors]
+        if not fixed and self.constants.issuperset(uses):
+            self.constants.update(names)
+        same = self.constants | self.weights.keys()  # at each call
+        if all(self.owners[name] in same for name in (*uses, *names)):
+            self.values.update(zip(names, tensors, strict=True))
+        left = ", ".join(names) + "," * many
+        self.calls.append(_Call(function, left, right, fixed))
 
 
 class Program:
-    """A function of weights and leaves from what a recorder wrote down."""
+    """A function of leaves: what a recorder wrote down; `donated` as in `recorded`."""
 
     def __init__(
-        self, recorder: Recorder, outputs: Sequence[Tensor], donated: bool
+        self, recorder: Recorder, outputs: Sequence[Tensor], donated: bool = False
     ) -> None:
-        self.recorder, self.weights = recorder, recorder.weights
-        self.outputs = [recorder.name_of(x) for x in outputs]
-        self.calls = recorder.calls
-        for call in self.calls:
-            call.fixed |= not call.memory.isdisjoint(recorder.written)
-        self.eliminate_common_subexpressions()
-        self.fold_constants()
-        self.eliminate_dead_code()
-        self.into = self.write_in_place() if donated else []
-        self.run = self.compile()
-
-    def eliminate_common_subexpressions(self) -> None:
-        """Removes equal calls: masks and positions are the same in all layers."""
-        first, same = {}, {}
-        for call in self.calls:
-            call.text = NAME.sub(lambda m: same.get(m[0], m[0]), call.text)
-            call.uses = [same.get(name, name) for name in call.uses]
-            equal = call if call.fixed else first.setdefault(call.text, call)
-            if equal is not call:
-                same.update(zip(call.names, equal.names, strict=True))
-        self.calls = [c for c in self.calls if same.keys().isdisjoint(c.names)]
-        self.outputs = [same.get(name, name) for name in self.outputs]
-
-    def fold_constants(self) -> None:
-        """Computes once what depends on nothing, and views of weights.
-
-        A view follows later changes of its weight.
-        """
-        rest = []
-        for call in self.calls:
-            known = self.weights.keys() >= {*call.uses}
-            if known and call.value is not None and not call.fixed:
-                self.weights[call.names[0]] = call.value
-            else:
-                rest.append(call)
-        self.calls = rest
-
-    def eliminate_dead_code(self) -> None:
-        """Removes what no output needs: after prompts, the last layer's outputs."""
-        needed, rest = {*self.outputs}, []
-        for call in reversed(self.calls):
-            if call.fixed or needed.intersection(call.names):
-                needed.update(call.uses)
-                rest.append(call)
-        self.calls = rest[::-1]
-
-    def write_in_place(self) -> list[int]:
-        """Writes into leaves instead of into their copies, where nothing else reads.
-
-        Returns:
-            The numbers of the leaves that are written into.
-        """
-        into, leaves = [], self.recorder.leaves
-        used = collections.Counter(name for call in self.calls for name in call.uses)
-        used.update(self.outputs)
-        for call in self.calls:
-            leaf = call.uses[0] if call.uses else None
-            if call.function not in (torch.clone, torch.Tensor.clone):
-                continue
-            if leaf in leaves and used[leaf] == 1 and call.text.endswith(f"({leaf})"):
-                call.text = leaf
-                into.append(leaves.index(leaf))
-        return into
-
-    def compile(self) -> Callable[[list[Tensor], list[Tensor]], list[Tensor]]:
-        """The program as Python; each tensor is freed after its last use."""
-        last = {
-            name: n for n, c in enumerate(self.calls) for name in (*c.uses, *c.names)
-        }
-        gone = collections.defaultdict(list)
-        for name, n in last.items():
-            if name not in self.outputs:
-                gone[n].append(name)
-        used = [*last, *self.outputs]
-        used = [name for name in dict.fromkeys(used) if name in self.weights]
-        self.values = [self.weights[name] for name in used]
-        lines = [
-            f"[{', '.join(names)}] = {source}"
-            for names, source in ((used, "weights"), (self.recorder.leaves, "leaves"))
-        ]
-        for n, call in enumerate(self.calls):
-            lines.append(call.line())
-            if gone[n]:
-                lines[-1] += f"; del {', '.join(gone[n])}"
+        names = [recorder.name_of(x) for x in outputs]
+        owners, weights = recorder.owners, recorder.weights
+        calls, names = _without_equal(recorder, names)
+        self.into = _write_in_place(calls, recorder.leaves, names) if donated else []
+        self.own: dict[int, Callable[[], Any]] = {}  # the last outputs
         # What comes out may be written into by the next call.
-        owners = self.recorder.owners
-        outputs = [
-            f"{name}.clone()" if owners[name] in self.weights else name
-            for name in self.outputs
-        ]
-        lines.append(f"return [{', '.join(outputs)}]")
-        names = dict(self.recorder.bound)
-        exec("def run(weights, leaves):\n    " + "\n    ".join(lines), names)
-        return names["run"]
+        copied = [name + ".clone()" * (owners[name] in weights) for name in names]
+        lines, needed = [f"return [{', '.join(copied)}]"], {*names}
+        self.calls: list[_Call] = []
+        for call in reversed(calls):  # what no output needs is left out
+            if call.fixed or not needed.isdisjoint(NAME.findall(call.left)):
+                last = {*NAME.findall(f"{call.left} {call.right}")} - needed
+                needed |= last
+                line = f"{call.left} = {call.right}" if call.left else call.right
+                lines.append(f"{line}; del {', '.join(last)}" if last else line)
+                self.calls.insert(0, call)
+        used = [name for name in weights if name in needed]
+        self.weights: list[Tensor] = [weights[name] for name in used]
+        lines.append(f"[{', '.join(recorder.leaves)}] = leaves")
+        lines.append(f"[{', '.join(used)}] = weights")
+        known = recorder.bound
+        exec("def run(weights, leaves):\n    " + "\n    ".join(lines[::-1]), known)
+        self.run: Callable[..., list[Tensor]] = known["run"]
+
+    def __call__(self, leaves: Sequence[Tensor]) -> list[Tensor]:
+        """Runs the calls; what is written into is a copy, or an output of the last."""
+        if self.into:
+            leaves, holders = list(leaves), collections.Counter(map(_place, leaves))
+            for n in self.into:
+                x = leaves[n]
+                own = self.own.get(id(x), lambda: None)() is x
+                if not own or holders[_place(x)] > 1:
+                    leaves[n] = x.clone()
+        outputs = self.run(self.weights, leaves)
+        self.own = {id(x): weakref.ref(x) for x in outputs}
+        return outputs
+
+
+def _without_equal(
+    recorder: Recorder, outputs: Sequence[str]
+) -> tuple[list[_Call], list[str]]:
+    """Keeps one of equal calls, and none of constants and views of weights.
+
+    Masks and positions are the same in all layers. A view follows later changes of its
+    weight.
+    """
+    first, same, rest = {}, {}, []
+    weights, values = recorder.weights, recorder.values
+    for call in recorder.calls:
+        names = NAME.findall(call.left)
+        owners = {recorder.owners[n] for n in (*names, *NAME.findall(call.right))}
+        call.fixed |= not owners.isdisjoint(recorder.written)
+        call.right = NAME.sub(lambda name: same.get(name[0], name[0]), call.right)
+        equal = call if call.fixed else first.setdefault(call.right, call)
+        known = weights.keys() >= {*NAME.findall(call.right)}
+        if equal is not call:
+            same.update(zip(names, NAME.findall(equal.left), strict=True))
+        elif known and not call.fixed and values.keys() >= {*names}:
+            weights.update((name, values[name]) for name in names)
+        else:
+            rest.append(call)
+    return rest, [same.get(name, name) for name in outputs]
+
+
+def _write_in_place(
+    calls: Sequence[_Call], leaves: Sequence[str], outputs: Sequence[str]
+) -> list[int]:
+    """Writes into leaves instead of into their copies, where nothing else reads.
+
+    Returns:
+        The numbers of the leaves that are written into.
+    """
+    into, used = [], collections.Counter(outputs)
+    used.update(name for call in calls for name in NAME.findall(call.right))
+    for call in calls:
+        copied = COPY.fullmatch(call.right)
+        if copied and used[copied[1]] == 1 and call.function in CLONE:
+            call.right = copied[1]
+            into.append(leaves.index(call.right))
+    return into
 
 
 def _place(x: Tensor) -> int:
@@ -382,3 +328,43 @@ def _place(x: Tensor) -> int:
 def _places(index: Sequence[Tensor | None]) -> bool:
     """Whether an index holds numbers of entries, and no masks."""
     return all(x is None or x.dtype in (torch.int32, torch.int64) for x in index)
+
+
+def flatten(value: Nested) -> tuple[list[Tensor], Any]:
+    """The leaves of a structure as tensors, and the structure, hashable.
+
+    As in `keras.tree` a dictionary is taken in the order of its keys, and an
+    `OrderedDict` in its own, which is part of the structure.
+
+    Examples:
+        >>> leaves, structure = flatten({"b": 1, "a": [2.0, ()]})
+        >>> [float(x) for x in leaves], structure[1]
+        ([2.0, 1.0], ('a', 'b'))
+        >>> rebuild(structure, iter("xy"))
+        {'a': ['x', ()], 'b': 'y'}
+    """
+    leaves = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: Nested, leaves: list[Tensor]) -> Any:
+    kind = type(value)
+    if isinstance(value, dict):
+        keys = sorted(value) if kind in (dict, collections.defaultdict) else value
+        return kind, tuple(keys), *[_flatten(value[key], leaves) for key in keys]
+    if isinstance(value, list | tuple):
+        return kind, None, *[_flatten(x, leaves) for x in value]
+    leaves.append(ops.convert_to_tensor(value))
+    return None
+
+
+def rebuild(structure: Any, leaves: Iterator[Any]) -> Nested:
+    """The structure with other leaves, an iterator over them."""
+    if structure is None:
+        return next(leaves)
+    kind, keys, *parts = structure
+    parts = [rebuild(part, leaves) for part in parts]
+    if keys is not None:
+        entries = zip(keys, parts, strict=True)
+        return kind(None, entries) if kind is collections.defaultdict else kind(entries)
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)

@@ -18,7 +18,7 @@ from kerasseq.tasks.input_rows import (
     outputs_of_none,
 )
 from kerasseq.tasks.labeled import check_learned, training_rows
-from kerasseq.tasks.missing_rows import complete_rows
+from kerasseq.tasks.missing_rows import complete_rows, predictable_rows
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.label_batches import (
@@ -163,10 +163,15 @@ class FineTuningMixin(TaskHeadMixin):
             batch_size=batch_size,
         )
 
-    def _complete(self, missing, x, y=None, sample_weight=None):
-        """The examples of data for training without an empty cell."""
+    def _complete(self, missing, x, y=None, sample_weight=None, **options):
+        """The examples of data with labels without an empty cell."""
         data = self.weighted_inputs(x, y, sample_weight)
-        return complete_rows(*data, missing, has_labels=self.task.has_labels)
+        has_labels = self.task.has_labels
+        return complete_rows(*data, missing, has_labels=has_labels, **options)
+
+    def _predictable(self, missing, x):
+        """The examples without an empty cell; None for all."""
+        return predictable_rows(x, missing)
 
     def _validation(self, data, batch_size, missing):
         """Texts with labels as batches; other data as they are."""
@@ -179,12 +184,16 @@ class FineTuningMixin(TaskHeadMixin):
             return data
         return self._sorted(rows, y, weights, batch_size)
 
-    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
+    def evaluate(
+        self, x: Any = None, y: Any = None, *, missing: str = "error", **kwargs: Any
+    ) -> Any:
         """Evaluates like `keras.Model.evaluate`, on texts as for `fit`.
 
         Args:
             x: As for `fit`.
             y: Labels.
+            missing: "skip" leaves out rows with an empty cell, and warns with their
+                number; by default they are an error.
             **kwargs: As for `keras.Model.evaluate`.
 
         Returns:
@@ -192,23 +201,27 @@ class FineTuningMixin(TaskHeadMixin):
         """
         self._check_head("evaluate")
         given = kwargs.pop("sample_weight", None)
-        x, y, given = self.weighted_inputs(x, y, given)
-        check_not_empty(x, "evaluate")
-        x, y, weights = self._weighted(x, y, given)
+        data = self._complete(missing, x, y, given, method="evaluate")
+        x, y, weights = self._weighted(*data)
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
-    def predict(self, x: Any, **kwargs: Any) -> Any:
+    def predict(self, x: Any, *, missing: str = "error", **kwargs: Any) -> Any:
         """Computes the outputs of the model for texts as for `fit`, or for arrays.
 
         Args:
             x: Texts, pairs of texts, words or ids; or a dictionary of the inputs.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
             Arrays as in the table of heads; for tags of words, a list of arrays
-            `(words, C)`.
+            `(words, C)`. Rows that are left out have NaN, or None in a list.
         """
-        return self.scores_of(x, **kwargs)
+        return self.for_complete_rows(
+            lambda rows: self.scores_of(rows, **kwargs), x, missing
+        )
 
     def scores_of(self, x: Any, **kwargs: Any) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too."""
@@ -370,19 +383,19 @@ class FineTuningMixin(TaskHeadMixin):
 
         Args:
             texts: A list of texts or of pairs, such as a question and a text; or one
-                text.
+                text, or one pair as a tuple.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
             A list of strings, or of ids if the texts are ids; None if "no answer" is
-            more probable. For one text, a single answer.
+            more probable. For one text or pair, a single answer.
 
         Raises:
             TypeError: If `texts` has the wrong type.
             ValueError: If the head is not "span".
         """
         self._check_head("answers", "span")
-        if isinstance(texts, str):
+        if self.is_one_input(texts):
             return self.answers([texts], **kwargs)[0]
         if is_empty_list(texts):
             return []

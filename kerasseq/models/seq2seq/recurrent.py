@@ -16,6 +16,7 @@ from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.pooling import EncoderPooling, pooling_mode
 from kerasseq.models.seq2seq.recurrent_decoder import RecurrentDecoder
+from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.rnn.layer import RNN
@@ -168,7 +169,8 @@ class Seq2Seq(Translator):
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.decoder = recurrent_decoder
-        self.step: MethodLayer = MethodLayer(recurrent_decoder, "decode_step")
+        never = target_vocabulary.never_written
+        self.step: MethodLayer = TargetStep(recurrent_decoder, "decode_step", never)
         self._encoder_outputs = {
             "memory": memory,
             "summary": summary,

@@ -26,6 +26,7 @@ from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.types import Tensor
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
+from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.base import AttentionPosition, PositionEncoding
@@ -413,7 +414,8 @@ class EncoderDecoder(Translator):
     @functools.cached_property
     def step(self) -> MethodLayer:
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        return MethodLayer(self, "decode_step")
+        never = self.target_vocabulary.never_written
+        return TargetStep(self, "decode_step", never)
 
     def decode_step(
         self, state: dict[str, Any], token: Tensor

@@ -12,7 +12,8 @@ class Translation:
 
     Attributes:
         text: The target: a string, or an array of ids for a model without tokenizers.
-        score: Its log-probability; of a beam with length penalty, the score.
+        score: Its log-probability among targets without padding and start, which are
+            never written; of a beam with length penalty, the score.
         alignment: Attention weights, an array `(target tokens, source tokens)`, or None
             for a model without attention. The last row is the end token.
         source_tokens: Labels of the columns of the alignment.

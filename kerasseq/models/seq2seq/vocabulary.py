@@ -1,7 +1,8 @@
 """Token ids of the source and of the target of an encoder-decoder model.
 
 A model reserves three ids: padding, start and end. The ids of the tokens follow. Models
-with published weights reserve others: see `published_ids` below.
+with published weights reserve others: see `published_ids` below. Of these, a model
+writes the end alone: see `never_written`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.padding import END, FIRST, PADDING, START
 from kerasseq.tasks.data_checks import as_array
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import PADDING_TOKENS, Tokenizer
 
 PUBLISHED_END = 1
 
@@ -93,6 +94,16 @@ class Vocabulary:
     @property
     def start_and_end(self) -> tuple[int, int]:
         return self.start, self.end
+
+    @property
+    def never_written(self) -> tuple[int, ...]:
+        """The ids that no target has: padding, that of the tokenizer too, and start."""
+        found = {PADDING, self.start} - {self.end}
+        special = getattr(self.tokenizer, "special_tokens", ())
+        for token in PADDING_TOKENS:
+            if token in special:
+                found.add(self.tokenizer.id_of(token) + self.offset)
+        return tuple(sorted(found))
 
     def encode(self, rows: Rows) -> list[np.ndarray]:
         """Returns the ids of each row, without padding.

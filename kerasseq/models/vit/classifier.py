@@ -11,7 +11,6 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import read_image, readable_rows
-from kerasseq.datasets.splitting import split_by_class
 from kerasseq.models.vit import inputs, pixels, sizes
 from kerasseq.models.vit.explanations import Explanations
 from kerasseq.models.vit.patches import PatchEmbedding
@@ -23,13 +22,15 @@ from kerasseq.tasks.data_checks import (
     check_labels_of_rows,
     sample_weights,
 )
-from kerasseq.tasks.input_rows import (
-    check_not_empty,
-    is_empty_list,
-)
+from kerasseq.tasks.input_rows import is_empty_list
 from kerasseq.tasks.labeled import check_learned
 from kerasseq.tasks.labels import Labels, learned
-from kerasseq.tasks.missing_rows import SKIP, complete_rows, taken
+from kerasseq.tasks.missing_rows import (
+    SKIP,
+    complete_rows,
+    predictable_rows,
+    taken,
+)
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.image_batches import ImageBatches, ImageSequence
 from kerasseq.transformer.encoder import TransformerEncoder
@@ -183,7 +184,9 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         y, weights = self._targets(images, y, class_weight, sample_weight)
         if validation_split and validation_data is None:
             fraction = checks.fraction("validation_split", validation_split)
-            parts = _split(images, y, weights, fraction, seed if is_folder else None)
+            parts = inputs.split(
+                images, y, weights, fraction, seed if is_folder else None
+            )
             (images, y, weights), held_out = parts
             options["validation_data"] = self._sequence(*held_out, batch_size)
         batches = self._batches(
@@ -237,11 +240,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         *,
         batch_size: int | None = BATCH_SIZE,
         sample_weight: Any = None,
+        missing: str = "error",
         **kwargs: Any,
     ) -> Any:
         """Evaluates, as `keras.Model.evaluate` does, on images as for `fit`."""
-        x, y = self.labeled_inputs(x, y)
-        check_not_empty(x, "evaluate")
+        given = x, y, sample_weight
+        x, y, sample_weight = self._complete(missing, *given, method="evaluate")
         images = self._images(x)
         if not isinstance(images, np.ndarray | list):
             return super().evaluate(images, y, **kwargs)
@@ -251,7 +255,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             return super().evaluate(data, **kwargs)
 
     def predict(
-        self, x: Any, *, batch_size: int = BATCH_SIZE, **kwargs: Any
+        self,
+        x: Any,
+        *,
+        batch_size: int = BATCH_SIZE,
+        missing: str = "error",
+        **kwargs: Any,
     ) -> np.ndarray:
         """Predicts, as `keras.Model.predict` does, for images as for `fit`.
 
@@ -259,12 +268,19 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             x: Arrays, files or a folder; of a folder all images, in the order of
                 `kerasseq.datasets.image_files`.
             batch_size: Images that are processed at once.
+            missing: "skip" leaves damaged files without prediction, and warns with
+                their number; by default they are an error.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
-            Array `(B, labels)`: logits, or probabilities with `activation`.
+            Array `(B, labels)`: logits, or probabilities with `activation`; NaN for
+            files that are left out.
         """
-        return self.scores_of(x, batch_size=batch_size, **kwargs)
+
+        def predicted(images):
+            return self.scores_of(images, batch_size=batch_size, **kwargs)
+
+        return self.for_complete_rows(predicted, inputs.unlabeled(x), missing)
 
     def scores_of(
         self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
@@ -282,7 +298,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         return super().scores_of(images, **options, **kwargs)
 
     def classify(
-        self, images: Any, *, threshold: float = 0.5, batch_size: int = BATCH_SIZE
+        self,
+        images: Any,
+        *,
+        threshold: float = 0.5,
+        batch_size: int = BATCH_SIZE,
+        missing: str = "error",
     ) -> Classification | list[Classification]:
         """Finds the most probable label, or with `multi_label` all probable ones.
 
@@ -290,9 +311,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             images: One image, a file or an array; or images as for `predict`.
             threshold: With `multi_label`: the least probability of a label.
             batch_size: Images that are processed at once.
+            missing: "skip" leaves damaged files without prediction, and warns with
+                their number; by default they are an error.
 
         Returns:
-            A `Classification` for one image, else a list of them.
+            A `Classification` for one image, else a list of them; None for files that
+            are left out.
 
         Raises:
             ValueError: If the labels have not been learned yet, or the model has no
@@ -309,9 +333,14 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         a = self._arguments
         if one := inputs.is_one_image(images, a["channels"], self._channels_last()):
             images = [images] if inputs.is_path(images) else np.asarray(images)[None]
-        outputs = self.scores_of(images, batch_size=batch_size, verbose=0)
-        found = self.classifications(outputs, threshold)
-        return found[0] if one else found
+
+        def classified(rows):
+            outputs = self.scores_of(rows, batch_size=batch_size, verbose=0)
+            return self.classifications(outputs, threshold)
+
+        if one:
+            return classified(images)[0]
+        return self.for_complete_rows(classified, inputs.unlabeled(images), missing)
 
     def read(self, files: Any) -> np.ndarray:
         """Reads files as the model does: in its size, channels and range of values.
@@ -416,10 +445,17 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             )
         return y
 
-    def _complete(self, missing, x, y=None, sample_weight=None):
-        """The images for training that have a label and can be read."""
+    def _predictable(self, missing, x):
+        """The images that can be read; None for all."""
+        predictable_rows(x, missing, has_texts=False)  # the name in `missing`
+        files = inputs.files_of(x) if missing == SKIP else None
+        return None if files is None else readable_rows(files)
+
+    def _complete(self, missing, x, y=None, sample_weight=None, **options):
+        """The images with labels that have one and can be read."""
         x, y = self.labeled_inputs(x, y)
-        data = complete_rows(x, y, sample_weight, missing, has_texts=False)
+        data = x, y, sample_weight
+        data = complete_rows(*data, missing, has_texts=False, **options)
         files = inputs.files_of(data[0]) if missing == SKIP else None
         if files is None:
             return data
@@ -462,28 +498,3 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
 
 def _is_array(x):
     return as_array(x) is not None
-
-
-def _split(images, y, weights, fraction, seed):
-    """Splits rows into those to train on and those for validation.
-
-    By class with a seed, else from the end.
-    """
-    rows = len(images)
-    if seed is not None:
-        parts = split_by_class(y, fraction, seed)
-    else:
-        cut = rows - round(rows * fraction)
-        parts = np.arange(cut), np.arange(cut, rows)
-    if not all(map(len, parts)):
-        raise ValueError(
-            f"validation_split must leave images for training and validation, received "
-            f"{fraction} for {rows} images"
-        )
-
-    def part(places):
-        files = isinstance(images, list)
-        chosen = [images[n] for n in places] if files else images[places]
-        return chosen, y[places], None if weights is None else weights[places]
-
-    return part(parts[0]), part(parts[1])

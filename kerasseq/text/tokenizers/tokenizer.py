@@ -19,6 +19,8 @@ from kerasseq.core.checks import one_of, several, whole_number
 from kerasseq.text.files import Saved
 from kerasseq.text.texts import check_text, cut_out, each_row, each_text, id_array, utf8
 
+PADDING_TOKENS = ("<pad>", "[PAD]")
+
 
 class Encoding(NamedTuple):
     """The tokens of a text, with offsets.
@@ -217,7 +219,7 @@ class Tokenizer(Saved, abc.ABC):
         return Batch(ids, mask)
 
     def _padding_id(self) -> int:
-        known = [t for t in self.special_tokens if t in ("<pad>", "[PAD]")]
+        known = [t for t in self.special_tokens if t in PADDING_TOKENS]
         return self._id_of_token[known[0]] if known else 0
 
     def unknown_characters(self, text: str) -> dict[str, int]:
