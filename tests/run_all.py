@@ -33,8 +33,8 @@ BUDGETS = ROOT / "tests" / "budgets.toml"
 # Each part runs in its own process, and one process runs the rest: backends keep what
 # they compile, and all tests in one process would need more than 10 GB.
 PARTS = (
-    ("tests/language", "tests/pretrained", "tests/vision"),
-    ("tests/seq2seq", "tests/tasks", "tests/training", "tests/transformer"),
+    ("tests/models", "tests/pretrained"),
+    ("tests/series", "tests/tasks", "tests/training", "tests/transformer"),
 )
 # These load no Keras, and run once, with PyTorch alone.
 WITHOUT_KERAS = ("tests/text", "tests/datasets", "kerasseq/text", "kerasseq/datasets")

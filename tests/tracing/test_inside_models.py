@@ -11,7 +11,7 @@ from kerasseq import decoding, tracing
 from kerasseq.layers import GRU, LSTM, AlignmentAttention, ElmanRNN, GatedRNN
 from kerasseq.models import BERT, GPT, LanguageModel, SequenceClassifier
 from kerasseq.text import CharacterTokenizer, NGramModel
-from tests.seq2seq import toys
+from tests.models.seq2seq import toys
 from tests.tracing.test_trace import array, randomize
 
 pytestmark = pytest.mark.full("the models are tested everywhere")

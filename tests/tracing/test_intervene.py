@@ -10,7 +10,7 @@ import kerasseq
 from kerasseq import kernels, tracing
 from kerasseq.layers import GRU, LSTM, ElmanRNN, StackedRNN
 from kerasseq.tracing import listeners
-from tests.seq2seq import toys
+from tests.models.seq2seq import toys
 from tests.tracing import equations
 from tests.tracing.test_trace import (
     COMPILED,

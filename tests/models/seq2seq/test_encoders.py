@@ -9,7 +9,7 @@ from kerasseq.kernels import inference
 from kerasseq.layers import GRU, LSTM, GRUCell, StackedRNN
 from kerasseq.models import Seq2Seq
 from kerasseq.models.seq2seq.pooling import EncoderPooling
-from tests.seq2seq import references, toys
+from tests.models.seq2seq import references, toys
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

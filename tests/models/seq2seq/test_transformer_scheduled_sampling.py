@@ -8,7 +8,14 @@ from keras import ops
 import kerasseq
 from kerasseq.core.padding import END, PADDING, START
 from kerasseq.training import ScheduledSampling
-from tests.seq2seq.transformer_toys import W, compile_eager, fill, made, numpy, pairs
+from tests.models.seq2seq.transformer_toys import (
+    W,
+    compile_eager,
+    fill,
+    made,
+    numpy,
+    pairs,
+)
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

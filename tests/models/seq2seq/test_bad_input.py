@@ -9,7 +9,7 @@ from kerasseq.layers import AlignmentAttention
 from kerasseq.models import Seq2Seq
 from kerasseq.rnn.gru import GRU
 from kerasseq.text import CharacterTokenizer
-from tests.seq2seq.toys import LETTERS, model
+from tests.models.seq2seq.toys import LETTERS, model
 
 pytestmark = pytest.mark.once("arguments, messages and files")
 

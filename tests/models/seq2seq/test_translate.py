@@ -9,7 +9,7 @@ import pytest
 
 from kerasseq import kernels
 from kerasseq.decoding import Beam, Temperature
-from tests.seq2seq import references, toys
+from tests.models.seq2seq import references, toys
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

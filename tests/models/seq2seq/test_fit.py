@@ -7,7 +7,7 @@ import pytest
 from kerasseq import kernels
 from kerasseq.datasets import Pairs, symbol_ids
 from kerasseq.training import PairBatches, exact_match
-from tests.seq2seq import references, toys
+from tests.models.seq2seq import references, toys
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

@@ -12,7 +12,7 @@ from kerasseq.core.padding import END, PADDING, START
 from kerasseq.decoding import Beam, Temperature
 from kerasseq.models import T5, Transformer, architectures, count
 from kerasseq.text import CharacterTokenizer
-from tests.seq2seq.transformer_toys import (
+from tests.models.seq2seq.transformer_toys import (
     VARIANTS,
     D,
     L,

@@ -7,7 +7,17 @@ from keras import ops
 
 from kerasseq.models import T5, architectures
 from kerasseq.training import SpanCorruption
-from tests.seq2seq.transformer_toys import D, F, L, N, W, fill, made, numpy, pairs
+from tests.models.seq2seq.transformer_toys import (
+    D,
+    F,
+    L,
+    N,
+    W,
+    fill,
+    made,
+    numpy,
+    pairs,
+)
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

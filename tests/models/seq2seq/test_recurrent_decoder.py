@@ -13,7 +13,7 @@ from kerasseq.models.seq2seq import decoder_cells
 from kerasseq.models.seq2seq.recurrent_decoder import RecurrentDecoder
 from kerasseq.training import ScheduledSampling
 from tests.layer_checks import check_config_names_every_argument
-from tests.seq2seq import references, toys
+from tests.models.seq2seq import references, toys
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

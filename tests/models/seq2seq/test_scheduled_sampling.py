@@ -12,7 +12,7 @@ from kerasseq.layers import BahdanauAttention, ElmanRNN
 from kerasseq.models.seq2seq.recurrent_decoder import RecurrentDecoder
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.training import Checkpoint, ScheduledSampling, restore
-from tests.seq2seq import references, toys
+from tests.models.seq2seq import references, toys
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

@@ -8,7 +8,7 @@ import kerasseq
 from kerasseq import layers, models
 from kerasseq.core.sublayers import default_policy
 from kerasseq.transformer.mixers import ATTENTIONS
-from tests.language.test_gpt import tiny, uncached
+from tests.models.test_gpt import tiny, uncached
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
