@@ -274,8 +274,8 @@ def files(folder):
 def home_of(path):
     """The package of a file of kerasseq, "" if it is directly in kerasseq/."""
     parts = path.relative_to(ROOT / "kerasseq").parts
-    if parts == ("models", "public.py"):  # a table of contents, like layers.py
-        return ""
+    if parts[:-1] == ("models",) and parts[-1] in ("__init__.py", "public.py"):
+        return ""  # a table of contents, like layers.py
     if len(parts) > 2 and parts[0] == "kernels" and parts[1] in BACKENDS:
         return "/".join(parts[:2])
     return parts[0] if len(parts) > 1 else ""
@@ -422,3 +422,55 @@ def test_forbidden_imports_are_found(home, source):
 )  # fmt: skip
 def test_allowed_imports_pass(home, source):
     assert import_problems(home, source) == []
+
+
+def imports_of(path, modules):
+    """The modules of kerasseq that a file imports when it runs, at any depth."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        names = [*_statement(node, {})]
+        if isinstance(node, ast.ImportFrom) and {*names[1:]} <= {*modules}:
+            names = names[1:]  # `from kerasseq.rnn import loop` is about `loop` alone
+        for name in names:
+            while name and name not in modules:
+                name = name.rpartition(".")[0]
+            if name not in ("", "kerasseq"):
+                yield name
+
+
+def circles(imports):
+    """The groups of modules that import each other, one after the other.
+
+    >>> circles({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]})
+    [['b', 'c']]
+    """
+    reached = {}
+    for module in imports:
+        found, waiting = set(), [module]
+        while waiting:
+            new = set(imports.get(waiting.pop(), ())) - found
+            found |= new
+            waiting += new
+        reached[module] = found
+    groups = {
+        tuple(sorted(b for b in reached[a] if a in reached.get(b, ())))
+        for a in imports
+        if a in reached[a]
+    }
+    return sorted(map(list, groups))
+
+
+def test_no_files_import_each_other():
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): path
+        for path in files("kerasseq")
+    }
+    imports = {
+        name: {*imports_of(path, modules)} - {name} for name, path in modules.items()
+    }
+    assert circles(imports) == []

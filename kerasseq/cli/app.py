@@ -38,7 +38,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "app",
-        "open the app in the browser",
         """\
 Start the app: twelve labs that train models, compare them and show what happens inside.
 It works without a network and without an account. Ctrl-C ends the app; what it trains

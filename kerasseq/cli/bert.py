@@ -17,7 +17,7 @@ from kerasseq.cli.runs import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
     from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 Documents = list[list[str]]  # lists of sentences
@@ -54,11 +54,10 @@ WARM_UP = 0.1  # of the steps
 SHOWN = 30  # tokens in the figure
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "bert",
-        "pre-train BERT: masked tokens and next sentences",
         """\
 Pre-train BERT on a text: predict masked tokens, and whether a sentence follows another.
 By default the text counts in number words, which a small model learns in less than a
@@ -72,7 +71,6 @@ examples:
 then:
   kerasseq predict runs/bert-1 --text "one two [MASK] four"
   kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ." """,
-        tasks=tasks,
     )
     options.add_resume(parser)
     group = options.add_data(parser, DEFAULTS, "--text", "a text", TEXTS)

@@ -8,7 +8,7 @@ import rich.progress
 from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 OF_PROCESS = ("pid", "time", "seconds", "steps")  # not the same in all processes
 

@@ -21,7 +21,7 @@ from kerasseq.cli.options import PerModel
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
@@ -57,11 +57,10 @@ LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", 
 PART = 8192  # texts that are classified at a time
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "classify",
-        "classify texts, trained on a table of texts and labels",
         """\
 Train a classifier on a table with a column of texts and one of labels. A part of each
 class is held out. There precision, recall and F1 of each class are printed, with the
@@ -74,7 +73,6 @@ examples:
 then:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq evaluate runs/classify-gru-1 --file test.csv""",
-        tasks=tasks,
     )
     options.add_resume(parser)
     group = options.add_data(parser, DEFAULTS, "--file", tables.KINDS, DATA)

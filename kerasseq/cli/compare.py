@@ -20,11 +20,12 @@ from kerasseq.cli import (
     runs,
     tables,
 )
+from kerasseq.cli.commands import COMMANDS
 from kerasseq.cli.console import clock, status
 from kerasseq.core.files import read_json
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 HEADS = 4  # of BERT; a test compares it
 FILE = "file"  # the argument that names the user's data
@@ -52,7 +53,6 @@ DEFAULTS = {
     "seeds": [0, 1, 2],
     "bootstrap": 1000,
 }
-SUMMARY = "compare simple models, networks and a pre-trained encoder"
 DESCRIPTION = """\
 Train several kinds of learners on the same texts, with one or several labels each:
 elastic-net logistic regression, gradient boosting, random forest and SVC on counts and
@@ -71,13 +71,12 @@ examples:
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    _add_options(add("compare", SUMMARY, DESCRIPTION, EXAMPLES))
+    _add_options(add("compare", DESCRIPTION, EXAMPLES))
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
-    text = f"{SUMMARY}; the same as kerasseq compare"
-    _add_options(add("compare", text, DESCRIPTION, EXAMPLES, tasks=tasks))
+    _add_options(add("compare", DESCRIPTION, EXAMPLES))
 
 
 def _add_options(parser):
@@ -150,10 +149,8 @@ def _units(value: str) -> int:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq compare`."""
-    from kerasseq.cli import train  # here, as that imports this module
-
     args.task = "compare"
-    train.run(args)
+    COMMANDS["train"].run(args)
 
 
 def train(job: "Job") -> runs.Results:

@@ -20,7 +20,7 @@ from kerasseq.datasets import Parentheses, parentheses
 if TYPE_CHECKING:
     import keras
 
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 Tests = dict[str, Parentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
@@ -49,7 +49,7 @@ def create(job: "Job", name: str) -> "Job":
         job: The `Job` of the race.
         name: A name from `names`.
     """
-    from kerasseq.cli.train import Job  # here, as that imports this module
+    from kerasseq.cli.job import Job
 
     folder = job.folder / name
     if not (folder / runs.RUN).exists():

@@ -11,7 +11,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "data",
-        "list the data sets, or print samples of one",
         "List the data sets with size, source and license, or print samples of one.",
         """\
 examples:

@@ -15,7 +15,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "eliza",
-        "talk with ELIZA, the chatbot of 1966",
         """\
 Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain prints which. The
 end of the input, Ctrl-C or "bye" ends the conversation. If the input is a pipe, each

@@ -24,7 +24,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "evaluate",
-        "evaluate a classifier or tagger on a file or a folder",
         """\
 Print precision, recall and F1 of each class, for a file or a folder of images like that
 of the training. A label that the training data do not have counts as an error. If the

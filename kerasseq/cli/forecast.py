@@ -18,7 +18,7 @@ from kerasseq.core.files import replacing
 from kerasseq.datasets import series
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 FILE = "file"  # the argument that names the user's data
 SERIES = ("sunspots", "ar", "co2")
@@ -55,11 +55,10 @@ DEFAULTS = {
 }
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "forecast",
-        "predict the next values of a series, or of a table of your own",
         """\
 Train a model to predict the next values of a series, with an interval from the
 quantile 0.1 to 0.9. The last fifth is held out. MAE, RMSE and MASE there are printed
@@ -73,7 +72,6 @@ examples:
 
 A column of --known must also be filled in for the rows to forecast: these are the rows
 at the end of the table without a value.""",
-        tasks=tasks,
     )
     options.add_resume(parser)
     _add_data(parser)

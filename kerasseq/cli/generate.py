@@ -12,7 +12,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "generate",
-        "generate text with a trained language model",
         """\
 Generate a continuation of a prompt, token by token, each drawn from the distribution
 that the model predicts. A lower temperature is more deterministic, a higher one more

@@ -21,7 +21,7 @@ from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.datasets import image_reading, splitting
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 FILE = "file"  # the argument that names the user's data
 DEFAULTS = {
@@ -55,11 +55,10 @@ WARMUP = 0.1  # share of the steps
 HARDEST = 16  # drawn
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "images",
-        "classify images, trained on a folder with a subfolder for each class",
         """\
 Train a Vision Transformer on a folder of images: the name of each subfolder is the
 class of the images in it. The files are read batch by batch. A part of each class is
@@ -73,7 +72,6 @@ then:
   kerasseq predict runs/images-vit-1 --file new.png
   kerasseq evaluate runs/images-vit-1 --file other-pictures
   kerasseq inspect runs/images-vit-1 --file new.png""",
-        tasks=tasks,
     )
     options.add_resume(parser)
     _add_data(parser)

@@ -15,7 +15,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "info",
-        "print versions, backends and devices",
         "Print the versions, the installed backends and the devices in use.",
         """\
 examples:

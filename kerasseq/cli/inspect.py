@@ -39,7 +39,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "inspect",
-        "inspect a trained model",
         """\
 Print the structure of a model. Then apply it to a text. For a recurrent model, print
 how open its gates are and how far back the gradient of its last prediction reaches, and

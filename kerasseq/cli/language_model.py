@@ -20,7 +20,7 @@ from kerasseq.text import CharacterTokenizer, NGramModel
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 FILE = "text"  # the argument that names the user's data
 MODELS = (*options.ARCHITECTURES, "gpt")
@@ -61,11 +61,10 @@ SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer con
 SHOWN = 64  # tokens in the figures
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "language-model",
-        "predict the next token of a text",
         """\
 Train a language model on a text, character by character or with another tokenizer. The
 last tenth is held out: at the end the model is compared there with unigram, bigram and
@@ -75,7 +74,6 @@ examples:
   kerasseq train language-model --text shakespeare.txt --model peephole_lstm
   kerasseq train language-model --data python-reference --units 256 --num-layers 2
   kerasseq train language-model --text old.txt --encoding cp1252 --steps 500""",
-        tasks=tasks,
     )
     options.add_resume(parser)
     group = options.add_data(parser, DEFAULTS, "--text", "a text", TEXTS)

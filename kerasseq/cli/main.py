@@ -5,34 +5,17 @@ options and `run` executes the command. Parsing and `--help` load no Keras.
 """
 
 import argparse
-import importlib
 import logging
 import os
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import kerasseq
 from kerasseq.cli import errors, options, signals
+from kerasseq.cli.commands import ALIASES, COMMANDS, TASKS, Modules
 from kerasseq.core import checks
-
-COMMANDS = (
-    "quickstart",
-    "app",
-    "train",
-    "compare",
-    "generate",
-    "translate",
-    "predict",
-    "evaluate",
-    "inspect",
-    "tokenize",
-    "params",
-    "data",
-    "eliza",
-    "positions",
-    "info",
-)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
         args, names = _parse(sys.argv[1:] if argv is None else list(argv))
         errors.typed_options.set(names)
         with signals.none_lost():
-            _module(args.command).run(args)
+            COMMANDS[args.command].run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
         return done.code or 0
@@ -102,7 +85,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def _parse(argv):
     """The arguments, and the options of the command by their names in Python."""
-    parser, parsers = build_parser()
+    parser, parsers = build_parser(argv)
     _check_command(argv, parser)
     if not argv:
         parser.print_help()
@@ -137,8 +120,7 @@ def _option_names(command, task, parsers):
 
 def _check_command(argv, parser):
     """Checks command and task before argparse, which suggests no nearest name."""
-    expected, train = [("command", COMMANDS)], _module("train")
-    tasks = (*train.TASKS, *train.ALIASES)
+    expected, tasks = [("command", COMMANDS)], (*TASKS, *ALIASES)
     if argv[:1] == ["train"]:
         expected.append(("task", tasks))
     elif argv and argv[0] in tasks and argv[0] not in COMMANDS:
@@ -151,8 +133,16 @@ def _check_command(argv, parser):
                 parser.error(str(error))
 
 
-def build_parser() -> tuple[Parser, dict[tuple[str, str | None], Parser]]:
-    """Builds the parser, and returns it with the subparsers by command and task."""
+def build_parser(
+    words: Sequence[str] | None = None,
+) -> tuple[Parser, dict[tuple[str, str | None], Parser]]:
+    """Builds the parser, and returns it with the subparsers by command and task.
+
+    Args:
+        words: The command line. Commands and tasks that it does not use are there with
+            their names and summaries alone, and their modules are not imported. None
+            for all.
+    """
     parser = Parser(
         prog="kerasseq",
         description="Train sequence models on texts and series, and inspect them.",
@@ -169,23 +159,46 @@ If the environment variable KERASSEQ_DEBUG is 1, an error shows its traceback.""
     parser.add_argument(
         "--version", action="version", version=f"kerasseq {kerasseq.__version__}"
     )
+    parsers: dict[tuple[str, str | None], Parser] = {}
     commands = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND"
     )
-    parsers = {}
-
-    def add(name, summary, description, epilog, *, tasks=None, aliases=()):
-        made = (tasks or commands).add_parser(
-            name, aliases=aliases, help=summary, description=description, epilog=epilog
+    used = COMMANDS if words is None else words[:1]
+    for name, made in _add(commands, COMMANDS, used, "add_command").items():
+        parsers[name, None] = made
+    if ("train", None) in parsers:
+        tasks = parsers["train", None].add_subparsers(
+            title="tasks", dest="task", metavar="TASK"
         )
-        for each in (name, *aliases):
-            parsers[("train", each) if tasks else (each, None)] = made
-        return made
-
-    for command in COMMANDS:
-        _module(command).add_command(add)
+        made = _add(tasks, TASKS, _used_tasks(words), "add_task")
+        parsers |= {("train", name): task for name, task in made.items()}
     return parser, parsers
 
 
-def _module(command):
-    return importlib.import_module(f"kerasseq.cli.{command}")
+def _add(subparsers, table: Modules, used: Iterable[str], method: str):
+    """Adds all names of a table, and the options of those that are used."""
+    made: dict[str, Parser] = {}
+
+    def add(name, description=None, epilog=None):
+        aliases = [alias for alias, task in ALIASES.items() if task == name]
+        summary = table.summary(name)
+        parser = subparsers.add_parser(
+            name, aliases=aliases, help=summary, description=description, epilog=epilog
+        )
+        if description is not None:
+            made.update(dict.fromkeys((name, *aliases), parser))
+        return parser
+
+    for name in table:
+        if name in used:
+            getattr(table[name], method)(add)
+        else:
+            add(name)
+    return made
+
+
+def _used_tasks(words):
+    """The tasks among the words; all if none is named, as a run may have any."""
+    named = {ALIASES.get(word, word) for word in words or ()} & {*TASKS}
+    is_resumed = any(word.startswith("--resume") for word in words or ())
+    return named if words is not None and (named or not is_resumed) else {*TASKS}

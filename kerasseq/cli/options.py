@@ -15,7 +15,6 @@ from kerasseq.core import backend, checks
 T = TypeVar("T")
 Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
 Settings = SimpleNamespace  # arguments of a run
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
 SUPPRESS = argparse.SUPPRESS  # the default of an argument that leaves none
 

@@ -32,7 +32,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "params",
-        "count the parameters of GPT-3 and other models",
         """\
 Count the parameters of a published model without building it: first its matrices, per
 head and with embedding and unembedding, as in the course; then all parameters, with

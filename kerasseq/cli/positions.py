@@ -31,7 +31,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "positions",
-        "compare position encodings",
         """\
 Measure five criteria of position encodings: whether they are unique; whether positions
 at the same distance have the same relation; whether any sequence length and any hidden

@@ -41,7 +41,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "predict",
-        "classify texts or images, tag or translate texts, or forecast",
         """\
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
 tagger a tag for each word, a translation model translations, a language model the most

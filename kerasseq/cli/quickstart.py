@@ -17,7 +17,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "quickstart",
-        "train a first model in a minute or two",
         """\
 Train a peephole LSTM, character by character, on the reference of the Python language,
 which is part of every Python. Then compare it with a bigram model, generate text and

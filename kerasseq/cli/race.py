@@ -13,7 +13,7 @@ from kerasseq.cli.processes import run_all
 from kerasseq.core import backend
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 FILE = None  # there are no data of the user
 DEFAULTS = {
@@ -42,11 +42,10 @@ MAJORITY = "always balanced"
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "parentheses",
-        "a race: is a string of parentheses balanced?",
         """\
 Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
 long. Test them on balanced strings, on strings like those of the training, and on hard
@@ -58,8 +57,6 @@ examples:
   kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
   kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \\
       --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2""",
-        tasks=tasks,
-        aliases=["race"],
     )
     options.add_resume(parser)
     _add_strings(parser)

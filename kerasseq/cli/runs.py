@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
+from kerasseq.cli.commands import TASKS
 from kerasseq.cli.console import note, quiet, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.archive import read_config
@@ -307,8 +308,6 @@ def _nearby(folder):
 
 def _check(record):
     """Raises a `ValueError` that names the key that is missing or has a wrong value."""
-    from kerasseq.cli.train import TASKS  # here, as the tasks import this module
-
     _check_type("the file", record, dict, "an object")
     for key in REQUIRED:
         if key not in record:

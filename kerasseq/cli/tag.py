@@ -16,7 +16,7 @@ from kerasseq.cli.options import PerModel
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
@@ -48,11 +48,10 @@ DEFAULTS = {
 }
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "tag",
-        "tag words, trained on sentences with a tag for each word",
         """\
 Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
 line after each sentence. A part of the sentences is held out. There precision, recall
@@ -65,7 +64,6 @@ examples:
   kerasseq train tag --file train.conll --preset models/bert-base-cased
 then:
   kerasseq predict runs/tag-lstm-1 --text "for line in lines :" """,
-        tasks=tasks,
     )
     options.add_resume(parser)
     group = options.add_data(parser, DEFAULTS, "--file", "words with tags", DATA)

@@ -117,7 +117,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "tokenize",
-        "tokenize a text",
         """\
 Tokenize a text with a tokenizer that is trained on a text file or on the reference of
 the Python language, or loaded from a file.""",

@@ -1,13 +1,12 @@
 """`kerasseq train`: starts a run, or resumes one that was stopped.
 
-Each task is a module: `DEFAULTS` lists its arguments, `FILE` is the one that names a
-file of the user, `add_task` declares its options and `train` trains, evaluates and
-draws the figures.
+`commands.py` lists the tasks; each is a module.
 
 How `kerasseq train language-model` works, in the order of the calls:
 
 1. `main.py` parses the options and turns errors into messages and exit codes.
-2. `run` below makes a `Job`, from the options or from the folder of a run (`runs.py`).
+2. `run` below makes a `Job` (`job.py`), from the options or from the folder of a run
+   (`runs.py`).
 3. `language_model.train` reads the text, encodes it (`tokenize.py`) and builds the
    model.
 4. `fitting.fit` trains it in intervals with `keras.Model.fit`, and saves a checkpoint
@@ -19,24 +18,10 @@ How `kerasseq train language-model` works, in the order of the calls:
 import argparse
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kerasseq.cli import (
-    bert,
-    classify,
-    compare,
-    forecast,
-    heads,
-    images,
-    language_model,
-    options,
-    race,
-    runs,
-    signals,
-    tag,
-    translate,
-    word_vectors,
-)
+from kerasseq.cli import heads, options, runs, signals
+from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import (
     Console,
     choose_backend,
@@ -45,34 +30,8 @@ from kerasseq.cli.console import (
     print_json,
 )
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.reporting import Reporter
-from kerasseq.core import backend
+from kerasseq.cli.job import Job
 from kerasseq.core.files import read_json
-
-if TYPE_CHECKING:
-    import keras
-
-    from kerasseq import training
-
-    Batches = (
-        training.ArrayBatches
-        | training.MaskedPairs
-        | training.PairBatches
-        | training.TextBatches
-    )
-
-TASKS = {
-    "language-model": language_model,
-    "classify": classify,
-    "tag": tag,
-    "images": images,
-    "parentheses": race,
-    "forecast": forecast,
-    "translation": translate,
-    "bert": bert,
-    "vectors": word_vectors,
-    "compare": compare,
-}
 
 # Options of the user's file, which the data of `kerasseq.datasets` do not have. A task
 # may have others.
@@ -80,14 +39,11 @@ OF_FILE = ("encoding", "text", "label", "labels", "no_header", "missing", "stric
 OF_FILE += ("word_column", "tag_column", "value", "date", "group", "with", "known")
 OF_UNLABELED = ("encoding", "max_characters")  # also of --unlabeled
 
-ALIASES = {"race": "parentheses"}  # other names that a task can be typed with
-
 
 def add_command(add: options.Add) -> None:
     """Adds the command and its tasks to the parser."""
     parser = add(
         "train",
-        "train a model, or resume a run",
         """\
 Train a model on a task. All files of the run are kept in one folder: arguments,
 checkpoints, model, history and figures. A run that was stopped, even by kill -9, can be
@@ -103,9 +59,6 @@ examples:
 Options of a task:  kerasseq train language-model --help""",
     )
     options.add_resume(parser)
-    tasks = parser.add_subparsers(title="tasks", dest="task", metavar="TASK")
-    for task in TASKS.values():
-        task.add_task(add, tasks)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -128,113 +81,6 @@ def run(args: argparse.Namespace) -> None:
     results = execute(job)
     if args.json:
         print_json(results)
-
-
-class Job:
-    """A run: its task, its arguments and its folder.
-
-    Args:
-        task: Name of the task.
-        settings: Arguments of the run by name.
-        folder: The folder of the run.
-        console: Where to print.
-        backend_name: The backend that the user named, or None.
-        record: The content of `run.json`, if the run is resumed.
-        threads: Number of threads that compute, or None.
-    """
-
-    def __init__(
-        self,
-        task: str,
-        settings: dict[str, Any],
-        folder: str | os.PathLike[str],
-        console: Console,
-        backend_name: str | None = None,
-        record: dict[str, Any] | None = None,
-        threads: int | None = None,
-    ):
-        self.task: str = task
-        self.backend_name: str | None = backend_name
-        self.threads: int | None = threads
-        self.console: Console = console
-        self.folder: pathlib.Path = pathlib.Path(folder)
-        self.settings: options.Settings = options.Settings(**settings)
-        self.record: dict[str, Any] | None = record
-        self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
-
-    @property
-    def in_processes(self) -> bool:
-        """Whether other processes train, so that this one need not load Keras."""
-        return getattr(self.settings, "processes", 1) > 1
-
-    def start(self, data: dict[str, Any]) -> None:
-        """Creates the folder, unless the run is resumed.
-
-        Args:
-            data: Source and checksum of the data.
-        """
-        if self.record is None:
-            arguments = vars(self.settings)
-            used = backend.chosen()
-            self.record = runs.create(self.folder, self.task, arguments, used, data)
-            self.reporter.keep()
-
-    def check_data(self, data: dict[str, Any]) -> None:
-        """Raises a `ValueError` if the data have changed since the run was started."""
-        if self.record and self.record["data"]["sha256"] != data["sha256"]:
-            raise ValueError(
-                f"{data['source']} has changed since the run in {self.folder} was "
-                "started, so it cannot be resumed. Restore the old data, or start "
-                "another run with --run"
-            )
-
-    def fit(
-        self,
-        model: "keras.Model",
-        batches: "Batches",
-        steps: int,
-        metric: str | None,
-    ) -> runs.History:
-        """Trains and saves a model, also after Ctrl-C.
-
-        Args:
-            model: A compiled model.
-            batches: Its batches, which have `stream`.
-            steps: Number of training steps.
-            metric: Name of the metric to show beside the loss, or None.
-
-        Returns:
-            The history: a dictionary per interval.
-        """
-        from kerasseq.cli import fitting  # loads Keras
-
-        label = getattr(self.settings, "model", self.task)
-        self.console.write(
-            f"{label}: {model.count_params():,} parameters, on "
-            f"{backend.chosen()}. The run is saved in {self.folder}"
-        )
-        try:
-            history = fitting.fit(
-                model,
-                batches.stream,
-                folder=self.folder,
-                steps=steps,
-                interval=self.settings.checkpoint_every,
-                console=self.console,
-                reporter=self.reporter,
-                label=label,
-                metric=metric,
-                steps_per_epoch=batches.steps_per_epoch,
-            )
-        except KeyboardInterrupt:
-            runs.save_model(model, self.folder)
-            raise
-        runs.save_model(model, self.folder)
-        return history
-
-    def finish(self, results: runs.Results) -> None:
-        """Writes the results, which marks the run as finished."""
-        runs.write_json(self.folder / runs.RESULTS, results)
 
 
 def execute(job: Job) -> runs.Results:

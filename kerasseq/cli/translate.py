@@ -28,7 +28,7 @@ from kerasseq.datasets import split as split_pairs
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
 
 Translations = list[Any]  # as from the method `translate` of a model
 FILE = "pairs"  # the argument that names the user's data
@@ -68,11 +68,10 @@ MAX_PIPED = 10**7  # characters from a pipe
 # The task of `kerasseq train`
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "translation",
-        "translate, trained on pairs of texts",
         """\
 Train a translation model with attention on pairs: number names, dates, or a file with a
 source, a tab and a target on each line. Some pairs are held out. The percentage of them
@@ -86,7 +85,6 @@ examples:
   kerasseq train translation --pairs deu.txt --tokenizer word --steps 5000
 then:
   kerasseq translate "twenty-one" """,
-        tasks=tasks,
     )
     options.add_resume(parser)
     what = "pairs of texts, each a line with a tab between them"
@@ -293,7 +291,6 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "translate",
-        "translate with a trained model",
         """\
 Translate texts with the model of a translation run. Characters that the training data
 did not contain are marked and translated as unknown.""",

@@ -20,7 +20,7 @@ from kerasseq.datasets import analogies, python_reference
 from kerasseq.datasets.files import check_is_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.train import Job
+    from kerasseq.cli.job import Job
     from kerasseq.models import WordVectors
 
 FILE = "text"  # the argument that names the user's data
@@ -48,11 +48,10 @@ DRAWN = 60  # words in the figure
 SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
 
 
-def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+def add_task(add: options.Add) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "vectors",
-        "learn a vector for each word of a text",
         """\
 Learn word vectors from a text, each line of which is a sentence or a paragraph. The
 text is read line by line: it need not fit into memory. At the end the nearest words of
@@ -67,7 +66,6 @@ then:
   kerasseq predict runs/mine --text king
   kerasseq predict runs/mine --text "man woman king"
   kerasseq inspect runs/mine""",
-        tasks=tasks,
     )
     options.add_resume(parser)
     group = options.add_data(parser, DEFAULTS, "--text", "a text", DATA)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
+    importlib.import_module("kerasseq.layers")  # registers every class, for files
     table = importlib.import_module("kerasseq.models.public")
     globals().update({key: getattr(table, key) for key in table.__all__})
     globals()["__all__"] = table.__all__

@@ -6,8 +6,7 @@ parameters of one without building it, `costs` its operations and its memory.
 KerasHub.
 """
 
-import kerasseq.core.serialization  # first: checks the backend
-import kerasseq.layers  # noqa: F401  # registers every layer
+import kerasseq.core.serialization  # noqa: F401  # first: checks the backend
 from kerasseq.models.bert.bert import BERT
 from kerasseq.models.costing import costs
 from kerasseq.models.counting import count

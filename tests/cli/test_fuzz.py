@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from kerasseq.cli import main
+from kerasseq.cli.commands import TASKS
 from kerasseq.cli.main import build_parser
-from kerasseq.cli.train import TASKS
 from tests.cli.conftest import TINY
 
 pytestmark = pytest.mark.once("the command line")

@@ -6,8 +6,8 @@ import shlex
 import pytest
 
 from kerasseq.cli import errors, forecast, language_model, options
-from kerasseq.cli.main import COMMANDS, main, parse
-from kerasseq.cli.train import ALIASES, TASKS
+from kerasseq.cli.commands import ALIASES, COMMANDS, TASKS
+from kerasseq.cli.main import main, parse
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")

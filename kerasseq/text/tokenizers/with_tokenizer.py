@@ -4,6 +4,7 @@ A tokenizer is any object with `fit`, `encode`, `decode` and `vocabulary_size`. 
 `fit`, its `encode` raises a `ValueError` or its vocabulary size is 0.
 """
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -193,11 +194,18 @@ def tokenizer_from_config(config: dict[str, Any] | None) -> Tokenizer | None:
 
 
 def _tokenizer_class(name):
-    """Returns a public tokenizer class by name; None for any other name."""
-    from kerasseq import text  # here, since the package imports the models
+    """Returns a tokenizer class of kerasseq.text by name; None for any other name."""
+    for found in _subclasses(Tokenizer):
+        ours = found.__module__.startswith("kerasseq.text.")
+        if ours and found.__name__ == name and not inspect.isabstract(found):
+            return found
+    return None
 
-    found = getattr(text, name) if name in text.__all__ else None
-    return found if _has(found, (*METHODS, "get_config", "from_config")) else None
+
+def _subclasses(cls):
+    for each in cls.__subclasses__():
+        yield each
+        yield from _subclasses(each)
 
 
 def _has(thing, names) -> bool:

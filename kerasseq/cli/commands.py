@@ -1,0 +1,94 @@
+"""The commands, and the tasks of `kerasseq train`: a row each, with its module.
+
+A module is imported when it is used: a command loads no other, and `--help` none.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+
+
+class Modules(Mapping[str, ModuleType]):
+    """Modules of this package by the names that users type.
+
+    Args:
+        rows: The module and the summary of each name.
+
+    Examples:
+        >>> TASKS["language-model"].__name__
+        'kerasseq.cli.language_model'
+    """
+
+    def __init__(self, rows: Mapping[str, tuple[str, str]]) -> None:
+        self._rows = rows
+
+    def __getitem__(self, name: str) -> ModuleType:
+        return importlib.import_module(f"kerasseq.cli.{self._rows[name][0]}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows  # that of `Mapping` would import it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def summary(self, name: str) -> str:
+        """Returns the line about a name in `--help`."""
+        return self._rows[name][1]
+
+
+COMMANDS = Modules(
+    {
+        name: (name, summary)
+        for name, summary in {
+            "quickstart": "train a first model in a minute or two",
+            "app": "open the app in the browser",
+            "train": "train a model, or resume a run",
+            "compare": "compare simple models, networks and a pre-trained encoder",
+            "generate": "generate text with a trained language model",
+            "translate": "translate with a trained model",
+            "predict": "classify texts or images, tag or translate texts, or forecast",
+            "evaluate": "evaluate a classifier or tagger on a file or a folder",
+            "inspect": "inspect a trained model",
+            "tokenize": "tokenize a text",
+            "params": "count the parameters of GPT-3 and other models",
+            "data": "list the data sets, or print samples of one",
+            "eliza": "talk with ELIZA, the chatbot of 1966",
+            "positions": "compare position encodings",
+            "info": "print versions, backends and devices",
+        }.items()
+    }
+)
+
+# Each task has `DEFAULTS`, its arguments; `FILE`, the one that names a file of the
+# user; `add_task`, which declares the options; and `train`, which trains, evaluates and
+# draws the figures.
+TASKS = Modules(
+    {
+        "language-model": ("language_model", "predict the next token of a text"),
+        "classify": (
+            "classify",
+            "classify texts, trained on a table of texts and labels",
+        ),
+        "tag": ("tag", "tag words, trained on sentences with a tag for each word"),
+        "images": (
+            "images",
+            "classify images, trained on a folder with a subfolder for each class",
+        ),
+        "parentheses": ("race", "a race: is a string of parentheses balanced?"),
+        "forecast": (
+            "forecast",
+            "predict the next values of a series, or of a table of your own",
+        ),
+        "translation": ("translate", "translate, trained on pairs of texts"),
+        "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
+        "vectors": ("word_vectors", "learn a vector for each word of a text"),
+        "compare": (
+            "compare",
+            f"{COMMANDS.summary('compare')}; the same as kerasseq compare",
+        ),
+    }
+)
+ALIASES = {"race": "parentheses"}  # other names that a task can be typed with
