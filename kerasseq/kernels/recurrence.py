@@ -152,10 +152,10 @@ def derived_of(
     noise = None if run.noise is None else _widths(_as_list(run.noise))
     if noise is not None and not isinstance(run.noise, list | tuple):
         (noise,) = noise
-    rows = [x[0], *states]
-    if any(len(r.shape) != 2 or r.shape[1] is None for r in rows):
+    shapes = [x.shape[1:], *(state.shape for state in states)]
+    if any(len(shape) != 2 or shape[1] is None for shape in shapes):
         return NotDerivable("a state that is not one row of numbers for each sequence")
-    if any(keras.backend.standardize_dtype(r.dtype) != dtype for r in rows):
+    if any(keras.backend.standardize_dtype(s.dtype) != dtype for s in states):
         return NotDerivable("states of another dtype than the inputs")
     options = {
         "width": x.shape[-1],

@@ -259,7 +259,8 @@ class Parameters:
         found = []
         for tensor, matrix in self.wanted:
             value = self._compute(tensor, known)
-            found.append(value if matrix else ops.reshape(value, (-1,)))
+            is_ready = matrix or len(value.shape) == 1
+            found.append(value if is_ready else ops.reshape(value, (-1,)))
         return found
 
     def _compute(self, tensor, known) -> Tensor:
@@ -267,16 +268,20 @@ class Parameters:
             return ops.convert_to_tensor(tensor, dtype=self.dtype)
         if id(tensor) not in known:
             node = node_of(tensor)
-
-            def put(x: Any) -> Any:
-                symbolic = isinstance(x, keras.KerasTensor)
-                return self._compute(x, known) if symbolic else x
-
-            args = tree.map_structure(put, list(node.arguments.args))
-            kwargs = tree.map_structure(put, node.arguments.kwargs)
-            results = tree.flatten(node.operation(*args, **kwargs))
+            args = [self._put(x, known) for x in node.arguments.args]
+            kwargs = {n: self._put(x, known) for n, x in node.arguments.kwargs.items()}
+            # `call`, as a call of the operation looks for symbolic tensors once more.
+            results = tree.flatten(node.operation.call(*args, **kwargs))
             known.update((id(t), r) for t, r in zip(node.outputs, results, strict=True))
         return known[id(tensor)]
+
+    def _put(self, x, known):
+        """An argument of an operation, with numbers for symbolic tensors."""
+        if isinstance(x, keras.KerasTensor):
+            return self._compute(x, known)
+        if isinstance(x, list | tuple):
+            return type(x)([self._put(each, known) for each in x])
+        return x
 
 
 class Inner:
