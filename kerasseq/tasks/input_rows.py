@@ -119,7 +119,7 @@ def outputs_of_none(model: keras.Model, x: Any = None) -> Any:
     """
 
     def of_one_row(part):
-        shape = [1 if size is None else size for size in part.shape[1:]]
+        shape = [size or 1 for size in part.shape[1:]]  # one step, if there are none
         return np.zeros((1, *shape), keras.backend.standardize_dtype(part.dtype))
 
     x = model.input if x is None else x
