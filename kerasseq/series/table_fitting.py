@@ -298,8 +298,9 @@ class TableFitting:
     def _check_fitted(self):
         if self._fitted is None:
             raise ValueError(
-                "expected a model that was fitted to a table. Call fit(table) first, "
-                "or pass the values so far, as in forecast(history, steps)"
+                "expected a model that was fitted to a table, received one that was "
+                "not. Call fit(table) first, or pass the values so far, as in "
+                "forecast(history, steps)"
             )
 
     def _features(self, one: OneSeries, scale: Scale) -> np.ndarray:

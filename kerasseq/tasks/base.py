@@ -247,10 +247,10 @@ class TaskModel(keras.Model):
         """
         if is_empty_list(x):
             return outputs_of_none(self)
+        _check_arrays(x)
         shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
         if shapes and all(shape is not None and shape[:1] == (0,) for shape in shapes):
             return outputs_of_none(self, x)
-        _check_arrays(x)
         if not kernels.is_uncompiled():
             return super().predict(x, batch_size=batch_size, **kwargs)
         if isinstance(x, keras.utils.PyDataset):

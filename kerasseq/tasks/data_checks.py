@@ -156,7 +156,7 @@ def number_array(name: str, values: Any) -> np.ndarray:
     try:
         found = np.asarray(values)
         if found.dtype.kind == "O" and found.ndim:  # such as of a table
-            found = found.astype("float32")
+            found = found.astype("float64")
     except (TypeError, ValueError):
         found = np.array("")  # of several lengths
     is_number = found.dtype.kind in "biuf" or "float" in found.dtype.name

@@ -15,6 +15,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.crf import CRF
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.fitted import check_fitted
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
@@ -256,7 +257,13 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         if isinstance(rows, list):
             y, weights = tag_rows(labels, y, [len(row) for row in rows], first)
         else:
-            y, weights = self._target_array(rows, np.asarray(y))
+            array = as_array(y)
+            if array is None:
+                raise ValueError(
+                    f"y must be an array (rows, steps), as x is, received "
+                    f"{checks.short(y)}, which are of several lengths"
+                )
+            y, weights = self._target_array(rows, array)
         return y, weighted_tags(labels, y, weights, class_weight)
 
     def _target_array(self, rows, y):

@@ -230,6 +230,8 @@ class TextReader:
             )
         check_steps(ids)
         self._known(ids)
+        if not ids.size:  # of any dtype
+            ids = np.zeros(ids.shape, "int32")
         segments = rectangular("segments", x.get("segments", np.zeros_like(ids)))
         if segments.shape != ids.shape:
             raise ValueError(

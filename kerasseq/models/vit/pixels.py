@@ -107,6 +107,8 @@ to 16.0. Scale them, or create the model with value_range, the values of black a
             f"images must have shape (batch, {wanted}) with channels={channels}, "
             f"received shape {images.shape}. Reshape them"
         )
+    if images.dtype.kind not in "biuf" and "float" not in images.dtype.name:
+        raise TypeError(f"images must be numbers, received an array {images.dtype}")
     size = images.shape[1:3] if channels_last else images.shape[2:]
     sizes.grid(size, patch_size)
     check_finite("images", images)
