@@ -1,6 +1,5 @@
 """Checks of what users pass as data: inputs, labels and sample weights."""
 
-import itertools
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +14,8 @@ from kerasseq.tasks.input_rows import check_finite, number_of_rows
 from kerasseq.tasks.labels import plain_list
 
 # Batches that `keras.Model.fit` takes, besides generators and `keras.utils.PyDataset`:
-LOADERS = {"DataLoader", "MapDataset", "IterDataset"}  # classes of PyTorch and Grain
+# classes of PyTorch, Grain and Hugging Face,
+LOADERS = {"DataLoader", "MapDataset", "IterDataset", "IterableDataset"}
 # and attributes of data sets of TensorFlow and of Keras' data adapters.
 OF_DATASETS = ("element_spec", "get_numpy_iterator")
 
@@ -32,28 +32,6 @@ def are_batches(x: Any) -> bool:
     if any(hasattr(x, name) for name in ("__next__", *OF_DATASETS)):
         return True
     return any(each.__name__ in LOADERS for each in type(x).__mro__)
-
-
-def batches_of_generator(x: types.GeneratorType) -> types.GeneratorType:
-    """Returns a generator of batches.
-
-    Raises:
-        TypeError: If it gives texts one by one, which are no batches.
-
-    Examples:
-        >>> batches_of_generator(text for text in ["a", "b"])
-        Traceback (most recent call last):
-        ...
-        TypeError: x must be a list of texts, or a generator of batches, received a \
-generator of texts, first 'a'. Pass list(x)
-    """
-    first = [*itertools.islice(x, 1)]
-    if first and isinstance(first[0], str | bytes):
-        raise TypeError(
-            "x must be a list of texts, or a generator of batches, received a "
-            f"generator of texts, first {checks.short(first[0])}. Pass list(x)"
-        )
-    return (batch for batch in itertools.chain(first, x))
 
 
 def check_data(x: Any, name: str = "x") -> None:

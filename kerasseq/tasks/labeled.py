@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks import text_inputs
+from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labels import Label, Labels, plain_list
@@ -45,7 +45,7 @@ class LabelsMixin:
 
         Args:
             x: The inputs, as for `fit`.
-            y: Their labels, as for `fit`; None for a `tf.data` set that has them.
+            y: Their labels, as for `fit`; None for a data set that has them.
             threshold: With several labels at once: the least probability of a label.
             batch_size: Rows that are processed at once.
             missing: "skip" leaves out rows with an empty cell, and warns with their
@@ -103,7 +103,14 @@ class LabelsMixin:
             y: As for `fit`.
             sample_weight: As for `fit`.
         """
-        return text_inputs.from_dataset(x, y, self.per_step, sample_weight)
+        labels = self._arguments["labels"]
+        options = {"words": self.reads_words, "labels": labels}
+        return sources.read(x, y, sample_weight, **options)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a row of a stream of texts is a list of words."""
+        return self.per_step
 
     def for_complete_rows(
         self, function: Callable[[Any], Any], x: Any, missing: str

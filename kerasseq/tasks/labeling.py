@@ -136,6 +136,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
                 "expected a model with a tokenizer, received one without. It reads its "
                 "inputs as they are: call model(x)"
             )
+        x = self.labeled_inputs(x, None)[0]
         check_not_empty(x, "encode")
         rows, _ = self._rows(self.several(x))
         return padded(rows, value=self.padding_id)
@@ -253,7 +254,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             class_weight: As for `fit`.
             seed: Seed of the order of the rows.
         """
-        prepared = self._prepare(x, y, class_weight=class_weight)
+        prepared = self._prepare(*self.labeled_inputs(x, y), class_weight=class_weight)
         if prepared is None or not isinstance(prepared[0], list):
             raise TypeError(
                 f"x must be texts or lists of ids, received {checks.short(x)}"
@@ -282,9 +283,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if args or options:
             self.compile(*args, **options)
 
-    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
-        words = self.per_step and self._arguments["tokenizer"] is not None
-        return text_inputs.from_dataset(x, y, words, sample_weight)
+    @property
+    def reads_words(self) -> bool:
+        return self.per_step and self._arguments["tokenizer"] is not None
 
     def _complete(self, missing, x, y=None, sample_weight=None, **options):
         """The rows of data with labels without an empty cell."""

@@ -31,7 +31,7 @@ def complete_rows(
     pair, a word or a tag.
 
     Args:
-        x: Inputs, as from `text_inputs.from_dataset`.
+        x: Inputs, as from `sources.read`.
         y: Labels, or None.
         sample_weight: Weight of each row, or None.
         missing: "skip" drops rows with an empty cell, and warns with their number.

@@ -180,6 +180,8 @@ class FineTuningMixin(TaskHeadMixin):
             parts = self._complete(missing, *parts)
         rows, y, weights = self._weighted(*parts)
         is_ready = len(parts) > 1 and isinstance(parts[1], dict)  # as the outputs are
+        if len(parts) == 1 and y is None:
+            return rows
         if y is None or is_ready or not isinstance(rows, dict):
             return data
         return self._sorted(rows, y, weights, batch_size)
@@ -397,6 +399,7 @@ class FineTuningMixin(TaskHeadMixin):
         self._check_head("answers", "span")
         if self.is_one_input(texts):
             return self.answers([texts], **kwargs)[0]
+        texts = self.labeled_inputs(texts, None)[0]
         if is_empty_list(texts):
             return []
         rows = self._rows(texts)
