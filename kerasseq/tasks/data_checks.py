@@ -113,6 +113,24 @@ in [1, 2]
     return found[:, 0] if found.shape == (rows, 1) and steps != 1 else found
 
 
+def product_of_weights(weights: Any, given: np.ndarray | None) -> Any:
+    """Returns weights of rows or steps, times the given weight of each row.
+
+    Args:
+        weights: An array, or a list of arrays `(time,)`; None for 1.
+        given: `(rows,)`; None for 1.
+
+    Examples:
+        >>> product_of_weights(np.ones((2, 3)), np.array([1, 2])).sum(axis=1).tolist()
+        [3.0, 6.0]
+    """
+    if weights is None or given is None:
+        return given if weights is None else weights
+    if isinstance(weights, list):
+        return [w * row for w, row in zip(weights, given, strict=True)]
+    return weights * given.reshape(*given.shape, *[1] * (weights.ndim - given.ndim))
+
+
 def number_array(name: str, values: Any) -> np.ndarray:
     """Returns real numbers of a list, an array or a tensor as float32.
 

@@ -96,6 +96,19 @@ def predictable_rows(
     return sorted(set(range(count)).difference(found))
 
 
+def is_complete(row: Sequence[Any]) -> bool:
+    """Whether an input and its label have no empty cell.
+
+    Args:
+        row: `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+
+    Examples:
+        >>> is_complete(("a", 1)), is_complete((" ", 1)), is_complete(("a", None))
+        (True, False, False)
+    """
+    return not any(map(_is_empty, row[:2])) and not _is_without_words(row[0])
+
+
 def spread(found: Any, rows: Sequence[int], count: int) -> Any:
     """Returns predictions in the order of all rows: None, or NaN in arrays, for others.
 

@@ -115,6 +115,11 @@ class TextStream:
         self.labels = labels
         self.features: Any = _features(source)
 
+    def again(self) -> "TextStream":
+        """Returns the stream from its beginning, which a generator cannot repeat."""
+        elements = _elements(self.source)
+        return TextStream(self.source, elements, self.words, self.labels)
+
     @property
     def has_end(self) -> bool | None:
         """Whether the stream has an end; None if it does not tell."""
@@ -140,7 +145,8 @@ class TextStream:
             raise ValueError(
                 "x must be a data set with an end, as its texts are read before "
                 f"training, received {checks.short(self.source)}, which repeats "
-                "without end. Leave .repeat() out, and pass epochs=..."
+                "without end. Leave .repeat() out, and pass epochs=...; or, if the "
+                "model has its labels and tokenizer, pass steps_per_epoch=..."
             )
         x, own, weights = as_columns(list(self.rows()))
         for name, given, found in (
@@ -169,13 +175,12 @@ class TextStream:
         else:
             parts = _parts(element, self.words)
         x, *others = map(_plain, parts)
-        others = [part for part in others if part is not None]
         if _is_one_row(x, others, self.words, isinstance(parts[0], np.ndarray)):
             yield _without_padding(x, others) if self.words else (x, *others)
             return
         if not self.words and _are_columns(x, parts[0]):
             x = list(zip(*x, strict=True))
-        x = list(x)
+        x, others = list(x), [part for part in others if part is not None]
         for part in others:
             data_checks.check_labels_of_rows(part, len(x))
         for row, *more in zip(x, *others, strict=True):
@@ -188,10 +193,20 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
     Args:
         rows: Rows `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
+    Raises:
+        ValueError: If only some rows have labels or weights.
+
     Examples:
         >>> as_columns([("a", 1), ("b", 0)])
         (['a', 'b'], [1, 0], None)
     """
+    for n, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                "a stream must have labels for all rows or none, and so sample "
+                f"weights, received {checks.short(rows[0])} and, at row {n}, "
+                f"{checks.short(row)}"
+            )
     columns = [list(column) for column in zip(*rows, strict=True)] or [[]]
     return tuple([*columns, None, None][:3])
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from kerasseq.models import BERT, GPT, SequenceClassifier, SequenceTagger
-from kerasseq.tasks import sources
 from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 
 pytestmark = pytest.mark.once("data become lists before a backend computes")
@@ -90,6 +89,11 @@ def of_loader_with_names(x, y):
     return torch.utils.data.DataLoader(table(x, y), batch_size=2)
 
 
+def batches_of(x, y):
+    yield x[:2], y[:2]
+    yield x[2:], y[2:]
+
+
 SOURCES = {  # of x and y: what is passed for both
     "columns of pandas": lambda x, y: columns_of("pandas", x, y),
     "columns of polars": lambda x, y: columns_of("polars", x, y),
@@ -105,15 +109,12 @@ SOURCES = {  # of x and y: what is passed for both
     "a DataLoader": lambda x, y: (loader(x, y),),
     "a DataLoader of a table": lambda x, y: (of_loader_with_names(x, y),),
     "a PyDataset": lambda x, y: (Batches(x, y),),
-    "a generator": lambda x, y: (pair for pair in [(x[:2], y[:2]), (x[2:], y[2:])]),
+    "a generator": lambda x, y: (batches_of(x, y),),
     "an iterator of rows": lambda x, y: (zip(x, y, strict=True),),
     "a MapDataset": lambda x, y: (grains(x, y),),
     "an IterDataset": lambda x, y: (grains(x, y).to_iter_dataset(),),
     "a DataLoader of grain": lambda x, y: (grain_loader(x, y),),
 }
-SOURCES["a generator"] = lambda x, y: (
-    (pair for pair in [(x[:2], y[:2]), (x[2:], y[2:])]),
-)
 
 
 def classifier():
@@ -195,3 +196,282 @@ def test_data_give_what_lists_give(source, name, expected):
 def validation(make, x, y):
     found = make(x, y)
     return found if len(found) > 1 else found[0]
+
+
+def ready(name):
+    keras.utils.set_random_seed(5)
+    make = {"classifier": SequenceClassifier, "tagger": SequenceTagger}
+    if name in make:
+        tokenizer = CharacterTokenizer().fit("ab ")
+        return make[name]("gru", CLASSES, tokenizer=tokenizer, units=3)
+    return MODELS[name]().with_head("tag" if "tag" in name else "classify", CLASSES)
+
+
+def endless(x, y):
+    return itertools.cycle(zip(x, y, strict=True))
+
+
+def repeated(x, y):
+    return tensors(x, y).repeat()
+
+
+REPEATED = {
+    "a generator": endless,
+    "tf.data": repeated,
+    "grain": lambda x, y: grains(x, y).repeat(),
+    "a DataLoader, again and again": loader,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_endless_stream_is_trained_on_batch_by_batch(name):
+    x, y = (WORDS, TAGS) if "tag" in name else (TEXTS, LABELS)
+    reached = []
+    for source in REPEATED.values():
+        model, data = ready(name), source(x, y)
+        model.fit(
+            data,
+            batch_size=5,
+            steps_per_epoch=2,
+            epochs=2,
+            validation_data=source(x, y),
+            validation_steps=1,
+            verbose=0,
+        )
+        reached.append(model.get_weights())
+        losses = model.evaluate(source(x, y), steps=1, batch_size=5, verbose=0)
+        assert losses == pytest.approx(model.evaluate(x, y, verbose=0))
+    # Each batch has all rows, whose order in a batch does not matter.
+    model = ready(name)
+    model.fit(x, y, batch_size=5, epochs=4, verbose=0)
+    reached.append(model.get_weights())
+    for others in reached[1:]:
+        for a, b in zip(reached[0], others, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+STATIC = pytest.mark.everywhere("axes that agree in two batches are compiled as static")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tagger", marks=STATIC),
+        pytest.param("tags of BERT", marks=pytest.mark.full("two fits, compiled")),
+    ],
+)
+def test_batches_of_a_stream_have_any_lengths(name):
+    lengths = {"tagger": [[1, 1, 20, 3]], "tags of BERT": [[1, 1, 9, 2], [9, 9, 2]]}
+    for sizes in lengths[name]:
+        x = [["a"] * size for size in sizes]
+        y = [["x"] * size for size in sizes]
+        model = ready(name)
+        data, steps = zip(x, y, strict=True), len(sizes)
+        found = model.fit(data, batch_size=1, steps_per_epoch=steps, verbose=0)
+        assert np.isfinite(found.history["loss"]).all()
+
+
+def test_several_texts_and_answers():
+    polars = pytest.importorskip("polars")
+    pairs = [("a", "b a"), ("b", "a"), ("b b", "a")]
+    table = polars.DataFrame({"a": [a for a, _ in pairs], "b": [b for _, b in pairs]})
+    model = ready("BERT")
+    expected = model.evaluate(pairs, LABELS[:3], verbose=0)
+    labels = polars.Series(LABELS[:3])
+    batches = loader(pairs, LABELS[:3])
+    rows = [((a, b), label) for (a, b), label in zip(pairs, LABELS, strict=False)]
+    for data in ((table, labels), (batches,), (iter(rows),), (tensors_of_pairs(rows),)):
+        assert model.evaluate(*data, verbose=0) == pytest.approx(expected)
+    assert model.classify(table) == model.classify(pairs)
+    for name, batch in model.encode(table).items():
+        np.testing.assert_array_equal(batch, model.encode(pairs)[name])
+    span = ready("BERT").with_head("span")
+    assert span.answers(table) == span.answers(pairs)
+    choose = gpt().with_head("choose")
+    examples = [("a", ["b", "a"]), ("b", ["a b", "b"])]
+    expected = choose.classify(examples)
+    for each in (
+        iter([(row,) for row in examples]),
+        frame("polars", *columns(examples)),
+    ):
+        if not isinstance(each, polars.DataFrame):
+            assert choose.predict(each, verbose=0).shape == (2, 2)
+            continue
+        assert choose.classify(each.rename({"label": "answers"})) == expected
+
+
+def columns(rows):
+    return map(list, zip(*rows, strict=True))
+
+
+def tensors_of_pairs(rows):
+    tf = pytest.importorskip("tensorflow", exc_type=ImportError)
+    pairs, labels = columns(rows)
+    return tf.data.Dataset.from_tensor_slices((tuple(columns(pairs)), labels)).batch(2)
+
+
+def test_words_of_a_text_are_encoded_from_a_column():
+    polars = pytest.importorskip("polars")
+    model = ready("classifier")
+    texts, labels = polars.Series(TEXTS), polars.Series(LABELS)
+    np.testing.assert_array_equal(model.encode(texts), model.encode(TEXTS))
+    batches = model.batches(texts, labels, batch_size=5)
+    for a, b in zip(
+        batches.batch(0),
+        model.batches(TEXTS, LABELS, batch_size=5).batch(0),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_names_of_classes():
+    datasets = pytest.importorskip("datasets")
+    data = table(TEXTS, LABELS)
+    with_numbers = SequenceClassifier("gru", 2, tokenizer="character", units=3)
+    with_numbers.fit(data["text"], data["label"], verbose=0)
+    assert with_numbers.labels == [0, 1]
+    assert with_numbers.report(data).labels == ["0", "1"]
+    others = SequenceClassifier("gru", ["a", "x"], tokenizer="character", units=3)
+    with pytest.raises(ValueError, match=r"the labels 'a', 'x'; received 'y'"):
+        others.fit(data, verbose=0)
+    features = data.features
+    unlabeled = datasets.Dataset.from_dict(
+        {"text": TEXTS, "label": [0, 1, -1, 0, 1]}, features=features
+    )
+    model = ready("classifier")
+    for each in (unlabeled, unlabeled.to_iterable_dataset()):
+        with pytest.raises(ValueError, match=r"1 row with one, of 5: y\[2\] is None"):
+            model.evaluate(each)
+    with pytest.warns(UserWarning, match="1 of 5 rows"):
+        model.fit(unlabeled, missing="skip", verbose=0)
+    assert model.classify(unlabeled["text"]) == model.classify(TEXTS)
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    formatted = data.with_format("torch")
+    assert isinstance(formatted["label"][0], torch.Tensor)
+    assert model.report(formatted).scores == model.report(TEXTS, LABELS).scores
+
+
+def test_empty_cells():
+    polars = pytest.importorskip("polars")
+    model = ready("classifier")
+    column = polars.Series([None, "a", " "])
+    with pytest.raises(ValueError, match=r"x\[0\] is None, x\[2\] is ' '"):
+        model.classify(column)
+    with pytest.warns(UserWarning, match="2 of 3 rows"):
+        found = model.classify(column, missing="skip")
+    assert found[0] is None and found[1] == model.classify("a") and found[2] is None
+    rows = [("a", "x"), ("", "y"), ("b", None), ("b", "y")]
+    with pytest.raises(ValueError, match=r"x\[1\] is ''"):
+        ready("classifier").fit(itertools.cycle(rows), steps_per_epoch=1, verbose=0)
+    kept = [rows[0], rows[3]]
+    weights = []
+    for data in (rows, kept):
+        model = ready("classifier")
+        model.fit(
+            itertools.cycle(data),
+            steps_per_epoch=3,
+            batch_size=2,
+            missing="skip",
+            verbose=0,
+        )
+        weights.append(model.get_weights())
+    for a, b in zip(*weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_weights_of_streams():
+    weights = [0.5, 2.0, 0.0, 1.0, 3.0]
+    model = ready("classifier")
+    expected = model.evaluate(TEXTS, LABELS, sample_weight=weights, verbose=0)
+    rows = list(zip(TEXTS, LABELS, weights, strict=True))
+    pandas = pytest.importorskip("pandas")
+    for data in (rows, [tuple(zip(*rows, strict=True))]):
+        assert model.evaluate(iter(data), verbose=0) == pytest.approx(expected)
+    column = pandas.Series(weights)
+    given = model.evaluate(TEXTS, LABELS, sample_weight=column, verbose=0)
+    assert given == pytest.approx(expected)
+    history = model.fit(
+        itertools.cycle(rows), batch_size=5, steps_per_epoch=1, verbose=0
+    ).history
+    assert history["loss"][0] == pytest.approx(expected[0])
+    assert model.evaluate(iter(TEXTS), LABELS, verbose=0) == pytest.approx(
+        model.evaluate(TEXTS, LABELS, verbose=0)
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # of Keras
+def test_streams_of_arrays_are_those_of_keras():
+    ids = np.array([[1, 2, 0], [2, 1, 1], [1, 1, 0], [2, 2, 2]])
+    y = np.array([0, 1, 0, 1])
+    arrays = [(ids[:1], y[:1]), (ids[1:], y[1:])]
+    for model in (
+        SequenceClassifier("gru", 2, vocabulary_size=5, units=3),
+        ready("classifier"),
+    ):
+        model.compile(keras.optimizers.SGD(0.0))
+        names = [model.labels[n] for n in y]
+        expected = model.evaluate(ids, names, verbose=0)
+        assert model.evaluate(iter(arrays), verbose=0) == pytest.approx(expected)
+        history = model.fit(iter(arrays), validation_data=iter(arrays), verbose=0)
+        assert history.history["val_loss"] == pytest.approx(expected[:1])
+    head = ready("BERT")
+    arrays = [(head.encode([list(row) for row in ids]), y)]
+    assert len(head.predict(iter(arrays), verbose=0)) == 4
+    history = head.fit(iter(arrays), validation_data=iter(arrays), verbose=0)
+    assert np.isfinite(history.history["val_loss"]).all()
+
+
+def fresh():
+    return SequenceClassifier("gru", tokenizer="character", units=3)
+
+
+def test_errors_of_data():
+    datasets = pytest.importorskip("datasets")
+    data = table(TEXTS, LABELS)
+    splits = datasets.DatasetDict({"train": data, "test": data})
+    with pytest.raises(ValueError, match=r"'train', 'test'\. Choose one: data\['train"):
+        fresh().fit(splits)
+    wide = data.add_column("title", TEXTS).add_column("number", [1, 2, 3, 4, 5])
+    message = (
+        r"one column of texts and one of labels, received the columns 'text', 'label', "
+        r"'title', 'number'\. Choose columns: x=data\['text'\], y=data\['label'\]"
+    )
+    for each in (wide, wide.to_iterable_dataset(), wide.to_pandas(), wide.to_polars()):
+        with pytest.raises(ValueError, match=message):
+            fresh().fit(each)
+    fresh().fit(wide["title"], wide["label"], verbose=0)
+    for use in (fresh().fit, ready("BERT").classify, ready("tagger").tag):
+        with pytest.raises(ValueError, match="without end. Leave .* steps_per_epoch"):
+            use(grains(TEXTS, LABELS).repeat())
+    with pytest.raises(ValueError, match=r"Pass labels=\[\.\.\.\] and a fitted token"):
+        fresh().fit(endless(TEXTS, LABELS), steps_per_epoch=2)
+    with pytest.raises(ValueError, match=r"Pass labels=\[\.\.\.\]"):
+        bert().fit(endless(TEXTS, LABELS), steps_per_epoch=2)
+    for options in (
+        {"class_weight": "balanced"},
+        {"validation_split": 0.2},
+        {"sample_weight": [1.0] * 5},
+        {"y": LABELS},
+    ):
+        for name in ("classifier", "BERT"):
+            with pytest.raises(ValueError, match=f"{next(iter(options))} must be left"):
+                ready(name).fit(endless(TEXTS, LABELS), steps_per_epoch=2, **options)
+    with pytest.raises(ValueError, match="y must be None for a data set"):
+        fresh().fit(iter([(TEXTS, LABELS)]), LABELS)
+    with pytest.raises(ValueError, match=r"all rows or none.*at row 1, \('b',\)"):
+        fresh().fit(iter([("a", "x"), "b"]))
+    with pytest.raises(ValueError, match="same number of rows, received 5 and 2"):
+        fresh().fit(iter([(TEXTS, LABELS[:2])]))
+    with pytest.raises(ValueError, match="expected labels y"):
+        fresh().fit(iter(TEXTS))
+    with pytest.raises(ValueError, match="expected labels y"):
+        ready("classifier").fit(itertools.cycle(TEXTS), steps_per_epoch=1)
+    with pytest.raises(ValueError, match="y must have a label for each text"):
+        ready("GPT").fit(itertools.cycle(TEXTS), steps_per_epoch=1)
+    numbers = SequenceClassifier("gru", 2, vocabulary_size=5, units=3)
+    with pytest.raises(TypeError, match="Build the model with a tokenizer"):
+        numbers.fit(iter([(TEXTS, [0, 1, 0, 1, 0])]))
+    # A stream with an end, of known length, is read for its labels.
+    model = fresh()
+    model.fit(loader(TEXTS, LABELS), steps_per_epoch=1, verbose=0)
+    assert model.labels == CLASSES
