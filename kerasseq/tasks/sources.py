@@ -409,18 +409,16 @@ def _columns(x, y, words, labels):
         )
     if not _is_table(x):
         return _texts(_values(x, labels), words), _texts(_values(y, labels), words)
-    names = _names_of(x)
-    columns = {name: _values(x[name], labels) for name in names}
-    samples = {name: _first_value(values) for name, values in columns.items()}
+    names, features = _names_of(x), _features(x)
+    samples = {name: _first_value(x[name]) for name in names}
     if not any(map(_holds_texts, samples.values())):
         return _array_of(x), _values(y, labels)
     texts = names
     if y is None:
-        texts, label = _chosen(samples, _features(x))
-        y = None if label is None else columns[label]
-    if len(texts) == 1:
-        return columns[texts[0]], _texts(_values(y, labels), words)
-    rows = list(zip(*(columns[name] for name in texts), strict=True))
+        texts, label = _chosen(samples, features)
+        y = None if label is None else x[label]
+    columns = [_values(x[name], labels) for name in texts]
+    rows = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
     return rows, _texts(_values(y, labels), words)
 
 
@@ -437,10 +435,13 @@ def _array_of(table):
     return np.array([_values(table[name]) for name in _names_of(table)]).T
 
 
-def _first_value(values):
+def _first_value(column):
     """The first value of a column that is not empty."""
-    found = (v for v in values if v is not None and not isinstance(v, float))
-    return next(found, None)
+    for value in column:
+        cell = value.as_py() if hasattr(value, "as_py") else _values(value)  # of Arrow
+        if cell is not None and not isinstance(cell, float):
+            return cell
+    return None
 
 
 def _chosen(samples, features):
