@@ -345,7 +345,7 @@ def _holds_texts(value):
 
 def _is_column(values):
     """Whether this is a column of Hugging Face, also of a data set without length."""
-    return hasattr(values, "column_name") and hasattr(values, "features")
+    return hasattr(values, "column_name") and hasattr(values, "source")
 
 
 def _is_table(values):
@@ -388,9 +388,9 @@ def _values(values, labels=None):
     if isinstance(values, type | Mapping):
         return values
     if _is_table(values):
-        return _array_of(values)
+        return np.asarray(_array_of(values))
     if _is_column(values):
-        names = _class_names({"": values.features}, "")
+        names = _class_names(_features(values.source), values.column_name)
         return _named([_plain(value) for value in values], names, labels)
     if not hasattr(values, "to_numpy"):
         return values
@@ -409,9 +409,12 @@ def _columns(x, y, words, labels):
         )
     if not _is_table(x):
         return _texts(_values(x, labels), words), _texts(_values(y, labels), words)
+    if not len(x):
+        return [], [] if y is None else _values(y, labels)
     names, features = _names_of(x), _features(x)
     samples = {name: _first_value(x[name]) for name in names}
-    if not any(map(_holds_texts, samples.values())):
+    is_of_numbers = not any(map(_holds_texts, samples.values()))
+    if is_of_numbers and not (y is None and _label_columns(names, features)):
         return _array_of(x), _values(y, labels)
     texts = names
     if y is None:
@@ -444,6 +447,11 @@ def _first_value(column):
     return None
 
 
+def _label_columns(names, features):
+    found = [name for name in names if _class_names(features, name)]
+    return found or [name for name in names if name in LABEL_COLUMNS]
+
+
 def _chosen(samples, features):
     """The columns of texts, and the one of labels, None if there are none.
 
@@ -455,11 +463,11 @@ def _chosen(samples, features):
         ValueError: If several columns might be meant.
     """
     names = list(samples)
-    label = [name for name in names if _class_names(features, name)]
-    label = label or [name for name in names if name in LABEL_COLUMNS]
-    texts = [
-        name for name in names if name not in label and _holds_texts(samples[name])
-    ]
+    label = _label_columns(names, features)
+    others = [name for name in names if name not in label]
+    texts = [name for name in others if _holds_texts(samples[name])]
+    if not texts and len(others) == 1:
+        texts = others  # of ids
     if len(label) == 1 and len(texts) == 1:
         return texts, label[0]
     if not label and len(texts) == len(names):

@@ -475,3 +475,39 @@ def test_errors_of_data():
     model = fresh()
     model.fit(loader(TEXTS, LABELS), steps_per_epoch=1, verbose=0)
     assert model.labels == CLASSES
+
+
+def test_tables_of_numbers_and_without_rows():
+    polars = pytest.importorskip("polars")
+    model = SequenceClassifier("gru", 2, vocabulary_size=5, units=3)
+    ids, y = [[1, 2], [2, 2], [1, 1]], [0, 1, 0]
+    expected = model.evaluate(ids, y, verbose=0)
+    columns = {"first": [1, 2, 1], "second": [2, 2, 1]}
+    for data in (
+        (polars.Series(ids), polars.Series(y)),
+        (polars.DataFrame(columns), y),
+        (polars.DataFrame(columns).to_arrow(), y),
+        (polars.DataFrame(columns).to_pandas(), y),
+        (polars.DataFrame({"ids": ids, "label": y}),),
+    ):
+        assert model.evaluate(*data, verbose=0) == pytest.approx(expected)
+    assert ready("classifier").classify(polars.DataFrame({"text": []})) == []
+    with pytest.raises(ValueError, match="fit needs at least one row"):
+        fresh().fit(polars.DataFrame({"text": [], "label": []}))
+    several = SequenceClassifier(
+        "gru", CLASSES, tokenizer="character", units=3, multi_label=True
+    )
+    several.fit(TEXTS, [["x"]] * 5, verbose=0)
+    expected = several.evaluate(["a", "b"], np.array([[1, 1], [0, 1]]), verbose=0)
+    sets = polars.DataFrame({"x": [1, 0], "y": [1, 1]})
+    for table in (sets, sets.to_pandas(), sets.to_arrow()):
+        assert several.evaluate(["a", "b"], table, verbose=0) == pytest.approx(expected)
+    rows = iter([("a", ["x", "y"]), ("b", ["y"])])
+    assert several.evaluate(rows, verbose=0) == pytest.approx(expected)
+
+
+def test_a_column_of_an_iterable_data_set():
+    data = table(TEXTS, LABELS)
+    rows, model = data.to_iterable_dataset(), ready("classifier")
+    found = model.report(rows["text"], rows["label"])
+    assert found.scores == model.report(TEXTS, LABELS).scores
