@@ -65,6 +65,14 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         """The id of padding."""
         return self.reader.padding
 
+    @property
+    def _can_encode(self) -> bool:
+        return not self.task.is_waiting
+
+    @property
+    def _longest(self) -> int | None:
+        return self.reader.longest
+
     def default_loss(self) -> Loss:
         return self.task.loss()
 

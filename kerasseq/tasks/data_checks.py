@@ -1,6 +1,5 @@
 """Checks of what users pass as data: inputs, labels and sample weights."""
 
-import itertools
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +14,8 @@ from kerasseq.tasks.input_rows import check_finite, number_of_rows
 from kerasseq.tasks.labels import plain_list
 
 # Batches that `keras.Model.fit` takes, besides generators and `keras.utils.PyDataset`:
-LOADERS = {"DataLoader", "MapDataset", "IterDataset"}  # classes of PyTorch and Grain
+# classes of PyTorch, Grain and Hugging Face,
+LOADERS = {"DataLoader", "MapDataset", "IterDataset", "IterableDataset"}
 # and attributes of data sets of TensorFlow and of Keras' data adapters.
 OF_DATASETS = ("element_spec", "get_numpy_iterator")
 
@@ -32,28 +32,6 @@ def are_batches(x: Any) -> bool:
     if any(hasattr(x, name) for name in ("__next__", *OF_DATASETS)):
         return True
     return any(each.__name__ in LOADERS for each in type(x).__mro__)
-
-
-def batches_of_generator(x: types.GeneratorType) -> types.GeneratorType:
-    """Returns a generator of batches.
-
-    Raises:
-        TypeError: If it gives texts one by one, which are no batches.
-
-    Examples:
-        >>> batches_of_generator(text for text in ["a", "b"])
-        Traceback (most recent call last):
-        ...
-        TypeError: x must be a list of texts, or a generator of batches, received a \
-generator of texts, first 'a'. Pass list(x)
-    """
-    first = [*itertools.islice(x, 1)]
-    if first and isinstance(first[0], str | bytes):
-        raise TypeError(
-            "x must be a list of texts, or a generator of batches, received a "
-            f"generator of texts, first {checks.short(first[0])}. Pass list(x)"
-        )
-    return (batch for batch in itertools.chain(first, x))
 
 
 def check_data(x: Any, name: str = "x") -> None:
@@ -133,6 +111,24 @@ in [1, 2]
         )
     check_finite("sample_weight", found)
     return found[:, 0] if found.shape == (rows, 1) and steps != 1 else found
+
+
+def product_of_weights(weights: Any, given: np.ndarray | None) -> Any:
+    """Returns weights of rows or steps, times the given weight of each row.
+
+    Args:
+        weights: An array, or a list of arrays `(time,)`; None for 1.
+        given: `(rows,)`; None for 1.
+
+    Examples:
+        >>> product_of_weights(np.ones((2, 3)), np.array([1, 2])).sum(axis=1).tolist()
+        [3.0, 6.0]
+    """
+    if weights is None or given is None:
+        return given if weights is None else weights
+    if isinstance(weights, list):
+        return [w * row for w, row in zip(weights, given, strict=True)]
+    return weights * given.reshape(*given.shape, *[1] * (weights.ndim - given.ndim))
 
 
 def number_array(name: str, values: Any) -> np.ndarray:

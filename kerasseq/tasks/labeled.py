@@ -1,16 +1,18 @@
 """Models with labels by name: `LabelsMixin`, with the report of their scores."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks import text_inputs
+from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labels import Label, Labels, plain_list
-from kerasseq.tasks.missing_rows import spread, taken
+from kerasseq.tasks.missing_rows import MISSING, SKIP, is_complete, spread, taken
+from kerasseq.tasks.streaming import check_streamed, encoded_batches
 from kerasseq.training.label_reports import LabelReport, label_report
 
 Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
@@ -26,6 +28,7 @@ class LabelsMixin:
     per_step: bool = False  # whether each step has a label, or the whole input
     multi_label: bool = False  # whether an input may have several labels at once
     _labels: Labels | None = None
+    _longest: int | None = None  # the most tokens of a text, if there is a limit
 
     @property
     def labels(self) -> list[Label] | None:
@@ -45,7 +48,7 @@ class LabelsMixin:
 
         Args:
             x: The inputs, as for `fit`.
-            y: Their labels, as for `fit`; None for a `tf.data` set that has them.
+            y: Their labels, as for `fit`; None for a data set that has them.
             threshold: With several labels at once: the least probability of a label.
             batch_size: Rows that are processed at once.
             missing: "skip" leaves out rows with an empty cell, and warns with their
@@ -103,7 +106,59 @@ class LabelsMixin:
             y: As for `fit`.
             sample_weight: As for `fit`.
         """
-        return text_inputs.from_dataset(x, y, self.per_step, sample_weight)
+        labels = self._arguments["labels"]
+        options = {"words": self.reads_words, "labels": labels}
+        return sources.read(x, y, sample_weight, **options)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a row of a stream of texts is a list of words."""
+        return self.per_step
+
+    def _stream_of(self, x):
+        """A stream of texts as a `TextStream`; other inputs as they are."""
+        labels = self._arguments["labels"]
+        stream = sources.text_stream(x, words=self.reads_words, labels=labels)
+        return x if stream is None else stream
+
+    @property
+    def _can_encode(self) -> bool:
+        """Whether the labels are known, and the tokenizer is trained."""
+        return self._labels is not None
+
+    def _encoded(self, x, y, sample_weight):
+        """One batch of arrays, of rows of texts with labels."""
+        raise NotImplementedError
+
+    def _streamed(self, x, steps_per_epoch, batch_size, missing, refused):
+        """Batches of arrays of a stream of texts; other inputs as they are."""
+        checks.one_of("missing", missing, MISSING)
+        stream = self._stream_of(x)
+        if steps_per_epoch is None or not isinstance(stream, sources.TextStream):
+            return stream
+        if not self._can_encode and stream.has_end:
+            return stream  # is read to its end, and its labels learned
+        check_streamed(self._can_encode, refused)
+        return encoded_batches(
+            stream,
+            self._encoded,
+            batch_size=checks.whole_number("batch_size", batch_size),
+            keep=is_complete if missing == SKIP else None,
+            padding=self.padding_id,
+            longest=self._longest,
+            per_step=self.per_step,
+        )
+
+    def _first_rows(self, data, steps, batch_size):
+        """Data for an evaluation, of a stream of texts the rows of some batches."""
+        parts = data if isinstance(data, tuple | list) else (data,)
+        if steps is None or any(part is not None for part in parts[1:]):
+            return parts
+        stream = self._stream_of(parts[0])
+        if not isinstance(stream, sources.TextStream):
+            return stream, *parts[1:]
+        rows = itertools.islice(stream.rows(), steps * batch_size)
+        return sources.as_columns([*rows])
 
     def for_complete_rows(
         self, function: Callable[[Any], Any], x: Any, missing: str

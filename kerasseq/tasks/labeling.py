@@ -14,11 +14,7 @@ from kerasseq.tasks import data_checks, text_inputs
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.embedding import move_padding_last
-from kerasseq.tasks.input_rows import (
-    check_not_empty,
-    is_empty_list,
-    is_ids,
-)
+from kerasseq.tasks.input_rows import check_not_empty, is_empty_list, is_ids
 from kerasseq.tasks.labeled import (
     Data,
     LabelsMixin,
@@ -30,6 +26,7 @@ from kerasseq.tasks.labeler_inputs import check_arguments, input_layers
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.missing_rows import complete_rows, predictable_rows
+from kerasseq.tasks.streaming import in_order
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
@@ -136,6 +133,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
                 "expected a model with a tokenizer, received one without. It reads its "
                 "inputs as they are: call model(x)"
             )
+        x = self.labeled_inputs(x, None)[0]
         check_not_empty(x, "encode")
         rows, _ = self._rows(self.several(x))
         return padded(rows, value=self.padding_id)
@@ -184,7 +182,8 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             batch_size: Rows in a batch.
             epochs: The last epoch.
             initial_epoch: Number of epochs trained before.
-            steps_per_epoch: Batches in an epoch. All rows if None.
+            steps_per_epoch: Batches in an epoch. All rows if None. If labels and
+                tokenizer are known, it reads a stream of texts batch by batch.
             validation_split: Fraction of the rows, from the end, for validation.
             validation_data: A pair of inputs and labels.
             class_weight: Weight of each label in the loss, by label; "balanced" gives
@@ -204,24 +203,24 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             ValueError: If an id or label is unknown, their numbers differ, or cells
                 are empty.
         """
+        refused = y, sample_weight, class_weight, validation_split or None
+        x = self._streamed(x, steps_per_epoch, batch_size, missing, refused)
         x, y, sample_weight = self._complete(missing, x, y, sample_weight)
         if self._labels is None:
             self._learn(x, y)
-        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        options = in_order(x, shared)
         if validation_data is not None:
-            x_and_y = validation_data
-            if not isinstance(x_and_y, tuple | list):
-                x_and_y = (x_and_y,)
-            held_out = self._complete(missing, *x_and_y)
-            options["validation_data"] = self._evaluated(*held_out, batch_size)
+            steps = kwargs.get("validation_steps")
+            data = self._first_rows(validation_data, steps, batch_size)
+            data = self._complete(missing, *data)
+            options["validation_data"] = self._evaluated(*data, batch_size)
         prepared = self._prepare(x, y, sample_weight, class_weight)
         if prepared is None:
             return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
         if validation_split and validation_data is None:
             prepared, held_out = split_off_end(prepared, validation_split)
-            options["validation_data"] = SortedBatches(
-                *held_out, batch_size, self.padding_id
-            )
+            options["validation_data"] = self._sorted(held_out, batch_size)
         rows, y, weights = prepared
         if not isinstance(rows, list):
             return super().fit(
@@ -253,7 +252,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             class_weight: As for `fit`.
             seed: Seed of the order of the rows.
         """
-        prepared = self._prepare(x, y, class_weight=class_weight)
+        prepared = self._prepare(*self.labeled_inputs(x, y), class_weight=class_weight)
         if prepared is None or not isinstance(prepared[0], list):
             raise TypeError(
                 f"x must be texts or lists of ids, received {checks.short(x)}"
@@ -282,9 +281,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if args or options:
             self.compile(*args, **options)
 
-    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
-        words = self.per_step and self._arguments["tokenizer"] is not None
-        return text_inputs.from_dataset(x, y, words, sample_weight)
+    @property
+    def reads_words(self) -> bool:
+        return self.per_step and self._arguments["tokenizer"] is not None
 
     def _complete(self, missing, x, y=None, sample_weight=None, **options):
         """The rows of data with labels without an empty cell."""
@@ -311,9 +310,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         given = data_checks.sample_weights(sample_weight, len(rows), steps)
         if given is not None and given.ndim == 2:  # of ids that are padded
             given = np.pad(given, ((0, 0), (0, y.shape[1] - steps)))
-        if given is not None:
-            weights = given if weights is None else _times(weights, given)
-        return rows, y, weights
+        return rows, y, data_checks.product_of_weights(weights, given)
 
     def _rows(self, x):
         """The inputs as a list of rows of ids, or as they are; and words, if any."""
@@ -339,9 +336,13 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         """The batches of an evaluation; other data as they are."""
         x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
         prepared = self._prepare(x, y, sample_weight)
-        if prepared is None:
-            return x
+        return x if prepared is None else self._sorted(prepared, batch_size)
+
+    def _sorted(self, prepared, batch_size):
         return SortedBatches(*prepared, batch_size, self.padding_id)
+
+    def _encoded(self, x, y, sample_weight):
+        return self._evaluated(*self._complete("error", x, y, sample_weight), len(x))[0]
 
     def evaluate(
         self,
@@ -365,7 +366,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             **kwargs: As for `keras.Model.evaluate`.
         """
         batch_size = batch_size or BATCH_SIZE  # None where `fit` evaluates
-        data = self._complete(missing, x, y, sample_weight, method="evaluate")
+        steps = kwargs.get("steps")
+        data = self._first_rows((x, y, sample_weight), steps, batch_size)
+        data = self._complete(missing, *data, method="evaluate")
         return super().evaluate(self._evaluated(*data, batch_size), **kwargs)
 
     def predict(
@@ -490,10 +493,3 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             class_weight: As for `fit`.
         """
         raise NotImplementedError
-
-
-def _times(weights, given):
-    """Weights of steps, times the weight of each row."""
-    if isinstance(weights, list):
-        return [w * row for w, row in zip(weights, given, strict=True)]
-    return weights * given.reshape(*given.shape, *[1] * (weights.ndim - given.ndim))

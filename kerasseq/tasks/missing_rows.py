@@ -31,7 +31,7 @@ def complete_rows(
     pair, a word or a tag.
 
     Args:
-        x: Inputs, as from `text_inputs.from_dataset`.
+        x: Inputs, as from `sources.read`.
         y: Labels, or None.
         sample_weight: Weight of each row, or None.
         missing: "skip" drops rows with an empty cell, and warns with their number.
@@ -94,6 +94,19 @@ def predictable_rows(
         stacklevel=5,
     )
     return sorted(set(range(count)).difference(found))
+
+
+def is_complete(row: Sequence[Any]) -> bool:
+    """Whether an input and its label have no empty cell.
+
+    Args:
+        row: `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+
+    Examples:
+        >>> is_complete(("a", 1)), is_complete((" ", 1)), is_complete(("a", None))
+        (True, False, False)
+    """
+    return not any(map(_is_empty, row[:2])) and not _is_without_words(row[0])
 
 
 def spread(found: Any, rows: Sequence[int], count: int) -> Any:

@@ -1,17 +1,14 @@
 """Texts as inputs of a model: tokenized, as rows of ids."""
 
-import types
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks import data_checks
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
-ENDLESS = -1  # the cardinality of a `tf.data` set that repeats
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained by name
 
 
@@ -193,125 +190,3 @@ def word_ids(
             f"{checks.short(word)} in {checks.short(' '.join(words))}"
         )
     return encoding.ids, first
-
-
-def from_dataset(
-    x: Any, y: Any, words: bool = False, sample_weight: Any = None
-) -> tuple[Any, Any, Any]:
-    """Returns strings, labels and sample weights of a `tf.data.Dataset` as lists.
-
-    Args:
-        x: Such a data set, with batches or without, of strings or pairs of strings; or
-            other inputs, which are returned as they are, as columns of a table are as
-            lists, and several columns of strings as tuples.
-        y: Labels, None for a data set that has them.
-        words: Whether a row is a list of words with a list of labels: in a data set a
-            tensor `(words,)`, or a batch of them, ragged or filled with "".
-        sample_weight: The weights of the rows, None for a data set that has them.
-
-    Raises:
-        TypeError: If the inputs are neither rows nor batches.
-        ValueError: If a data set of strings has no end, or there are weights twice.
-    """
-    data_checks.check_data(x)
-    if isinstance(x, types.GeneratorType):
-        x = data_checks.batches_of_generator(x)
-    if not hasattr(x, "as_numpy_iterator"):
-        return _plain(x, words), _plain(y, words), sample_weight
-    x, y, weights = _collected(x, words)
-    if weights is not None and sample_weight is not None:
-        raise ValueError(
-            "sample_weight must be None for a data set (x, y, weight), which has its "
-            f"own, received {checks.short(sample_weight)}"
-        )
-    return x, y, sample_weight if weights is None else weights
-
-
-def _plain(values, words):
-    """Columns of a table as a list, of several as tuples; with words, arrays, too."""
-    if hasattr(values, "columns"):
-        array = values.to_numpy()
-        return _pairs(array) if array.dtype.kind == "O" else values
-    if hasattr(values, "to_numpy"):
-        return values.tolist()
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
-        return values.tolist() if words else _pairs(values)
-    return values
-
-
-def _pairs(array):
-    """An array of strings of rank 2 as tuples, of a higher rank as lists."""
-    if array.ndim > 2:
-        return array.tolist()
-    return list(map(tuple, array.tolist())) if array.ndim == 2 else array
-
-
-def _collected(dataset, words):
-    """Strings, labels and weights of a data set; it itself if it has no strings."""
-    spec = dataset.element_spec
-    parts = spec if isinstance(spec, tuple) else (spec,)
-    texts = parts[0] if isinstance(parts[0], tuple) else parts[:1]
-    if not all(getattr(part, "dtype", None) == "string" for part in texts):
-        return dataset, None, None
-    if int(dataset.cardinality()) == ENDLESS:
-        raise ValueError(
-            "x must be a data set with an end, as its texts are read before training, "
-            f"received {checks.short(dataset)}, which repeats without end. Leave "
-            ".repeat() out, and pass epochs=..."
-        )
-    columns, labels, weights = [[] for _ in texts], [], []
-    for element in dataset.as_numpy_iterator():
-        x, *y = element if isinstance(spec, tuple) else (element,)
-        values = x if isinstance(x, tuple) else (x,)
-        for column, part in zip(columns, values, strict=True):
-            column.extend(_rows_of(part, words))
-        for part in y[:1]:
-            labels.extend(_rows_of(part, words))
-        for part in y[1:]:
-            weights.extend(_rows_of(part, words=False))
-    x = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
-    if words:
-        x = list(map(_without_padding, x))
-        labels = [tags[: len(row)] for tags, row in zip(labels, x, strict=False)]
-    return (
-        x,
-        labels if len(parts) > 1 else None,
-        weights if len(parts) > 2 else None,
-    )
-
-
-def _rows_of(values, words):
-    """The rows of an element of a data set: texts, or lists of words or labels."""
-    found = _decoded(values)
-    if not isinstance(found, list):
-        return [found]
-    is_batch = bool(found) and isinstance(found[0], list)
-    return [found] if words and not is_batch else found
-
-
-def _without_padding(row):
-    """Words without the empty strings at the end.
-
-    Examples:
-        >>> _without_padding(["a", "b", "", ""])
-        ['a', 'b']
-    """
-    count = len(row)
-    while count and row[count - 1] == "":
-        count -= 1
-    return row[:count]
-
-
-def _decoded(value):
-    """Tensors of bytes or numbers as plain lists of text or numbers.
-
-    Examples:
-        >>> _decoded(np.array([b"a", b"b"])), _decoded(b"a")
-        (['a', 'b'], 'a')
-    """
-    for method in ("to_list", "tolist"):  # of ragged tensors and of arrays
-        if hasattr(value, method):
-            value = getattr(value, method)()
-    if isinstance(value, list):
-        return list(map(_decoded, value))
-    return value.decode("utf-8") if isinstance(value, bytes) else value

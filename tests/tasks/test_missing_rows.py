@@ -220,17 +220,7 @@ def test_tags_of_rows_with_empty_cells():
         assert model.tag(["a", "b"]) == alone[0]  # one sentence
 
 
-def test_generators_of_texts_and_one_pair():
-    models = [bert("classify", ["x", "y"]), bert("tag", ["x", "y"]), bert("span")]
-    sized = {"tokenizer": CharacterTokenizer().fit("ab "), "units": 3}
-    models += [
-        cls("gru", ["x", "y"], **sized) for cls in (SequenceClassifier, SequenceTagger)
-    ]
-    for model in models:
-        methods = [model.predict, model.tag if model.per_step else model.evaluate]
-        for method in methods:
-            with pytest.raises(TypeError, match="received a generator of texts, first"):
-                method(text for text in ["a b", "b"])
+def test_one_pair():
     span = bert("span")
     assert span.answers(("a", "a b")) == span.answers([("a", "a b")])[0]
 

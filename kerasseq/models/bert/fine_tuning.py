@@ -11,14 +11,15 @@ from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.models.bert.bert_texts import Rows
 from kerasseq.models.task_heads import CLASSIFIERS, TaskHeadMixin
-from kerasseq.tasks.data_checks import check_labels_of_rows, sample_weights
-from kerasseq.tasks.input_rows import (
-    check_not_empty,
-    is_empty_list,
-    outputs_of_none,
+from kerasseq.tasks.data_checks import (
+    check_labels_of_rows,
+    product_of_weights,
+    sample_weights,
 )
+from kerasseq.tasks.input_rows import check_not_empty, is_empty_list, outputs_of_none
 from kerasseq.tasks.labeled import check_learned, training_rows
 from kerasseq.tasks.missing_rows import complete_rows, predictable_rows
+from kerasseq.tasks.streaming import in_order
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.label_batches import (
@@ -62,7 +63,8 @@ class FineTuningMixin(TaskHeadMixin):
             batch_size: Examples in a batch.
             epochs: Index of the last epoch.
             initial_epoch: Number of epochs trained before.
-            steps_per_epoch: Batches in an epoch. All of `x` if None.
+            steps_per_epoch: Batches in an epoch. All of `x` if None. If the labels are
+                known, it reads a stream of texts batch by batch.
             validation_split: Fraction of the examples, from the end, for validation.
             validation_data: `(x, y)`, or `(x, y, sample_weight)`.
             class_weight: Weight of each label in the loss, by label; "balanced" gives
@@ -83,12 +85,17 @@ class FineTuningMixin(TaskHeadMixin):
                 or label is unknown.
         """
         self._check_head("fit")
+        refused = y, sample_weight, class_weight, validation_split or None
+        x = self._streamed(x, steps_per_epoch, batch_size, missing, refused)
         x, y, sample_weight = self._complete(missing, x, y, sample_weight)
         if self.task.is_waiting:
             self._learn_labels(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        options = in_order(x, options)
         if validation_data is not None:
-            held_out = self._validation(validation_data, batch_size, missing)
+            steps = kwargs.get("validation_steps")
+            held_out = self._first_rows(validation_data, steps, batch_size)
+            held_out = self._validation(held_out, batch_size, missing)
             options["validation_data"] = held_out
         kind = getattr(getattr(x, "dtype", None), "kind", None)
         is_array = isinstance(x, dict) or kind in ("i", "u")  # with special tokens
@@ -173,13 +180,16 @@ class FineTuningMixin(TaskHeadMixin):
         """The examples without an empty cell; None for all."""
         return predictable_rows(x, missing)
 
+    def _encoded(self, x, y, sample_weight):
+        return self._validation((x, y, sample_weight), len(x), "error")[0]
+
     def _validation(self, data, batch_size, missing):
         """Texts with labels as batches; other data as they are."""
-        parts = data if isinstance(data, tuple | list) else (data,)
-        if len(parts) > 1:
-            parts = self._complete(missing, *parts)
+        parts = self._complete(missing, *data) if len(data) > 1 else data
         rows, y, weights = self._weighted(*parts)
         is_ready = len(parts) > 1 and isinstance(parts[1], dict)  # as the outputs are
+        if len(parts) == 1 and y is None:
+            return rows
         if y is None or is_ready or not isinstance(rows, dict):
             return data
         return self._sorted(rows, y, weights, batch_size)
@@ -200,8 +210,10 @@ class FineTuningMixin(TaskHeadMixin):
             As `keras.Model.evaluate`.
         """
         self._check_head("evaluate")
-        given = kwargs.pop("sample_weight", None)
-        data = self._complete(missing, x, y, given, method="evaluate")
+        data = x, y, kwargs.pop("sample_weight", None)
+        batch_size = kwargs.get("batch_size") or 32
+        data = self._first_rows(data, kwargs.get("steps"), batch_size)
+        data = self._complete(missing, *data, method="evaluate")
         x, y, weights = self._weighted(*data)
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
@@ -334,7 +346,7 @@ class FineTuningMixin(TaskHeadMixin):
         x, y, weights = self.arrays(x, y, class_weight)
         if y is None or not isinstance(x, dict):
             return x, y, given
-        return x, y, _product(weights, self._given_weights(given, y))
+        return x, y, product_of_weights(weights, self._given_weights(given, y))
 
     def _given_weights(self, given, y):
         """Sample weights of the user, checked; of several outputs a dictionary."""
@@ -397,6 +409,7 @@ class FineTuningMixin(TaskHeadMixin):
         self._check_head("answers", "span")
         if self.is_one_input(texts):
             return self.answers([texts], **kwargs)[0]
+        texts = self.labeled_inputs(texts, None)[0]
         if is_empty_list(texts):
             return []
         rows = self._rows(texts)
@@ -476,10 +489,3 @@ def _copy_layer(mine: keras.Layer, theirs: keras.Layer) -> None:
         mine.load_own_variables(
             {n: np.array(ops.convert_to_numpy(value)) for n, value in given.items()}
         )
-
-
-def _product(weights: np.ndarray | None, given: Any) -> Any:
-    """The product of token weights `(B, T)` and row weights, each optional."""
-    if weights is None or given is None:
-        return given if weights is None else weights
-    return weights * np.reshape(given, (len(weights), -1))
