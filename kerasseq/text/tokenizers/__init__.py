@@ -1,1 +1,1 @@
-"""Tokenizers, from characters to unigrams."""
+"""Tokenizers: characters, words, byte-pair encoding, WordPiece, unigram model."""
