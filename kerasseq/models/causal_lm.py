@@ -19,7 +19,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import are_batches, as_array, check_id_arrays
+from kerasseq.tasks.data_checks import as_array, check_id_arrays, check_targets
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
@@ -154,11 +154,7 @@ class CausalLM(TaskModel):
         ids = self.ids(x) if y is None else None
         if ids is None:
             check_id_arrays(x)
-            if y is None and not are_batches(x):
-                raise ValueError(
-                    "expected targets y for rows of ids, received y=None and "
-                    f"x={checks.short(x)}. For one text, pass its ids (tokens,)"
-                )
+            check_targets(x, y)
             self._check_ids(x, y)
             return super().fit(
                 x,

@@ -314,6 +314,15 @@ array of ids (rows, time), received [[]]
         )
 
 
+def check_targets(x: Any, y: Any) -> None:
+    """Raises if rows of ids come without targets, which batches may have."""
+    if y is None and not are_batches(x):
+        raise ValueError(
+            "expected targets y for rows of ids, received y=None and "
+            f"x={checks.short(x)}. For one text, pass its ids (tokens,)"
+        )
+
+
 def _is_matrix(part):
     array = as_array(part)
     return array is not None and array.ndim == 2
