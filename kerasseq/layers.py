@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 import kerasseq.core.serialization  # first: checks the backend
-import kerasseq.models.public  # noqa: F401  # registers every model
+import kerasseq.models  # noqa: F401  # registers every model
 from kerasseq.attention.alignment import (
     AlignmentAttention,
     BahdanauAttention,

@@ -6,8 +6,8 @@ import dataclasses
 from kerasseq.cli import options
 from kerasseq.cli.console import Console, print_json
 from kerasseq.cli.errors import UsageError
-from kerasseq.models.counting import count
-from kerasseq.models.published import architectures, find
+from kerasseq.published.architectures import architectures, find
+from kerasseq.published.counting import count
 
 SIZES = {  # attributes of an architecture: their options, and their help
     "num_layers": (("--num-layers", "--layers"), "layers; of each stack, if two"),

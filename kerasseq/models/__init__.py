@@ -1,33 +1,66 @@
 """Every public model, and functions for published architectures and checkpoints.
 
-`public.py` is the table of contents. It is imported at the first access to a name, so
-that modules without Keras, as `architectures`, can be imported alone.
+`architectures` is the table of published Transformers. `count` computes the number of
+parameters of one without building it, `costs` its operations and its memory.
+`from_pretrained` and `save_pretrained` read and write checkpoints of Hugging Face and
+KerasHub.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import kerasseq.core.serialization  # first: checks the backend
+import kerasseq.layers  # noqa: F401  # registers every layer
 from kerasseq.core.namespace import missing_name as _missing_name
+from kerasseq.models.bert.bert import BERT
+from kerasseq.models.costing import costs
+from kerasseq.models.gpt.gpt import GPT
+from kerasseq.models.gpt.gpt_task import GPTTask
+from kerasseq.models.language_model import LanguageModel
+from kerasseq.models.mamba import Mamba
+from kerasseq.models.rwkv import RWKV
+from kerasseq.models.seq2seq.recurrent import Seq2Seq
+from kerasseq.models.seq2seq.t5 import T5, T5Encoder
+from kerasseq.models.seq2seq.transformer import Transformer
+from kerasseq.models.vit.vit import ViT
+from kerasseq.published.architectures import architectures
+from kerasseq.published.counting import count
+from kerasseq.series.forecaster import Forecaster
+from kerasseq.tasks.classifier import SequenceClassifier
+from kerasseq.tasks.tagger import SequenceTagger
+from kerasseq.vectors.word_vectors import WordVectors
 
-if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
-    from kerasseq.models import public
-    from kerasseq.models.public import *  # noqa: F403
+if TYPE_CHECKING:  # at run time __getattr__ imports them, as they import the models
+    from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
 
-    __all__ = []
-    __all__ += public.__all__
+__all__ = [
+    "SequenceClassifier",
+    "SequenceTagger",
+    "Forecaster",
+    "LanguageModel",
+    "Seq2Seq",
+    "Transformer",
+    "T5",
+    "T5Encoder",
+    "GPT",
+    "GPTTask",
+    "Mamba",
+    "RWKV",
+    "BERT",
+    "ViT",
+    "WordVectors",
+    "architectures",
+    "costs",
+    "count",
+    "from_pretrained",
+    "save_pretrained",
+]
 
+if not TYPE_CHECKING:  # a checker knows the names by itself
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name != "__all__":
-        raise AttributeError(name)
-    importlib.import_module("kerasseq.layers")  # registers every class, for files
-    table = importlib.import_module("kerasseq.models.public")
-    globals().update({key: getattr(table, key) for key in table.__all__})
-    globals()["__all__"] = table.__all__
-    if name in globals():
+    def __getattr__(name: str) -> Any:
+        if name not in ("from_pretrained", "save_pretrained"):
+            return _missing_name(__name__)(name)
+        checkpoints = importlib.import_module("kerasseq.pretrained.checkpoints")
+        globals()[name] = getattr(checkpoints, name)
         return globals()[name]
-    return _missing_name(__name__)(name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__getattr__("__all__")]

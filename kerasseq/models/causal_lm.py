@@ -154,8 +154,8 @@ class CausalLM(TaskModel):
         ids = self.ids(x) if y is None else None
         if ids is None:
             check_id_arrays(x)
-            check_targets(x, y)
             self._check_ids(x, y)
+            check_targets(x, y)
             return super().fit(
                 x,
                 y,

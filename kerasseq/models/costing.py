@@ -22,8 +22,8 @@ import dataclasses
 import math
 
 from kerasseq.core.checks import one_of, whole_number
-from kerasseq.models.counting import weights
-from kerasseq.models.published import Architecture, find
+from kerasseq.published.architectures import Architecture, find
+from kerasseq.published.counting import weights
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 BACKWARD = 2  # operations of the backward pass, in those of the forward pass

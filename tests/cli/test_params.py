@@ -5,8 +5,8 @@ import json
 import pytest
 
 from kerasseq.cli.params import SIZES
-from kerasseq.models.counting import count
-from kerasseq.models.published import architectures
+from kerasseq.published.architectures import architectures
+from kerasseq.published.counting import count
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")

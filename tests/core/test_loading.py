@@ -63,7 +63,7 @@ def test_every_import_order_loads_what_was_saved(saved, tmp_path, code):
         "import kerasseq; dir(kerasseq); kerasseq.__version__",
         "import kerasseq; kerasseq.text.CharacterTokenizer; kerasseq.datasets",
         "from kerasseq import datasets, text",
-        "from kerasseq.models.counting import count; count('gpt3')",
+        "from kerasseq.published.counting import count; count('gpt3')",
     ],
 )
 def test_what_needs_no_keras_loads_nothing_heavy(code):

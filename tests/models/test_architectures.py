@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from kerasseq.models.published import Architecture, architectures, find
+from kerasseq.published.architectures import Architecture, architectures, find
 
 pytestmark = pytest.mark.once("arguments, messages and files")
 

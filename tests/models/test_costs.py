@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from kerasseq.models.costing import costs
-from kerasseq.models.counting import count
-from kerasseq.models.published import architectures
+from kerasseq.published.architectures import architectures
+from kerasseq.published.counting import count
 
 pytestmark = pytest.mark.once("arithmetic on integers")
 

@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import pytest
 
 from kerasseq import layers, models
-from kerasseq.models.counting import count
-from kerasseq.models.published import architectures
+from kerasseq.published.architectures import architectures
+from kerasseq.published.counting import count
 
 pytestmark = pytest.mark.once("arithmetic: the models of each row are built once")
 

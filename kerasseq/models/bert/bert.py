@@ -15,10 +15,10 @@ from kerasseq.models.bert.bert_texts import TextReader
 from kerasseq.models.bert.bert_training import BERTTrainingMixin
 from kerasseq.models.bert.fine_tuning import copy_weights
 from kerasseq.models.causal_lm import check_memory, known_ids
-from kerasseq.models.published import Architecture, find
 from kerasseq.models.task_heads import can_truncate, check_truncate, plain_labels
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
+from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.tokenizer import Tokenizer

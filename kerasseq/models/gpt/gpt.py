@@ -26,8 +26,8 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.models.generation import CachedDecoding
 from kerasseq.models.gpt.gpt_task import GPTTask
-from kerasseq.models.published import Architecture, find
 from kerasseq.positions import by_name
+from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.transformer import mixers, norms

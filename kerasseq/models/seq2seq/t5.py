@@ -10,7 +10,6 @@ from kerasseq.core import checks
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
-from kerasseq.models.published import Architecture
 from kerasseq.models.seq2seq.transformer import find_encoder_decoder, user_ids
 from kerasseq.models.seq2seq.transformer_base import (
     Decoder,
@@ -20,6 +19,7 @@ from kerasseq.models.seq2seq.transformer_base import (
 )
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.positions.relative import RelativePositionBias
+from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling

@@ -10,7 +10,6 @@ from kerasseq.core import checks
 from kerasseq.core.padding import FIRST
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
-from kerasseq.models.published import Architecture, find
 from kerasseq.models.seq2seq.transformer_base import (
     Decoder,
     Encoder,
@@ -19,6 +18,7 @@ from kerasseq.models.seq2seq.transformer_base import (
 )
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.by_name import POSITIONS, make_attention_position
+from kerasseq.published.architectures import Architecture, find
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 

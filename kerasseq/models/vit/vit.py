@@ -11,10 +11,10 @@ from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import RESIZE
-from kerasseq.models.published import Architecture, find
 from kerasseq.models.vit import pixels, sizes
 from kerasseq.models.vit.classifier import ImageClassifier
 from kerasseq.models.vit.patches import PatchEmbedding, check_data_format
+from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.transformer import norms
 from kerasseq.transformer.encoder import TransformerEncoder

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerasseq.core.checks import one_of
-from kerasseq.models.published import Architecture, find
+from kerasseq.published.architectures import Architecture, find
 
 _MATRICES = {  # by the end of the name
     "token_embedding": "Embedding",

@@ -1,0 +1,1 @@
+"""Published models: the table of their sizes, and how many parameters they have."""
