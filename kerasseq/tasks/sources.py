@@ -349,8 +349,10 @@ def _is_column(values):
 
 
 def _is_table(values):
-    """Whether this is a table: of pandas, polars, Arrow or Hugging Face."""
-    if isinstance(values, type | Mapping):
+    """Whether this is a table: of pandas, polars, Arrow, Hugging Face, or of lists."""
+    if isinstance(values, Mapping):
+        return any(map(_holds_texts, values.values()))
+    if isinstance(values, type):
         return False
     return hasattr(values, "columns") or hasattr(values, "column_names")
 
@@ -426,8 +428,10 @@ def _columns(x, y, words, labels):
 
 
 def _names_of(table):
-    names = getattr(table, "column_names", None)
-    return list(table.columns if names is None else names)
+    for attribute in ("column_names", "columns"):
+        if hasattr(table, attribute):
+            return list(getattr(table, attribute))
+    return list(table)  # a dictionary
 
 
 def _array_of(table):

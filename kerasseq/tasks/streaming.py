@@ -2,6 +2,7 @@
 
 import itertools
 import types
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def encoded_batches(
         per_step: Whether labels and weights are `(rows, time)`.
     """
     first = least = 0
-    rows = filter(keep, _repeated(stream)) if keep else _repeated(stream)
+    rows = _repeated(stream, keep)
     for number in itertools.count():
         chunk = [*itertools.islice(rows, batch_size)]
         if not chunk:
@@ -93,11 +94,30 @@ def encoded_batches(
         first = first or length
 
 
-def _repeated(stream):
-    """The rows of a stream, again and again if it is no iterator."""
-    yield from stream.rows()
-    while not isinstance(stream.source, Iterator):
-        yield from stream.again().rows()
+def _repeated(stream, keep):
+    """The rows of a stream to train on, again and again if it is no iterator."""
+    has_warned = False
+    while True:
+        kept = 0
+        for row in stream.rows():
+            if keep is None or keep(row):
+                kept += 1
+                yield row
+            elif not has_warned:
+                has_warned = True
+                warnings.warn(
+                    "rows of the stream that have an empty cell are left out, the "
+                    f"first of them {checks.short(row)}",
+                    stacklevel=2,
+                )
+        if isinstance(stream.source, Iterator):
+            return
+        if not kept:  # or it would be read without end
+            raise ValueError(
+                "fit needs a row without an empty cell, received none in "
+                f"{checks.short(stream.source)}. Check how the rows were read"
+            )
+        stream = stream.again()
 
 
 def _length(x):

@@ -1,6 +1,7 @@
 """Data of other libraries give what lists give; what cannot be read is explained."""
 
 import itertools
+import warnings
 
 import keras
 import numpy as np
@@ -365,18 +366,35 @@ def test_empty_cells():
         ready("classifier").fit(itertools.cycle(rows), steps_per_epoch=1, verbose=0)
     kept = [rows[0], rows[3]]
     weights = []
+    options = {"steps_per_epoch": 3, "batch_size": 2, "missing": "skip", "verbose": 0}
     for data in (rows, kept):
         model = ready("classifier")
-        model.fit(
-            itertools.cycle(data),
-            steps_per_epoch=3,
-            batch_size=2,
-            missing="skip",
-            verbose=0,
-        )
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", UserWarning)
+            model.fit(itertools.cycle(data), **options)
+        found = [str(one.message) for one in said if "empty cell" in str(one.message)]
+        assert len(found) == (data is rows) and all("('', 'y')" in f for f in found)
         weights.append(model.get_weights())
     for a, b in zip(*weights, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.filterwarnings("ignore:rows of the stream")
+def test_a_stream_of_empty_cells_is_not_read_without_end():
+    data = loader(["", " ", ""], ["x", "y", "x"])
+    options = {"steps_per_epoch": 1, "missing": "skip", "verbose": 0}
+    with pytest.raises(ValueError, match="needs a row without an empty cell"):
+        ready("classifier").fit(data, **options)
+
+
+def test_a_dictionary_of_lists_is_a_table():
+    model, expected = ready("classifier"), ready("classifier")
+    model.fit({"text": TEXTS, "label": LABELS}, verbose=0)
+    expected.fit(TEXTS, LABELS, verbose=0)
+    for a, b in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match=r"columns 'a', 'b', 'label'. Choose columns"):
+        model.fit({"a": TEXTS, "b": TEXTS, "label": LABELS}, verbose=0)
 
 
 def test_weights_of_streams():
