@@ -1,6 +1,7 @@
 """Wrong data for models: each error is one of kerasseq, and says what was received."""
 
 import hypothesis
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -42,6 +43,26 @@ def test_wrong_data(request):
         assert not outcome.problem, outcome
 
     check()
+
+
+FOUND = [  # by draws with other seeds
+    ("gpt_task.classify", "x", np.zeros((0, 0), "float32")),
+    ("bert.predict", "x", np.zeros((0, 0), "complex64")),
+    ("gpt_task.predict", "x", np.zeros((0, 5), "complex64")),
+    ("characters.predict", "x", np.zeros((0, 5), "complex64")),
+    ("words.fit", "x", np.zeros((2, 0), "int32")),
+    ("gpt.fit", "x", np.zeros((1, 0), "float32")),
+    ("images.predict", "x", np.full((2, 4, 4, 3), "a")),
+    ("forecast.forecast", "history", None),
+    ("ids.evaluate", "sample_weight", [None, 2.9e80, 1]),
+]
+
+
+@pytest.mark.parametrize(("name", "argument", "value"), FOUND)
+def test_what_draws_have_found(name, argument, value):
+    (use,) = (use for use in USES if use.name == name)
+    outcome = uses_of_data.tried(use, argument, value)
+    assert not outcome.problem, outcome
 
 
 @pytest.mark.parametrize("part", ["of_layers", "of_models", "of_datasets"])

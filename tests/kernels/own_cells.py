@@ -112,6 +112,26 @@ class TwoProductsCell(OwnCell):
         return h, [h]
 
 
+class JoinedWeightsCell(OwnCell):
+    """A gated cell with a matrix for each gate, which are put side by side."""
+
+    state_size = [UNITS]
+    shapes = {
+        "W": (FEATURES, 2 * UNITS),
+        "U": (UNITS, UNITS),
+        "V": (UNITS, UNITS),
+    }
+
+    def call(self, x, states):
+        (h,) = states
+        gates = ops.concatenate([self.U, self.V], axis=1)
+        z = ops.matmul(x, self.W) + ops.matmul(h, gates)
+        f, g = ops.split(z, 2, axis=-1)
+        f = ops.sigmoid(f)
+        h = f * h + (1 - f) * ops.tanh(g)
+        return h, [h]
+
+
 class ThreeStatesCell(OwnCell):
     """States of three sizes; the output is the last, and one counts steps."""
 
@@ -169,6 +189,7 @@ OWN = {
     "minimal": lambda **more: MGUCell(UNITS, **more),
     "own activation": lambda **more: layers.LSTMCell(UNITS, x_sigmoid, **more),
     "two products": TwoProductsCell,
+    "joined weights": JoinedWeightsCell,
     "three states": ThreeStatesCell,
     "other output": OtherOutputCell,
     "no product": NoProductCell,

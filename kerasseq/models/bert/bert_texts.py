@@ -230,8 +230,6 @@ class TextReader:
             )
         check_steps(ids)
         self._known(ids)
-        if not ids.size:  # of any dtype
-            ids = np.zeros(ids.shape, "int32")
         segments = rectangular("segments", x.get("segments", np.zeros_like(ids)))
         if segments.shape != ids.shape:
             raise ValueError(
@@ -277,7 +275,8 @@ lengths: [[1], [2, 3]]
             f"{name} must be an array (rows, time), received lists of several lengths: "
             f"{checks.short(values)}"
         )
-    return found
+    # Without ids the dtype says nothing: that of an empty list is float64.
+    return found if found.size else np.zeros(found.shape, "int32")
 
 
 def check_steps(ids: np.ndarray) -> None:

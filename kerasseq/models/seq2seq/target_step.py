@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.types import Tensor
 
@@ -27,7 +29,6 @@ class TargetStep(MethodLayer):
 
     def call(self, state: dict[str, Any], token: Tensor) -> tuple[Tensor, Any]:
         logits, after = super().call(state, token)
-        ids = ops.arange(logits.shape[-1])
-        for i in self.never:
-            logits = ops.where(ids == i, -float("inf"), logits)
-        return logits, after
+        is_never = np.isin(np.arange(logits.shape[-1]), self.never)
+        is_never = kernels.constant(is_never, like=logits)
+        return ops.where(is_never, -float("inf"), logits), after
