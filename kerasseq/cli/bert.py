@@ -335,7 +335,7 @@ def example(
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Returns the inputs of a model for the beginning of a text, and its tokens."""
     ids = model.tokenizer.encode(text)[: min(SHOWN, model.max_sequence_length) - 2]
-    special = model.reader.special_ids
+    special = model.preprocessor.special_ids
     row = np.array([[special["[CLS]"], *ids, special["[SEP]"]]], "int32")
     x = {"ids": row, "segments": np.zeros_like(row)}
     if "positions" in model.input:

@@ -364,7 +364,7 @@ def _names(model, inputs):
     x, tokens, places = inputs
     if not isinstance(x, dict):
         return tokens
-    marks = model.reader.marks()
+    marks = model.preprocessor.marks()
     names = [marks.get(i, "") for i in x["ids"][0].tolist()]
     for place, token in zip(places, tokens, strict=True):
         names[place] = token

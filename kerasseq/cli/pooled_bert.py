@@ -65,7 +65,7 @@ class PooledClassifier:
             "classify", self.labels, multi_label=multi_label, truncate=True
         )
         self.encoder: kerasseq.models.BERT = bert.with_head("sequence", dropout=DROPOUT)
-        self.special: dict[str, int] = self.encoder.reader.special_ids
+        self.special: dict[str, int] = self.encoder.preprocessor.special_ids
         states = self.encoder.output["sequence"]  # (B, T, D)
         ids = self.encoder.input["ids"]
         real = ops.cast(ops.not_equal(ids, self.special["[PAD]"]), states.dtype)

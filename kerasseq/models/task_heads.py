@@ -1,147 +1,84 @@
-"""Models with a task head: its labels, and the answers of `classify` and `tag`."""
+"""Models with a task head: fine-tuning of BERT and GPT on texts, and their answers."""
 
-import functools
 from typing import Any
 
 import keras
+import numpy as np
+from keras import ops
 
 from kerasseq.core import checks, sublayers
-from kerasseq.models.bert.bert_heads import Features, Head, Loss
-from kerasseq.tasks.class_labels import (
-    Classification,
-    ClassLabels,
+from kerasseq.core.types import Config
+from kerasseq.models.bert.bert_heads import Features, Head
+from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.class_labels import Classification, classify
+from kerasseq.tasks.data_checks import (
+    check_labels_of_rows,
+    product_of_weights,
+    sample_weights,
 )
-from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.tasks.labeled import learned_from
-from kerasseq.tasks.labels import Label, Labels, learned
-from kerasseq.tasks.tagging import TaggerMixin, all_tags
-from kerasseq.training.label_reports import LabelReport
+from kerasseq.tasks.input_rows import is_empty_list, number_of_rows
+from kerasseq.tasks.labeled_model import LabeledModel
+from kerasseq.tasks.labels import Label, Labels
+from kerasseq.tasks.preprocessor import Data
+from kerasseq.tasks.tagging import tag
+from kerasseq.training.label_batches import Rows, real_lengths
 
 CLASSIFIERS = ("classify", "entail", "compare", "choose")
 
 
-class TaskHeadMixin(ClassLabels, TaggerMixin):
-    """The head of a model, with `classify`, `tag` and `report`.
+class TaskHeads(LabeledModel):
+    """The base of `BERT` and `GPTTask`: hidden states of texts, and a head by name.
 
-    The model has the arguments `head`, `labels` and `multi_label`. If the labels are
-    to be learned, its outputs are hidden states, until `fit` builds the head.
+    A subclass sets `preprocessor`, `task` and `head` before its layers are built. If
+    labels are to be learned, its outputs are hidden states, until `fit` builds the
+    head from what `keep_graph` kept.
 
     Attributes:
         heads: The classes of the heads by name.
     """
 
     heads: dict[str | None, type[Head]]
+    head: str | None
     _graph: tuple[Any, Features]
-
-    @functools.cached_property
-    def task(self) -> Head:
-        """The head."""
-        arguments = self._arguments
-        return self.heads[arguments["head"]](
-            arguments["labels"], arguments["multi_label"]
-        )
-
-    @property
-    def _labels(self) -> Labels | None:
-        return self.task.labels
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether an example may have several labels at once."""
-        return self.task.multi_label
-
-    @property
-    def outputs_are_logits(self) -> bool:
-        """Whether `predict` returns logits, as it does for all heads."""
-        return True
-
-    @property
-    def per_step(self) -> bool:
-        """Whether each token has a label."""
-        return self.task.per_step
-
-    @property
-    def padding_id(self) -> int:
-        """The id of padding."""
-        return self.reader.padding
-
-    @property
-    def _can_encode(self) -> bool:
-        return not self.task.is_waiting
-
-    @property
-    def _longest(self) -> int | None:
-        return self.reader.longest
-
-    def default_loss(self) -> Loss:
-        return self.task.loss()
-
-    def default_metrics(self) -> list[keras.metrics.Metric]:
-        return []
 
     def compile(
         self,
         optimizer: keras.optimizers.Optimizer | str | None = None,
         *args: Any,
-        weighted_metrics: Any = None,
         **kwargs: Any,
     ) -> None:
         """Configures training like `TaskModel.compile`; the default is Adam at 3e-4.
 
         If the model is to learn its labels, `fit` does it.
         """
-        if self.task.is_waiting:
-            options = {"weighted_metrics": weighted_metrics, **kwargs}
-            self._compile_later((optimizer, *args), options)
-            return
-        if optimizer is None:
+        if optimizer is None and not self.task.is_waiting:
             optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
-        if weighted_metrics is None and not kwargs.get("metrics"):
-            weighted_metrics = self.task.metrics()
-        super().compile(optimizer, *args, weighted_metrics=weighted_metrics, **kwargs)
+        super().compile(optimizer, *args, **kwargs)
 
     def keep_graph(self, inputs: Any, features: Features) -> None:
         """Keeps what the head is built from: symbolic inputs and hidden states."""
         self._graph = inputs, features
+
+    def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
+        inputs, features = self._graph  # Keras wraps the dictionary of an attribute
+        task = self.heads[self.head](arguments["labels"], self.multi_label)
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        with sublayers.default_policy(policy):
+            outputs = task.outputs(features)
+        self.task = task
+        TaskModel.__init__(self, dict(inputs), outputs, arguments, **options)
 
     @property
     def embedded(self) -> keras.KerasTensor:
         """The embeddings of the ids, a symbolic tensor of the model."""
         return self._graph[1].embedded
 
-    def _learn_labels(self, x, y):
-        """Learns the names of the labels, and builds the head."""
-        y = learned_from(y, x)
-        names = learned(all_tags(y) if self.per_step else self.all_labels(y))
-        inputs, features = self._graph  # Keras wraps the dictionary of an attribute
-        arguments, options = {**self._arguments, "labels": names}, {"name": self.name}
-        if not self.trainable:  # True would thaw each layer
-            options["trainable"] = False
-        args, compile_options = self._compile_arguments
-        task = self.heads[self.head](names, self.multi_label)
-        with sublayers.default_policy(
-            keras.dtype_policies.serialize(self.dtype_policy)
-        ):
-            outputs = task.outputs(features)
-        self.__dict__.pop("task")
-        super().__init__(dict(inputs), outputs, arguments, **options)
-        self.compile(*args, **compile_options)
-
-    def several(self, x: Any) -> Any:
-        """Returns one input as a list with it, others as they are."""
-        mixin = TaggerMixin if self.per_step else ClassLabels
-        return mixin.several(self, x)
-
-    def is_one_input(self, x: Any) -> bool:
-        """Whether `classify` received one text, or one pair as a tuple."""
-        return isinstance(x, str | tuple)
-
     def classify(
         self,
         x: Any,
         *,
         threshold: float = 0.5,
-        batch_size: int = 32,
+        batch_size: int = BATCH_SIZE,
         missing: str = "error",
     ) -> Classification | list[Classification]:
         """Finds the most probable label, or with `multi_label` all probable ones.
@@ -173,10 +110,9 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         """
         self._check_head("classify", *CLASSIFIERS)
         if self.head != "choose":
-            return super().classify(
-                x, threshold=threshold, batch_size=batch_size, missing=missing
-            )
-        if self.is_one_input(x):
+            options = {"batch_size": batch_size, "missing": missing}
+            return classify(self, x, threshold=threshold, **options)
+        if self.preprocessor.is_one(x):
             return self._choices([x], batch_size)[0]
         return self.for_complete_rows(
             lambda rows: self._choices(rows, batch_size), x, missing
@@ -192,12 +128,12 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
                 "x must be pairs of a text and its answers, (text, [answer, answer]), "
                 f"received {checks.short(x)}"
             )
-        logits = super().scores_of(rows.arrays, batch_size=batch_size, verbose=0)
+        logits = self.outputs_of(rows, batch_size=batch_size, verbose=0)
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]
 
     def tag(
-        self, x: Any, *, batch_size: int = 32, missing: str = "error"
+        self, x: Any, *, batch_size: int = BATCH_SIZE, missing: str = "error"
     ) -> list[Label] | list[list[Label]]:
         """Finds the most probable tags of words, as `SequenceTagger.tag`.
 
@@ -222,37 +158,55 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
             2
         """
         self._check_head("tag", "tag")
-        return super().tag(x, batch_size=batch_size, missing=missing)
+        return tag(self, x, batch_size=batch_size, missing=missing)
 
-    def report(
-        self,
-        x: Any,
-        y: Any = None,
-        *,
-        threshold: float = 0.5,
-        batch_size: int = 32,
-        missing: str = "error",
-    ) -> LabelReport:
-        """Evaluates the model label by label, as `SequenceClassifier.report`.
+    def answers(self, texts: Any, **kwargs: Any) -> Any:
+        """Extracts the most probable span of each text, or of the second of each pair.
 
         Args:
-            x: As for `fit`.
-            y: As for `fit`.
-            threshold: With `multi_label`: the least probability of a label.
-            batch_size: Rows that are processed at once.
-            missing: "skip" leaves out rows with an empty cell, and warns with their
-                number; by default they are an error.
+            texts: A list of texts or of pairs, such as a question and a text; or one
+                text, or one pair as a tuple.
+            **kwargs: As for `keras.Model.predict`.
 
         Returns:
-            A `training.LabelReport`.
+            A list of strings, or of ids if the texts are ids; None if "no answer" is
+            more probable. For one text or pair, a single answer.
 
         Raises:
-            ValueError: If the head has no labels, or a label is unknown.
+            TypeError: If `texts` has the wrong type.
+            ValueError: If the head is not "span".
+        """
+        self._check_head("answers", "span")
+        if self.preprocessor.is_one(texts):
+            return self.answers([texts], **kwargs)[0]
+        texts = self.labeled_inputs(texts, None)[0]
+        if is_empty_list(texts):
+            return []
+        rows = self._rows(texts)
+        if rows is None or rows.places is None:
+            raise TypeError(
+                "texts must be a list of texts, or of pairs (question, text), received "
+                f"{type(texts).__name__}"
+            )
+        logits = self.outputs_of(rows, **kwargs)
+        scores = zip(logits["start"], logits["end"], strict=True)
+        each = zip(texts, scores, rows.places, strict=True)
+        return [_answer(text, *logits, place) for text, logits, place in each]
+
+    def complete(
+        self, missing: str, *data: Any, method: str = "fit", **options: Any
+    ) -> Data:
+        """Returns the rows of data with labels that have no empty cell.
+
+        Args:
+            missing: As for `fit`.
+            *data: Inputs, labels and weights.
+            method: The method that needs the rows; a head without task has none.
+            **options: As for `complete_rows`.
         """
         labeled = [name for name, head in self.heads.items() if head.has_labels]
-        self._check_head("report", *labeled)
-        options = {"threshold": threshold, "batch_size": batch_size}
-        return super().report(x, y, missing=missing, **options)
+        self._check_head(method, *(labeled if method == "report" else ()))
+        return super().complete(missing, *data, method=method, **options)
 
     def _check_head(self, method: str, *wanted: str) -> None:
         if self.head in (None, "sequence") or (wanted and self.head not in wanted):
@@ -261,6 +215,80 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
                 f"{method} is not available for head={self.head!r}. Use "
                 f"with_head({example!r}), for example"
             )
+
+    # Texts as arrays
+
+    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
+        x, y, sample_weight = super().weighted_inputs(x, y, sample_weight)
+        if isinstance(x, str) and y is not None:
+            is_list = isinstance(y, list)
+            tags = self.head == "tag" and is_list and y and not np.shape(y[0])
+            x, y = [x], [y] if tags or not is_list else y
+        return x, y, sample_weight
+
+    def _read(self, x):
+        if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
+            x = np.asarray(x).tolist()  # an array of texts
+        rows = self.task.read(self.preprocessor, x)
+        if rows is None:
+            return None
+        rows.is_array = isinstance(x, dict) or hasattr(x, "shape")
+        rows.padding, rows.per_step = self.padding_id, self.per_step
+        ids = rows.arrays["ids"]
+        if not rows.is_array:
+            rows.lengths = real_lengths(ids, self.padding_id)
+        if self.task.takes_positions and "positions" not in rows.arrays:
+            places = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)
+            rows.arrays = {**rows.arrays, "positions": places}
+        return rows
+
+    def arrays(
+        self, x: Any, y: Any, class_weight: Any = None
+    ) -> tuple[Any, Any, np.ndarray | None]:
+        """Converts texts and labels to inputs, labels and sample weights of Keras.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+            class_weight: As for `fit`.
+        """
+        rows = self.labeled_rows(x, y, None, class_weight)
+        return (x, y, None) if rows is None else (rows.arrays, rows.y, rows.weights)
+
+    def targets(
+        self, rows: Rows, y: Any, sample_weight: Any = None, class_weight: Any = None
+    ) -> tuple[Any, Any]:
+        weights = None
+        if isinstance(y, dict):  # of arrays, as the outputs are
+            self._check_outputs("y", y)
+            for name, part in y.items():
+                check_labels_of_rows(part, len(rows), f"y[{name!r}]")
+        else:
+            check_labels_of_rows(y, len(rows))
+            y, weights = self.task.targets(rows, y, class_weight)
+        return y, product_of_weights(weights, self._given_weights(sample_weight, y))
+
+    def _given_weights(self, given, y):
+        """Sample weights of the user, checked; of several outputs a dictionary."""
+        if isinstance(given, dict) and isinstance(self.output, dict):
+            self._check_outputs("sample_weight", given)
+            return {name: _weights_of(w, y[name]) for name, w in given.items()}
+        return _weights_of(given, next(iter(y.values())) if isinstance(y, dict) else y)
+
+    def _check_outputs(self, argument, given):
+        """Raises unless a dictionary has arrays for outputs of the model alone."""
+        names = self.output if isinstance(self.output, dict) else ()
+        if not given or not set(given) <= set(names):
+            wanted = f"of {sorted(names)} by name" if names else "without names"
+            raise ValueError(
+                f"{argument} must be arrays {wanted}, received {checks.short(given)}"
+            )
+
+
+def _weights_of(given, y):
+    """Sample weights for an array of labels, of rows or of steps."""
+    shape = np.shape(y)
+    return sample_weights(given, shape[0], shape[1] if len(shape) > 1 else None)
 
 
 def can_truncate(head: str | None) -> bool:
@@ -299,3 +327,55 @@ def _chosen(p, answers):
         found[key] = found.get(key, 0.0) + probability
     label = max(found, key=found.get)
     return Classification(label, found[label], found)
+
+
+def _answer(text, start, end, place):
+    """The most probable span of a text; None if "no answer" is more probable."""
+    offsets, first, none, _ = place
+    p_start, p_end = np.exp(start - start.max()), np.exp(end - end.max())
+    inside = slice(first, first + len(offsets))
+    # (T_start, T_end): the end is not before the start.
+    scores = np.triu(p_start[inside, None] * p_end[inside])
+    s, e = np.unravel_index(scores.argmax(), scores.shape)
+    if scores[s, e] < p_start[none] * p_end[none]:
+        return None
+    if not isinstance(text, str) and hasattr(text[-1], "__len__"):
+        text = text[-1]  # of a pair
+    return text[offsets[s, 0] : offsets[e, 1]]
+
+
+def copy_weights(old: keras.Model, new: keras.Model) -> None:
+    """Copies weights between the layers of equal names of two models.
+
+    Args:
+        old: The source. LoRA weights are merged into their kernels.
+        new: The target. Layers of other shapes, such as another number of classes,
+            are skipped.
+
+    Raises:
+        ValueError: If a layer has other weights, such as after quantization.
+    """
+    ours = {layer.name: layer for layer in old.layers}
+    for layer in new.layers:
+        if layer.name not in ours:
+            continue
+        pairs = map(sublayers.flatten, (layer, ours[layer.name]))
+        for mine, theirs in zip(*pairs, strict=True):
+            _copy_layer(mine, theirs)
+
+
+def _copy_layer(mine: keras.Layer, theirs: keras.Layer) -> None:
+    """Copies the weights of one layer, without its sublayers."""
+    have, given = {}, {}
+    mine.save_own_variables(have)
+    theirs.save_own_variables(given)
+    if have.keys() != given.keys():
+        raise ValueError(
+            f"the layer {theirs.path!r} must have {len(have)} weights, received "
+            f"{len(given)}: quantized layers cannot be copied"
+        )
+    if all(have[n].shape == given[n].shape for n in have):
+        # On JAX both models would share one array.
+        mine.load_own_variables(
+            {n: np.array(ops.convert_to_numpy(value)) for n, value in given.items()}
+        )

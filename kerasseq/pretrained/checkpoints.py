@@ -207,7 +207,7 @@ def _arguments(model):
     if hasattr(model, "target_vocabulary"):
         arguments["vocabulary_size"] = model.target_vocabulary.size
     if hasattr(getattr(model, "reader", None), "special_ids"):
-        arguments["special_ids"] = model.reader.special_ids
+        arguments["special_ids"] = model.preprocessor.special_ids
     return arguments
 
 

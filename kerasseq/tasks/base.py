@@ -251,9 +251,11 @@ class TaskModel(keras.Model):
         shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
         if shapes and all(shape is not None and shape[:1] == (0,) for shape in shapes):
             return outputs_of_none(self, x)
+        is_dataset = isinstance(x, keras.utils.PyDataset)
         if not kernels.is_uncompiled():
-            return super().predict(x, batch_size=batch_size, **kwargs)
-        if isinstance(x, keras.utils.PyDataset):
+            size = None if is_dataset else batch_size
+            return super().predict(x, batch_size=size, **kwargs)
+        if is_dataset:
             batches = [x[n][0] for n in range(len(x))]
         else:
             size = batch_size or BATCH_SIZE

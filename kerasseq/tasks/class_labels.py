@@ -1,4 +1,4 @@
-"""What models that assign classes share: the outputs as labels by name."""
+"""Labels of whole rows: answers, targets, loss and F1 of several labels at once."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,8 +9,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
-from kerasseq.tasks.labeled import LabelsMixin, is_one_text
+from kerasseq.core.types import Tensor
 from kerasseq.tasks.labels import Label, Labels
 
 
@@ -29,130 +28,37 @@ class Classification(NamedTuple):
     probabilities: dict[Label, float]
 
 
-class ClassLabels(LabelsMixin):
-    """Loss, metrics and `classify` of a model that assigns classes.
+def classify(
+    model: Any, x: Any, *, threshold: float, batch_size: int, missing: str
+) -> Classification | list[Classification]:
+    """Finds the labels of rows, as `SequenceClassifier.classify`.
 
-    A mixin for a model whose outputs have a score for each label, and whose
-    `_arguments` have `multi_label` and `activation`.
+    Args:
+        model: A model with `scores_of`, a score for each label.
+        x: One input, or several as for `fit`.
+        threshold: With several labels at once: the least probability of a label.
+        batch_size: Rows that are processed at once.
+        missing: "error" or "skip", as for `classify`.
     """
+    threshold = checks.fraction("threshold", threshold)
 
-    _arguments: Config
+    def classified(rows):
+        outputs = model.scores_of(rows, batch_size=batch_size, verbose=0)
+        p = model.probabilities(outputs).tolist()
+        return [_classification(model, row, threshold) for row in p]
 
-    @property
-    def multi_label(self) -> bool:
-        """Whether an input may have several labels at once."""
-        return self._arguments["multi_label"]
+    if model.preprocessor.is_one(x):
+        return classified(model.preprocessor.several(x))[0]
+    return model.for_complete_rows(classified, x, missing)
 
-    @property
-    def outputs_are_logits(self) -> bool:
-        """Whether `predict` returns logits, and not probabilities."""
-        return self._arguments["activation"] is None
 
-    def default_loss(self) -> Any:
-        return class_loss(self.multi_label, self.outputs_are_logits)
-
-    def default_metrics(self) -> Any:
-        if not self.multi_label:
-            return ["accuracy"]
-        return [MultiLabelF1(from_logits=self.outputs_are_logits)]
-
-    def classify(
-        self,
-        x: Any,
-        *,
-        threshold: float = 0.5,
-        batch_size: int = 32,
-        missing: str = "error",
-    ) -> Classification | list[Classification]:
-        """Finds the most probable label, or with `multi_label` all probable ones.
-
-        Args:
-            x: One input, such as a text, or several as for `fit`.
-            threshold: With `multi_label`: the least probability of a label.
-            batch_size: Rows that are processed at once.
-            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
-                "") without prediction, and warns with their number; by default they are
-                an error.
-
-        Returns:
-            A `Classification` for one input, else a list of them; None for rows that
-            are left out.
-
-        Raises:
-            ValueError: If the labels have not been learned yet, or cells are empty.
-
-        Examples:
-            >>> from kerasseq.models import SequenceClassifier
-            >>> from kerasseq.text import CharacterTokenizer
-            >>> tokenizer = CharacterTokenizer().fit("yes no")
-            >>> model = SequenceClassifier("gru", ["no", "yes"], tokenizer=tokenizer)
-            >>> [each.label in ("no", "yes") for each in model.classify(["no", "on"])]
-            [True, True]
-        """
-        threshold = checks.fraction("threshold", threshold)
-
-        def classified(rows):
-            outputs = self.scores_of(rows, batch_size=batch_size, verbose=0)
-            return self.classifications(outputs, threshold)
-
-        if self.is_one_input(x):
-            return classified([x])[0]
-        return self.for_complete_rows(classified, x, missing)
-
-    def several(self, x: Any) -> Any:
-        """Returns one input as a list with it, others as they are."""
-        return [x] if self.is_one_input(x) else x
-
-    def is_one_input(self, x: Any) -> bool:
-        """Whether `classify` received one input, and not a list or a batch."""
-        return is_one_text(x)
-
-    def probabilities(self, outputs: Any) -> np.ndarray:
-        """Converts outputs of `predict` to probabilities."""
-        if not self.outputs_are_logits:
-            return np.asarray(outputs)
-        function = ops.sigmoid if self.multi_label else ops.softmax
-        return ops.convert_to_numpy(function(ops.convert_to_tensor(outputs)))
-
-    def classifications(
-        self, outputs: Any, threshold: float = 0.5
-    ) -> list[Classification]:
-        """Converts outputs of `predict` to labels with probabilities.
-
-        Args:
-            outputs: `(rows, labels)`.
-            threshold: With `multi_label`: the least probability of a label.
-        """
-        rows = self.probabilities(outputs).tolist()
-        return [self._classification(row, threshold) for row in rows]
-
-    def _classification(self, row, threshold):
-        p = dict(zip(self.labels, row, strict=True))
-        if not self.multi_label:
-            label = max(p, key=p.get)
-            return Classification(label, p[label], p)
-        found = [label for label in p if p[label] >= threshold]
-        return Classification(found, [p[label] for label in found], p)
-
-    def all_labels(self, y: Any) -> Any:
-        """Returns the labels of the data, to learn the distinct ones."""
-        if self.multi_label and getattr(y, "ndim", 1) == 2:
-            raise ValueError(
-                "labels must be named, or their number given, for labels of 0 and 1; "
-                "received labels=None"
-            )
-        return y
-
-    def class_targets(
-        self, y: Any, class_weight: str | Mapping[Any, float] | None = None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Converts labels to targets of the loss, and returns them with sample weights.
-
-        Args:
-            y: As for `fit`.
-            class_weight: As for `fit`.
-        """
-        return encode_classes(self._labels, y, self.multi_label, class_weight)
+def _classification(model, row, threshold):
+    p = dict(zip(model.labels, row, strict=True))
+    if not model.multi_label:
+        label = max(p, key=p.get)
+        return Classification(label, p[label], p)
+    chosen = [label for label in p if p[label] >= threshold]
+    return Classification(chosen, [p[label] for label in chosen], p)
 
 
 def encode_classes(

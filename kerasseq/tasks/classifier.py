@@ -4,22 +4,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.tasks import text_inputs
-from kerasseq.tasks.class_labels import ClassLabels
-from kerasseq.tasks.fitted import check_fitted
-from kerasseq.tasks.labeling import SequenceLabeler
+from kerasseq.core.types import Config
+from kerasseq.tasks.base import BATCH_SIZE
+from kerasseq.tasks.class_labels import Classification, classify
+from kerasseq.tasks.heads import ClassHead
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.sequence_model import SequenceModel
 from kerasseq.tasks.step_by_step import Steps, step_by_step
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-from kerasseq.tracing.attribution import TokenInputs
 
 
 @register
-class SequenceClassifier(ClassLabels, SequenceLabeler):
+class SequenceClassifier(SequenceModel):
     r"""Classifies a sequence, from the output at its last real step.
 
     $$y = W h_T + b$$
@@ -112,6 +111,46 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
         }
         super().__init__(arguments, **kwargs)
 
+    def head_of(self, arguments: Config) -> ClassHead:
+        names = ("labels", "multi_label", "activation")
+        return ClassHead(*(arguments[name] for name in names))
+
+    def classify(
+        self,
+        x: Any,
+        *,
+        threshold: float = 0.5,
+        batch_size: int = BATCH_SIZE,
+        missing: str = "error",
+    ) -> Classification | list[Classification]:
+        """Finds the most probable label, or with `multi_label` all probable ones.
+
+        Args:
+            x: One input, such as a text, or several as for `fit`.
+            threshold: With `multi_label`: the least probability of a label.
+            batch_size: Rows that are processed at once.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
+
+        Returns:
+            A `Classification` for one input, else a list of them; None for rows that
+            are left out.
+
+        Raises:
+            ValueError: If the labels have not been learned yet, or cells are empty.
+
+        Examples:
+            >>> from kerasseq.models import SequenceClassifier
+            >>> from kerasseq.text import CharacterTokenizer
+            >>> tokenizer = CharacterTokenizer().fit("yes no")
+            >>> model = SequenceClassifier("gru", ["no", "yes"], tokenizer=tokenizer)
+            >>> [each.label in ("no", "yes") for each in model.classify(["no", "on"])]
+            [True, True]
+        """
+        options = {"batch_size": batch_size, "missing": missing}
+        return classify(self, x, threshold=threshold, **options)
+
     def step_by_step(self, x: Any) -> Steps:
         """Computes states, gates and the probabilities of the labels after each step.
 
@@ -140,33 +179,3 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
             (4, 3)
         """
         return step_by_step(self, x)
-
-    def text_rows(self, tokenizer: Tokenizer, x: Any) -> tuple[list[np.ndarray], None]:
-        x = [x] if isinstance(x, str) else x
-        if not text_inputs.are_texts(x):
-            raise TypeError(
-                "x must be a list of strings, as the model has a tokenizer, received "
-                f"{checks.short(x)}"
-            )
-        return text_inputs.text_rows(tokenizer, x), None
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        check_fitted(self)
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    def texts_of(self, x: Any) -> list[str] | None:
-        return list(x) if text_inputs.are_texts(x) else None
-
-    def targets(
-        self, rows: Any, y: Any, first: Any, class_weight: Any
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        return self.class_targets(y, class_weight)

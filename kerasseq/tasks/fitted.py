@@ -43,14 +43,24 @@ def needs_fit(cls: Model) -> Model:
 def check_fitted(model: Any) -> None:
     """Raises a `NotFittedError` if `fit` has yet to build the layers of a model."""
     if model.awaits_fit:
-        arguments = model._arguments
-        missing = ["labels"] if arguments["labels"] is None else []
-        if isinstance(arguments.get("tokenizer"), str):
-            missing.append("tokenizer")
+        check_learned(model)
+
+
+def check_learned(model: Any) -> Any:
+    """Returns the head of a model; raises before `fit` has learned what it needs.
+
+    Raises:
+        NotFittedError: If the labels are unknown, or the tokenizer is not trained.
+    """
+    missing = ["labels"] if model.task.is_waiting else []
+    if getattr(model.preprocessor, "is_waiting", False):
+        missing.append("tokenizer")
+    if missing:
         raise NotFittedError(
             "expected a trained model, received one that has not learned its "
             f"{' and '.join(missing)}. Call fit first"
         )
+    return model.task
 
 
 def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:

@@ -41,8 +41,8 @@ class Steps(NamedTuple):
 
 def step_by_step(model: "SequenceClassifier", x: Any) -> Steps:
     """Classifies each prefix of an input; see `SequenceClassifier.step_by_step`."""
-    rows, _ = model._rows(x if isinstance(x, str) else [x])
-    row = np.asarray(rows[0])  # ids (T,) or vectors (T, F)
+    rows = model._rows(x if isinstance(x, str) else [x])
+    row = np.asarray(rows.arrays[0])  # ids (T,) or vectors (T, F)
     if not len(row):
         raise ValueError("x must have at least one step, received an empty input")
     with tracing.trace(model) as inside:

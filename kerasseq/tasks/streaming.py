@@ -10,7 +10,8 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks.sources import Row, TextStream, as_columns
+from kerasseq.tasks.missing_rows import MISSING, SKIP, is_complete
+from kerasseq.tasks.sources import Row, TextStream, as_columns, text_stream
 
 # Arguments of `fit` that need all rows.
 REFUSED = ("y", "sample_weight", "class_weight", "validation_split")
@@ -42,6 +43,73 @@ def check_streamed(can_encode: bool, refused: Sequence[Any]) -> None:
                 f"then read batch by batch, received {checks.short(value)}. The stream "
                 "has labels and weights, (x, y, weight); or pass lists"
             )
+
+
+def streamed(
+    model: Any,
+    x: Any,
+    steps_per_epoch: int | None,
+    batch_size: int,
+    missing: str,
+    refused: Sequence[Any],
+) -> Any:
+    """Returns batches of arrays of a stream of texts; other inputs as they are.
+
+    Args:
+        model: A model with labels.
+        x: As for `fit`, like the next three.
+        steps_per_epoch: If it is not given, a stream is read to its end.
+        batch_size: Rows in a batch.
+        missing: "error" or "skip".
+        refused: As for `check_streamed`.
+    """
+    checks.one_of("missing", missing, MISSING)
+    stream = _stream_of(model, x)
+    if steps_per_epoch is None or not isinstance(stream, TextStream):
+        return stream
+    is_waiting = model.awaits_fit or model.task.is_waiting
+    if is_waiting and stream.has_end:
+        return stream  # its labels are learned from all texts
+    check_streamed(not is_waiting, refused)
+
+    def encode(*data):
+        rows = model.labeled_rows(*model.complete("error", *data))
+        return rows.in_order(len(rows))[0]
+
+    return encoded_batches(
+        stream,
+        encode,
+        batch_size=checks.whole_number("batch_size", batch_size),
+        keep=is_complete if missing == SKIP else None,
+        padding=model.padding_id,
+        longest=model.preprocessor.longest,
+        per_step=model.per_step,
+    )
+
+
+def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any:
+    """Returns data for an evaluation, of a stream of texts the rows of some batches.
+
+    Args:
+        model: A model with labels.
+        data: `x`, `(x, y)` or `(x, y, sample_weight)`.
+        steps: Batches to read; all if None.
+        batch_size: Rows in a batch.
+    """
+    parts = data if isinstance(data, tuple | list) else (data,)
+    if steps is None or any(part is not None for part in parts[1:]):
+        return parts
+    stream = _stream_of(model, parts[0])
+    if not isinstance(stream, TextStream):
+        return stream, *parts[1:]
+    return as_columns([*itertools.islice(stream.rows(), steps * batch_size)])
+
+
+def _stream_of(model, x):
+    """A stream of texts as a `TextStream`; other inputs as they are."""
+    words, labels = model.preprocessor.reads_words, model._arguments["labels"]
+    stream = text_stream(x, words=words, labels=labels)
+    return x if stream is None else stream
 
 
 def in_order(x: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -10,31 +10,41 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.masks import attached_mask
-from kerasseq.core.padding import bucket, pad_rows
+from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
-from kerasseq.tasks import text_inputs
+from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.crf import CRF
-from kerasseq.tasks.data_checks import as_array
-from kerasseq.tasks.fitted import check_fitted
-from kerasseq.tasks.labeling import SequenceLabeler
+from kerasseq.tasks.heads import Loss, Metrics, TagHead
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.tagging import (
-    TaggerMixin,
-    all_tags,
-    tag_array,
-    tag_rows,
-    weighted_tags,
-)
+from kerasseq.tasks.sequence_model import SequenceModel
+from kerasseq.tasks.tagging import tag
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-from kerasseq.tracing.attribution import TokenInputs
+from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import RunningMean
 
-METRICS = 4  # arguments of `compile` up to the metrics
+
+class CRFHead(TagHead):
+    """Tags that a `CRF` finds together; it has the loss and the accuracy."""
+
+    def targets(self, rows: Rows, y: Any, class_weight: Any = None) -> tuple[Any, Any]:
+        if class_weight is not None:
+            raise ValueError(
+                "class_weight must be None with crf=True, whose loss is that of whole "
+                f"sequences, received {class_weight!r}"
+            )
+        return super().targets(rows, y)
+
+    def loss(self) -> Loss:
+        # Keras would trace the model again for each batch to build an unused loss.
+        return None
+
+    def metrics(self) -> Metrics:
+        return []
 
 
 @register
-class SequenceTagger(TaggerMixin, SequenceLabeler):
+class SequenceTagger(SequenceModel):
     r"""Labels each step of a sequence. Padding is ignored by loss and metrics.
 
     $$y_t = W h_t + b$$
@@ -90,8 +100,6 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         Slides B, C: many to many. Huang, Xu and Yu 2015.
     """
 
-    per_step = True
-
     def __init__(
         self,
         architecture: str | keras.Layer,
@@ -128,30 +136,19 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         }
         super().__init__(arguments, **kwargs)
 
-    def outputs_of(self, scores: Any, arguments: Config) -> Any:
+    def head_of(self, arguments: Config) -> TagHead:
+        head = CRFHead if arguments["crf"] else TagHead
+        return head(arguments["labels"], activation=arguments["activation"])
+
+    def answers_of(self, scores: Any, arguments: Config) -> Any:
         if not arguments["crf"]:
             return scores
         return CRF(scores.shape[-1], name="crf")(scores)
-
-    def default_loss(self) -> keras.losses.Loss | None:
-        # Keras would trace the model again for each batch to build an unused loss.
-        return None if self._arguments["crf"] else super().default_loss()
 
     @property
     def crf(self) -> CRF | None:
         """The `CRF`, or None."""
         return self.get_layer("crf") if self._arguments["crf"] else None
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Configures training, as for every model of a task.
-
-        Metrics are weighted: padding and further tokens of a word have the weight 0.
-        With a CRF, the loss is always its own, and the accuracy that of `decode`.
-        """
-        if len(args) < METRICS and "metrics" not in kwargs:
-            metrics = [] if self._arguments["crf"] else self.default_metrics()
-            kwargs = {"metrics": [], "weighted_metrics": metrics, **kwargs}
-        super().compile(*args, **kwargs)
 
     def real_steps(self, x: Any) -> Any:
         features, value = self._arguments["features"], self._arguments["mask_value"]
@@ -163,8 +160,8 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         x = ops.cast(x, self.get_layer("masking").compute_dtype)
         return ops.any(ops.not_equal(x, value), axis=-1)
 
-    def _build_layers(self, arguments, kwargs):
-        super()._build_layers(arguments, kwargs)
+    def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
+        super().build_layers(arguments, options)
         if arguments["crf"]:
             # `compute_metrics` has no access to the weights of the CRF on JAX.
             self._path_accuracy = RunningMean(name="accuracy")
@@ -196,11 +193,39 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         self._count_loss(loss, y_pred, count)
         return loss
 
-    def best_tags(
-        self, scores: Sequence[np.ndarray], batch_size: int
-    ) -> Sequence[np.ndarray]:
-        if self.crf is None:
-            return super().best_tags(scores, batch_size)
+    def tag(
+        self, x: Any, *, batch_size: int = BATCH_SIZE, missing: str = "error"
+    ) -> list[Label] | list[list[Label]]:
+        """Finds the most probable tags.
+
+        Args:
+            x: A list of words, or a text, which is split at spaces; or several of them;
+                or inputs as for `fit`.
+            batch_size: Rows that are processed at once.
+            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
+                "") without prediction, and warns with their number; by default they are
+                an error.
+
+        Returns:
+            A list of tags for one sequence of words, else a list of lists; None for
+            rows that are left out. Padding, wherever it is, has no tag.
+
+        Raises:
+            ValueError: If cells are empty.
+
+        Examples:
+            >>> from kerasseq.models import SequenceTagger
+            >>> from kerasseq.text import WordTokenizer
+            >>> tokenizer = WordTokenizer().fit("the cat sat")
+            >>> model = SequenceTagger("gru", ["DET", "NOUN"], tokenizer=tokenizer)
+            >>> [len(tags) for tags in model.tag(["the cat sat", "the cat"])]
+            [3, 2]
+        """
+        options = {"batch_size": batch_size, "missing": missing}
+        return tag(self, x, **options, best=self._best_paths if self.crf else None)
+
+    def _best_paths(self, scores, batch_size):
+        """The tags of a CRF, for rows of about the same length together."""
         crf, lengths = self.crf, np.array([len(row) for row in scores])
         decode = kernels.programs(self).get(
             "decode", None, lambda: kernels.compiled(crf.decode)
@@ -219,61 +244,6 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
                 for row, best in zip(rows, tags, strict=True):
                     found[row] = best[: lengths[row]]
         return found
-
-    def text_rows(
-        self, tokenizer: Tokenizer, x: Any
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        if not text_inputs.are_words(x):
-            raise TypeError(
-                "x must be a list of lists of words, as the model has a tokenizer, "
-                f"received {checks.short(x)}"
-            )
-        return text_inputs.word_rows(tokenizer, x)
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns words, separated by spaces, as inputs with their tokens."""
-        check_fitted(self)
-        (ids,), _ = self.text_rows(self.tokenizer, [text.split()])
-        text = " ".join(text.split())
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    def texts_of(self, x: Any) -> list[str] | None:
-        return [" ".join(words) for words in x] if text_inputs.are_words(x) else None
-
-    def all_labels(self, y: Any) -> Any:
-        return all_tags(y)
-
-    def targets(
-        self, rows: Any, y: Any, first: Any, class_weight: Any
-    ) -> tuple[Any, Any]:
-        if class_weight is not None and self._arguments["crf"]:
-            raise ValueError(
-                "class_weight must be None with crf=True, whose loss is that of whole "
-                f"sequences, received {class_weight!r}"
-            )
-        labels = self._labels
-        if isinstance(rows, list):
-            y, weights = tag_rows(labels, y, [len(row) for row in rows], first)
-        else:
-            array = as_array(y)
-            if array is None:
-                raise ValueError(
-                    f"y must be an array (rows, steps), as x is, received "
-                    f"{checks.short(y)}, which are of several lengths"
-                )
-            y, weights = self._target_array(rows, array)
-        return y, weighted_tags(labels, y, weights, class_weight)
-
-    def _target_array(self, rows, y):
-        """Labels of arrays; those below 0 and those of padding are ignored."""
-        y, known = tag_array(self._labels, y)
-        if np.ndim(rows) != 2:
-            return y, None if known.all() else known.astype("float32")
-        y, known = pad_rows(y), pad_rows(known)
-        is_all = known[rows != self.padding_id].all()
-        return y, None if is_all else known.astype("float32")
 
 
 def _labeled_steps(scores, sample_weight):

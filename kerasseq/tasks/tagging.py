@@ -1,175 +1,93 @@
-"""Taggers: `TaggerMixin`, and tags as targets of the loss."""
+"""Labels of steps: answers, and tags as targets of the loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.core.types import Tensor
+from kerasseq.core import checks
 from kerasseq.tasks import text_inputs
-from kerasseq.tasks.data_checks import check_labels_of_rows
+from kerasseq.tasks.data_checks import as_array, check_labels_of_rows
+from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.tasks.labeled import LabelsMixin, check_learned
 from kerasseq.tasks.labels import Label, Labels, plain_list
-from kerasseq.training.metrics import per_step
+from kerasseq.training.label_batches import Rows
 
 
-class TaggerMixin(LabelsMixin):
-    """`tag` of a model whose outputs are a score for each tag at each step."""
+def tag(
+    model: Any,
+    x: Any,
+    *,
+    batch_size: int,
+    missing: str,
+    best: Callable[[Sequence[np.ndarray], int], Sequence[np.ndarray]] | None = None,
+) -> list[Label] | list[list[Label]]:
+    """Finds the tags of rows, as `SequenceTagger.tag`.
 
-    padding_id: int  # of arrays of ids
+    Args:
+        model: A model with `scores_of`, a score for each tag at each step.
+        x: One sequence of words, or several as for `fit`.
+        batch_size: Rows that are processed at once.
+        missing: "error" or "skip", as for `tag`.
+        best: Function from scores `(time, tags)` of rows and the batch size to the
+            indices of the best tags; the most probable tag of each step if None.
+    """
 
-    def compile(
-        self,
-        optimizer: keras.optimizers.Optimizer | str | None = None,
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Configures training, as for every model of a task.
-
-        Metrics count the steps that have a tag, with their sample weights: neither
-        padding nor further tokens of a word.
-        """
-        if self.per_step and _is_of_indices(loss):
-            given = keras.tree.flatten([metrics, weighted_metrics])
-            metrics = []
-            weighted_metrics = [per_step(each) for each in given if each is not None]
-        super().compile(
-            optimizer,
-            loss,
-            loss_weights,
-            metrics,
-            weighted_metrics=weighted_metrics,
-            **kwargs,
-        )
-
-    def real_steps(self, x: Any) -> Tensor:
-        """Returns which steps of a batch of inputs are not padding, `(B, T)`."""
-        ids = x["ids"] if isinstance(x, Mapping) else keras.tree.flatten(x)[0]
-        return ops.not_equal(ids, self.padding_id)
-
-    def _step_weights(self, x, sample_weight):
-        """The weight of each step, 0 at padding.
-
-        Masks of outputs are no substitute: on JAX they are lost in a training step.
-        """
-        if x is None or not self.per_step:
-            return sample_weight
-        real = ops.cast(self.real_steps(x), "float32")
-        if sample_weight is None:
-            return real
-        weight = ops.cast(sample_weight, "float32")
-        return real * (weight[:, None] if len(weight.shape) == 1 else weight)
-
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
-        """Computes the loss; that of padding is 0."""
-        sample_weight = self._step_weights(x, sample_weight)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
-        """Updates the metrics, in which padding does not count."""
-        sample_weight = self._step_weights(x, sample_weight)
-        return super().compute_metrics(x, y, y_pred, sample_weight)
-
-    def tag(
-        self, x: Any, *, batch_size: int = 32, missing: str = "error"
-    ) -> list[Label] | list[list[Label]]:
-        """Finds the most probable tags.
-
-        Args:
-            x: A list of words, or a text, which is split at spaces; or several of them;
-                or inputs as for `fit`.
-            batch_size: Rows that are processed at once.
-            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
-                "") without prediction, and warns with their number; by default they are
-                an error.
-
-        Returns:
-            A list of tags for one sequence of words, else a list of lists; None for
-            rows that are left out. Padding, wherever it is, has no tag.
-
-        Raises:
-            ValueError: If cells are empty.
-
-        Examples:
-            >>> from kerasseq.models import SequenceTagger
-            >>> from kerasseq.text import WordTokenizer
-            >>> tokenizer = WordTokenizer().fit("the cat sat")
-            >>> model = SequenceTagger("gru", ["DET", "NOUN"], tokenizer=tokenizer)
-            >>> [len(tags) for tags in model.tag(["the cat sat", "the cat"])]
-            [3, 2]
-        """
-        x = self.labeled_inputs(x, None)[0]
-        sentences = self.several(x)
-        if _is_one_sentence(x):
-            return self._tags(sentences, batch_size)[0]
-        return self.for_complete_rows(
-            lambda rows: self._tags(rows, batch_size), sentences, missing
-        )
-
-    def _tags(self, x, batch_size):
-        """The tags of several rows."""
-        names = check_learned(self._labels).names
-        if number_of_rows(x) == 0:
+    def tags_of(rows):
+        names = check_learned(model).labels.names
+        if number_of_rows(rows) == 0:
             return []
-        if (batches := _batches_of(x)) is not None:
-            found = [self._tags(batch, batch_size) for batch in batches]
-            return [tags for batch in found for tags in batch]
-        scores = self.scores_of(x, batch_size=batch_size, verbose=0)
+        if (batches := _batches_of(rows)) is not None:
+            return [tags for batch in batches for tags in tags_of(batch)]
+        scores = model.scores_of(rows, batch_size=batch_size, verbose=0)
         if isinstance(scores, np.ndarray):
-            real = self.real_rows(x, scores)
+            real = real_rows(model, rows, scores)
             scores = [row[: len(n)][n] for row, n in zip(scores, real, strict=True)]
-        found = self.best_tags(scores, batch_size)
+        if best is None:
+            found = [row.argmax(axis=-1) for row in scores]
+        else:
+            found = best(scores, batch_size)
         return [[names[n] for n in row] for row in found]
 
-    def several(self, x: Any) -> Any:
-        """Returns texts as lists of words, one sentence in a list; others as they are.
+    x = model.labeled_inputs(x, None)[0]
+    if _is_one_sentence(x):
+        return tags_of(sentences(x))[0]
+    return model.for_complete_rows(tags_of, sentences(x), missing)
 
-        Args:
-            x: As for `tag`.
-        """
-        if isinstance(x, str):
-            return [x.split()]
-        if _is_one_sentence(x):
-            return [list(x)]
-        rows = x if isinstance(x, list | tuple) or text_inputs.are_texts(x) else ()
-        has_texts = any(isinstance(row, str) for row in rows)
-        return [_words(row) for row in rows] if has_texts else x
 
-    def real_rows(self, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
-        """Returns for each row of inputs which of its steps are not padding.
+def sentences(x: Any) -> Any:
+    """Returns texts as lists of words, one sentence in a list; others as they are.
 
-        Args:
-            x: Rows of ids or vectors; or words, which have no padding.
-            found: For each row something for each of its words.
-        """
-        if text_inputs.are_texts(x) or text_inputs.are_words(x):
-            return [np.ones(len(row), bool) for row in found]
-        if isinstance(x, list | tuple) and len({len(row) for row in x}) > 1:
-            x = [np.asarray(row)[None] for row in x]  # of several lengths
-            return [ops.convert_to_numpy(self.real_steps(row))[0] for row in x]
-        x = x if isinstance(x, Mapping) or hasattr(x, "shape") else np.asarray(x)
-        return ops.convert_to_numpy(self.real_steps(x))
+    Examples:
+        >>> sentences("to be"), sentences(["to be", "or"]), sentences(["to", "be"])
+        ([['to', 'be']], [['to', 'be'], ['or']], [['to', 'be']])
+    """
+    if isinstance(x, str):
+        return [x.split()]
+    if _is_one_sentence(x):
+        return [list(x)]
+    rows = x if isinstance(x, list | tuple) or text_inputs.are_texts(x) else ()
+    has_texts = any(isinstance(row, str) for row in rows)
+    return [_words(row) for row in rows] if has_texts else x
 
-    def best_tags(
-        self, scores: Sequence[np.ndarray], batch_size: int
-    ) -> Sequence[np.ndarray]:
-        """Returns the indices of the most probable tags, for scores `(time, tags)`."""
-        return [row.argmax(axis=-1) for row in scores]
+
+def real_rows(model: Any, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
+    """Returns for each row of inputs which of its steps are not padding.
+
+    Args:
+        model: A model with `real_steps`.
+        x: Rows of ids or vectors; or words, which have no padding.
+        found: For each row something for each of its words.
+    """
+    if text_inputs.are_texts(x) or text_inputs.are_words(x):
+        return [np.ones(len(row), bool) for row in found]
+    if isinstance(x, list | tuple) and len({len(row) for row in x}) > 1:
+        x = [np.asarray(row)[None] for row in x]  # of several lengths
+        return [ops.convert_to_numpy(model.real_steps(row))[0] for row in x]
+    x = x if isinstance(x, Mapping) or hasattr(x, "shape") else np.asarray(x)
+    return ops.convert_to_numpy(model.real_steps(x))
 
 
 def _is_one_sentence(x):
@@ -186,12 +104,6 @@ def _is_word(text):
 def _words(row):
     """The words of a text; other rows as they are."""
     return row.split() if isinstance(row, str) else row
-
-
-def _is_of_indices(loss):
-    """Whether a loss takes tags as indices, as the default does."""
-    kind = keras.losses.SparseCategoricalCrossentropy
-    return loss in (None, "sparse_categorical_crossentropy") or isinstance(loss, kind)
 
 
 def _batches_of(x):
@@ -214,6 +126,42 @@ def all_tags(y: Any) -> Any:
     if hasattr(y, "ndim") and y.dtype.kind in "iu":
         return y[y >= 0]
     return y
+
+
+def row_targets(labels: Labels, rows: Rows, y: Any) -> tuple[Any, Any]:
+    """Converts tags to indices, and returns them with the weights of the steps.
+
+    Args:
+        labels: The tags of the model.
+        rows: The rows.
+        y: For each row a list of tags; for arrays an array `(rows, steps)`, in which
+            numbers below 0 are not counted.
+
+    Returns:
+        Indices and weights of 0 and 1, in the form of the rows; None for weights if
+        all are 1.
+
+    Raises:
+        ValueError: If a tag is unknown, or their number or the shape is wrong.
+    """
+    if isinstance(rows.arrays, list):
+        return tag_rows(labels, y, [len(row) for row in rows.arrays], rows.places)
+    ids = rows.arrays["ids"] if isinstance(rows.arrays, dict) else rows.arrays
+    if rows.places is not None:
+        sizes = [ids.shape[1]] * len(ids)
+        return tuple(map(np.stack, tag_rows(labels, y, sizes, rows.places)))
+    steps = ids.shape[1] if rows.steps is None else rows.steps
+    given, y = y, as_array(y)
+    if y is None or y.shape != (len(ids), steps):
+        raise ValueError(
+            f"y must be an array of tags {(len(ids), steps)}, as x is, received "
+            f"{checks.short(given)}"
+        )
+    y, known = tag_array(labels, y)
+    end = (0, 0), (0, ids.shape[1] - steps)
+    y, known = np.pad(y, end), np.pad(known, end)
+    real = ids != rows.padding if len(ids.shape) == 2 else known | True
+    return y, None if known[real].all() else known.astype("float32")
 
 
 def tag_rows(

@@ -1,149 +1,198 @@
-"""Batches of rows of ids with labels, padded to a few lengths, as each is compiled."""
+"""Rows with labels as a model reads them, and batches of them.
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+Rows of ids are padded to a few lengths, as each new one is compiled.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, TypeAlias
 
 import keras
 import numpy as np
 
+from kerasseq.core import checks
 from kerasseq.core.padding import bucket
 from kerasseq.training.batches import GroupedBatches, padded
 
 Row: TypeAlias = Sequence[int] | np.ndarray
 # Inputs, labels and, if there are any, sample weights.
-LabelArrays: TypeAlias = tuple[np.ndarray, ...]
+LabelArrays: TypeAlias = tuple[Any, ...]
 
 
-class LabelBatches(GroupedBatches):
-    """Batches of rows with a label, or one for each id, for training.
+@dataclasses.dataclass
+class Rows:
+    """Rows as a model reads them, with their labels.
 
-    Args:
-        rows: Ids, a list of integer arrays `(time,)` of any lengths.
-        y: Array of labels `(rows, ...)`; or a list of labels of each id, `(time,)`.
+    Attributes:
+        arrays: Ids, a list of integer arrays `(time,)` of any lengths; or an array
+            `(rows, ...)`, or several by name.
+        y: Labels: an array `(rows, ...)`, or several by name; or a list of the labels
+            of each step, `(time,)`. None before they are known.
         weights: Sample weights, in the form of `y`; or None.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-        groups: Maximum number of lengths.
+        lengths: `(rows,)`, the length of each row without padding; None if the arrays
+            stay as they are.
         padding: The id of padding.
-
-    Raises:
-        ValueError: If there are no rows, or the numbers of rows and labels differ.
+        per_step: Whether labels and weights of arrays are `(rows, time)`.
+        steps: The number of steps that the user gave, if arrays are padded to more.
+        is_array: Whether the user gave arrays, of which Keras makes the batches.
+        places: For words, the index of the id of each one's label, a list of rows;
+            for choices, the answers of each row; for a text with an answer, offsets
+            `(tokens, 2)` of its tokens, the place of the first, and the place of no
+            answer.
 
     Examples:
-        >>> batches = LabelBatches([[7], [7, 8]], np.array([0, 1]), batch_size=1)
-        >>> x, y = batches.batch(0)
+        >>> rows = Rows([[7], [7, 8]], np.array([0, 1]), lengths=np.array([1, 2]))
+        >>> x, y = rows.batches(batch_size=1).batch(0)
         >>> x.shape[0], y.shape
         (1, (1,))
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        y: np.ndarray | Sequence[Row],
-        weights: np.ndarray | Sequence[np.ndarray] | None = None,
-        batch_size: int = 32,
-        seed: int = 0,
-        groups: int = 3,
-        padding: int = 0,
-    ) -> None:
-        check_rows(rows, y)
-        lengths = np.array([len(row) for row in rows])[:, None]
-        super().__init__(lengths, batch_size, seed, groups)
-        self.inputs = rows
-        self.y = y
-        self.weights = weights
-        self.padding = padding
+    arrays: Any
+    y: Any = None
+    weights: Any = None
+    lengths: np.ndarray | None = None
+    padding: int = 0
+    per_step: bool = False
+    steps: int | None = None
+    is_array: bool = False
+    places: Any = None
 
-    def take(self, rows: np.ndarray) -> LabelArrays:
-        (length,) = self.shape_of(rows)
-        data = self.inputs, self.y, self.weights
-        return arrays_of(*data, rows, length, self.padding)
+    def __len__(self) -> int:
+        parts = [self.arrays] if isinstance(self.arrays, list) else None
+        return len((parts or keras.tree.flatten(self.arrays))[0])
+
+    def take(self, rows: np.ndarray, length: int | None = None) -> LabelArrays:
+        """Returns some rows as arrays: inputs, labels and sample weights.
+
+        Args:
+            rows: Their indices.
+            length: The length of rows of ids; None if they stay as they are.
+        """
+        parts = [_taken(self.arrays, rows, length, fill=self.padding)]
+        cut = length if self.per_step else None
+        for values, dtype in ((self.y, "int32"), (self.weights, "float32")):
+            if values is not None:
+                at = length if isinstance(values, list) else cut
+                parts.append(_taken(values, rows, at, dtype))
+        return tuple(parts)
+
+    def part(self, rows: slice | np.ndarray) -> Self:
+        """Returns some of the rows."""
+        indices = np.arange(len(self))[rows]
+
+        def chosen(values):
+            if values is None:
+                return None
+            if isinstance(values, list):
+                return [values[row] for row in indices]
+            return keras.tree.map_structure(lambda each: each[indices], values)
+
+        names = ("arrays", "y", "weights", "lengths", "places")
+        return dataclasses.replace(
+            self, **{name: chosen(getattr(self, name)) for name in names}
+        )
+
+    def split(self, fraction: float) -> tuple[Self, Self]:
+        """Splits the rows into those to train on and the last ones, for validation.
+
+        Args:
+            fraction: The fraction for validation.
+
+        Raises:
+            ValueError: If no rows are left on a side.
+        """
+        count = len(self)
+        fraction = checks.fraction("validation_split", fraction)
+        cut = count - round(count * fraction)
+        if not 0 < cut < count:
+            raise ValueError(
+                "validation_split must leave rows for training and validation, "
+                f"received {fraction} for {count} rows"
+            )
+        return self.part(slice(cut)), self.part(slice(cut, None))
+
+    def batches(self, batch_size: int = 32, seed: int = 0) -> "LabelBatches":
+        """Returns batches to train on, of which no two epochs have the same order.
+
+        Args:
+            batch_size: Rows in a batch.
+            seed: Seed of the order.
+        """
+        return LabelBatches(self, batch_size, seed)
+
+    def in_order(self, batch_size: int = 32) -> "SortedBatches":
+        """Returns batches of all rows once, for evaluation and prediction."""
+        return SortedBatches(self, batch_size)
+
+    def batch(self) -> Any:
+        """Returns the inputs of all rows, without padding at the end of all."""
+        length = None if self.lengths is None else int(self.lengths.max())
+        return self.take(np.arange(len(self)), length)[0]
+
+    def by_length(self, batch_size: int) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yields the indices and inputs of rows of about the same length.
+
+        Args:
+            batch_size: Rows that are processed at once, for inputs that are batches.
+        """
+        buckets = np.array([bucket(int(length)) for length in self.lengths])
+        for length in np.unique(buckets):
+            rows = np.flatnonzero(buckets == length)
+            yield rows, self.take(rows, int(length))[0]
 
 
-class TrimmedBatches(GroupedBatches):
-    """Batches of padded arrays with labels, cut to a few lengths.
+def _taken(values, rows, length, dtype="int32", fill=0):
+    """Some rows of a list, or of arrays whose last axis is cut."""
+    if isinstance(values, list):
+        return padded([values[row] for row in rows], length, dtype, fill)
+    return keras.tree.map_structure(lambda each: each[rows][..., :length], values)
+
+
+class LabelBatches(GroupedBatches):
+    """Batches of rows, for training, padded to a few lengths.
 
     Args:
-        x: Dictionary of arrays `(rows, ..., time)`, padded on the right.
-        y: Array of labels `(rows, ...)`, or a dictionary of arrays.
-        weights: Sample weights, in the form of `y`; or None.
-        lengths: `(rows,)`, the length of each row without padding.
-        per_step: Whether labels and weights are `(rows, time)`.
+        rows: The rows, with labels.
         batch_size: Rows in a batch.
         seed: Seed of the order.
         groups: Maximum number of lengths.
-
-    Examples:
-        >>> x = {"ids": np.array([[7, 0, 0], [7, 8, 9]])}
-        >>> lengths = real_lengths(x["ids"], padding=0)
-        >>> batches = TrimmedBatches(x, np.array([0, 1]), None, lengths, batch_size=1)
-        >>> sorted(batches.batch(n)[0]["ids"].shape for n in range(2))
-        [(1, 1), (1, 3)]
     """
 
     def __init__(
-        self,
-        x: dict[str, np.ndarray],
-        y: Any,
-        weights: Any,
-        lengths: np.ndarray,
-        *,
-        per_step: bool = False,
-        batch_size: int = 32,
-        seed: int = 0,
-        groups: int = 3,
+        self, rows: Rows, batch_size: int = 32, seed: int = 0, groups: int = 3
     ) -> None:
-        super().__init__(lengths[:, None], batch_size, seed, groups)
-        self.x = x
-        self.y = y
-        self.weights = weights
-        self.per_step = per_step
+        super().__init__(rows.lengths[:, None], batch_size, seed, groups)
+        self.source = rows
 
-    def take(self, rows: np.ndarray) -> tuple[Any, ...]:
+    def take(self, rows: np.ndarray) -> LabelArrays:
         (length,) = self.shape_of(rows)
-        data = self.x, self.y, self.weights
-        return trimmed(*data, rows, length, self.per_step)
+        return self.source.take(rows, length)
 
 
-class SortedArrays(keras.utils.PyDataset):
-    """All rows of padded arrays once, for evaluation, in the order of `longest_first`.
+class SortedBatches(keras.utils.PyDataset):
+    """All rows once, for evaluation; those with lengths in order of `longest_first`.
 
     Args:
-        x: As for `TrimmedBatches`, like the next four.
-        y: Labels; None to predict.
-        weights: Sample weights, or None.
-        lengths: The length of each row.
-        per_step: Whether labels and weights are `(rows, time)`.
+        rows: The rows.
         batch_size: Rows in a batch.
     """
 
-    def __init__(
-        self,
-        x: dict[str, np.ndarray],
-        y: Any,
-        weights: Any,
-        lengths: np.ndarray,
-        *,
-        per_step: bool = False,
-        batch_size: int = 32,
-    ) -> None:
+    def __init__(self, rows: Rows, batch_size: int = 32) -> None:
         super().__init__()
-        self.x = x
-        self.y = y
-        self.weights = weights
-        self.lengths = lengths
-        self.per_step = per_step
+        self.rows = rows
         self.batch_size = batch_size
-        self.order: np.ndarray = longest_first(lengths, batch_size)
+        self.order: np.ndarray = np.arange(len(rows))
+        if rows.lengths is not None:
+            self.order = longest_first(rows.lengths, batch_size)
 
     def __len__(self) -> int:
         return -(-len(self.order) // self.batch_size)
 
-    def __getitem__(self, number: int) -> Any:
-        rows = self.order[number * self.batch_size :][: self.batch_size]
-        length = bucket(int(self.lengths[rows].max()))
-        data = self.x, self.y, self.weights
-        return trimmed(*data, rows, length, self.per_step)
+    def __getitem__(self, number: int) -> LabelArrays:
+        rows, length = self.order[number * self.batch_size :][: self.batch_size], None
+        if self.rows.lengths is not None:
+            length = bucket(int(self.rows.lengths[rows].max()))
+        return self.rows.take(rows, length)
 
 
 def longest_first(lengths: Sequence[int] | np.ndarray, batch_size: int) -> np.ndarray:
@@ -164,31 +213,6 @@ def longest_first(lengths: Sequence[int] | np.ndarray, batch_size: int) -> np.nd
     return np.concatenate([order[-batch_size:], order[:-batch_size]])
 
 
-def trimmed(
-    x: dict[str, np.ndarray],
-    y: Any,
-    weights: Any,
-    rows: np.ndarray,
-    length: int,
-    per_step: bool,
-) -> tuple[Any, ...]:
-    """Returns some rows of padded arrays: inputs, labels and sample weights, cut."""
-
-    def whole(values):
-        return values[rows]
-
-    def cut(values):
-        return values[rows][..., :length]
-
-    labels = cut if per_step else whole
-    found = [keras.tree.map_structure(cut, x)]
-    if y is not None:
-        found.append(keras.tree.map_structure(labels, y))
-    if weights is not None:
-        found.append(keras.tree.map_structure(labels, weights))
-    return tuple(found)
-
-
 def real_lengths(ids: np.ndarray, padding: int) -> np.ndarray:
     """Returns the number of ids up to the last that is not padding.
 
@@ -202,77 +226,3 @@ def real_lengths(ids: np.ndarray, padding: int) -> np.ndarray:
     """
     real = (ids != padding).reshape(len(ids), -1, ids.shape[-1]).any(axis=1)
     return np.maximum(np.where(real, np.arange(1, ids.shape[-1] + 1), 0).max(axis=1), 1)
-
-
-class SortedBatches(keras.utils.PyDataset):
-    """All rows once, for evaluation; rows of ids in the order of `longest_first`.
-
-    Args:
-        rows: Ids, a list of integer arrays `(time,)` of any lengths; or an array
-            `(rows, ...)` of any inputs.
-        y: As for `LabelBatches`.
-        weights: As for `LabelBatches`.
-        batch_size: Rows in a batch.
-        padding: The id of padding.
-    """
-
-    def __init__(
-        self,
-        rows: Sequence[Row] | np.ndarray,
-        y: np.ndarray | Sequence[Row],
-        weights: np.ndarray | Sequence[np.ndarray] | None = None,
-        batch_size: int = 32,
-        padding: int = 0,
-    ) -> None:
-        super().__init__()
-        check_rows(rows, y)
-        self.rows = rows
-        self.y = y
-        self.weights = weights
-        self.batch_size = batch_size
-        self.padding = padding
-        self.order: np.ndarray = np.arange(len(rows))
-        if isinstance(rows, list):
-            self.order = longest_first([len(row) for row in rows], batch_size)
-
-    def __len__(self) -> int:
-        return -(-len(self.rows) // self.batch_size)
-
-    def __getitem__(self, number: int) -> Any:
-        rows = self.order[number * self.batch_size :][: self.batch_size]
-        length = 0
-        if isinstance(self.rows, list):
-            length = bucket(max(len(self.rows[row]) for row in rows))
-        data = self.rows, self.y, self.weights
-        return arrays_of(*data, rows, length, self.padding)
-
-
-def check_rows(rows: Sequence[Any], y: Sequence[Any] | np.ndarray) -> None:
-    """Raises if there are no rows, or not as many labels."""
-    if len(rows) != len(y) or not len(rows):
-        raise ValueError(
-            "x and y must have the same number of rows, at least one, received "
-            f"{len(rows)} and {len(y)}"
-        )
-
-
-def arrays_of(
-    inputs: Sequence[Row],
-    y: np.ndarray | Sequence[Row],
-    weights: np.ndarray | Sequence[np.ndarray] | None,
-    rows: np.ndarray,
-    length: int,
-    padding: int = 0,
-) -> LabelArrays:
-    """Returns some rows as arrays: inputs, labels and sample weights."""
-    found = []
-    for values in (inputs, y, weights):
-        if values is None:
-            continue
-        if hasattr(values, "shape"):
-            found.append(values[rows])
-        else:
-            dtype = "float32" if values is weights else "int32"
-            fill = padding if values is inputs else 0
-            found.append(padded([values[row] for row in rows], length, dtype, fill))
-    return tuple(found)

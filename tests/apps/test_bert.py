@@ -71,7 +71,7 @@ def test_next_sentences(model):
     model, rng = code.untrained(model), np.random.default_rng(0)
     model.set_weights([rng.normal(size=w.shape) for w in model.get_weights()])
     found = code.follows(model, list(pairs.values()))
-    x = model.reader.read(list(pairs.values())).arrays
+    x = model.preprocessor.rows(list(pairs.values())).arrays
     positions = np.zeros((4, 1), "int32")
     logits = model.predict({**x, "positions": positions}, verbose=0)["next"]
     p = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))

@@ -223,7 +223,7 @@ def test_special_ids_of_ones_own_are_saved(tmp_path):
     net.save(tmp_path / "bert.keras")
     loaded = kerasseq.load_model(tmp_path / "bert.keras")
     np.testing.assert_allclose(run(loaded, padded)["pooled"], y["pooled"], atol=1e-5)
-    assert loaded.reader.special_ids == own
+    assert loaded.preprocessor.special_ids == own
 
 
 @pytest.mark.parametrize("head", [name for name in NAMES if name != "pretraining"])
@@ -332,7 +332,7 @@ def test_texts_and_pairs_are_read_as_marks_tell(tokenizer):
     net = model("classify", tokenizer)
     a, b = (tokenizer.encode(t).tolist() for t in ("to be", "the mind"))
     rows = [[CLS, *a, SEP], [CLS, *a, SEP, *b, SEP]]
-    x = net.reader.read(["to be", ("to be", "the mind")]).arrays
+    x = net.preprocessor.rows(["to be", ("to be", "the mind")]).arrays
     length = x["ids"].shape[1]
     assert length == min(17, -(-len(rows[1]) // 8) * 8)
     for row, ids in enumerate(rows):
@@ -550,7 +550,7 @@ def test_messages_of_other_methods(tokenizer):
     with pytest.raises(ValueError, match="with_head\\('span'\\)"):
         net.answers(["to be"])
     net = model("pretraining", tokenizer)
-    with pytest.raises(ValueError, match=r"has no \[MASK\] to fill: 'to be'"):
+    with pytest.raises(ValueError, match=r"have a \[MASK\] to fill, received 'to be'"):
         net.fill("to be")
     with pytest.raises(ValueError, match="sequence_length=18 is more than"):
         net.fit(DOCUMENTS, sequence_length=18)

@@ -72,7 +72,7 @@ def made(head, seed=1, gpt=None, **options):
 
 def run(task, x):
     """What `predict` gives, without compiling anything."""
-    rows = task.task.read(task.reader, x)
+    rows = task.task.read(task.preprocessor, x)
     y = task(rows.arrays, training=False)
     return {n: array(v) for n, v in y.items()} if isinstance(y, dict) else array(y)
 
@@ -134,7 +134,7 @@ def dense(task, name, h):
 @pytest.mark.parametrize("head", HEADS)
 def test_which_ids_go_in_and_in_which_order(head):
     task = known(head)
-    ids = task.task.read(task.reader, TEXTS[head]).arrays["ids"]
+    ids = task.task.read(task.preprocessor, TEXTS[head]).arrays["ids"]
     rows = ids if ids.ndim == 3 else ids[:, None]
     assert rows.shape == (2, max(map(len, ROWS[head])), (16, 8)[rows.shape[2] == 8])
     for found, wanted in zip(rows, ROWS[head], strict=True):
@@ -188,7 +188,7 @@ def test_words_keep_the_spaces_before_them():
     tokenizer = BytePairTokenizer(300).fit(text)
     gpt = GPT(tokenizer, **SIZES, max_sequence_length=LONGEST)
     task = gpt.with_head("tag", labels=2)
-    rows = task.reader.read_words([text.split()[:4], text[:14]])
+    rows = task.preprocessor.word_rows([text.split()[:4], text[:14]])
     ids = rows.arrays["ids"][0]
     size = tokenizer.vocabulary_size
     said = tokenizer.decode([i for i in ids if i < size])
@@ -248,7 +248,7 @@ def test_weights_of_rows_and_data_to_look_at():
 )
 def test_padding_changes_nothing(head, position):
     task = made(head, gpt=trained(position=position, sliding_window=5))
-    ids = task.task.read(task.reader, TEXTS[head]).arrays["ids"]
+    ids = task.task.read(task.preprocessor, TEXTS[head]).arrays["ids"]
     y = run(task, ids)
     whole = [(0, 0)] * (ids.ndim - 1)
     for before, after in ((0, 5), (5, 0), (2, 3)):
@@ -449,7 +449,7 @@ def test_mixed_precision():
     try:
         task = made("choose", language_model_weight=0.5)
         loss = task.fit(TEXTS["choose"], [2, 1], verbose=0).history["loss"][0]
-        y = task(task.reader.read_choices(TEXTS["choose"]).arrays)
+        y = task(task.preprocessor.choice_rows(TEXTS["choose"]).arrays)
     finally:
         keras.config.set_dtype_policy(before)
     assert keras.backend.standardize_dtype(y.dtype) == "float32"
@@ -513,7 +513,13 @@ def test_mixed_precision():
             "same number of rows, received 1 and 2",
         ),
         ("classify", [], [], ValueError, "at least one row of x, received"),
-        ("classify", ["a"], None, ValueError, "a label for each text, received y=None"),
+        (
+            "classify",
+            ["a"],
+            None,
+            ValueError,
+            "expected labels y for the inputs, received y=None",
+        ),
     ],
 )
 def test_messages_of_fit(head, x, y, error, message):

@@ -211,7 +211,7 @@ def test_the_answer_that_is_chosen(gpt):
     assert alone.label == found[0].label
     assert alone.probability == pytest.approx(found[0].probability, abs=1e-6)
     assert alone.probabilities == pytest.approx(found[0].probabilities, abs=1e-6)
-    ids = model.reader.read_choices(questions).arrays["ids"]
+    ids = model.preprocessor.choice_rows(questions).arrays["ids"]
     assert model.classify(ids)[0].label == logits[0].argmax()
     with pytest.raises(ValueError, match=r"y\[0\] must be one of the answers"):
         model.arrays(questions, ["z", "f", "i"])
@@ -271,7 +271,7 @@ def test_words_of_roberta_keep_the_space_before_them():
     )
     model = BERT(tokenizer, **SIZES, pair_separators=2, head="tag", labels=["A", "B"])
     words = ["low", "lower", "lowest"]
-    rows = model.reader.read_words([words])
+    rows = model.preprocessor.word_rows([words])
     start, *ids = rows.arrays["ids"][0, : 2 + len(tokenizer.encode("low lower lowest"))]
     assert ids[:-1] == tokenizer.encode("low lower lowest").tolist()
     assert len(model.tag(words)) == 3 and start == tokenizer.id_of("<s>")

@@ -374,7 +374,7 @@ def test_heads_of_roberta(head, names, tmp_path):
         kernel = array(model.get_layer(ours).kernel)
         np.testing.assert_array_equal(tensors[theirs], kernel.T)
     same = models.from_pretrained(tmp_path)
-    assert same.head == head and same.reader.special_ids == ROBERTA["special_ids"]
+    assert same.head == head and same.preprocessor.special_ids == ROBERTA["special_ids"]
     ids = ids_of()
     inputs = {"ids": ids, "segments": ids * 0, "positions": ids % 7}
     inputs = {name: inputs[name] for name in model.input}
@@ -385,7 +385,7 @@ def test_ids_of_roberta_where_the_settings_name_none(tmp_path):
     models.save_pretrained(models.BERT(**ROBERTA), tmp_path)
     names = ("bos", "eos", "pad", "unk", "mask")
     rewrite(tmp_path, **{f"{name}_token_id": "gone" for name in names})
-    reader = models.from_pretrained(tmp_path).reader
+    reader = models.from_pretrained(tmp_path).preprocessor
     assert reader.special_ids == ROBERTA["special_ids"]
     rewrite(tmp_path, max_position_embeddings=2)
     with pytest.raises(ValueError, match=r"max_position_embeddings = 2, .* more than"):
@@ -398,14 +398,14 @@ def test_pairs_of_roberta():
     tokenizer = kerasseq.text.BytePairTokenizer(270, special_tokens=names)
     tokenizer.fit("to be or not to be")
     model = models.BERT(tokenizer, **{**SIZES, "num_layers": 1}, pair_separators=2)
-    rows = model.reader.read([("to", "be"), "or"]).arrays
+    rows = model.preprocessor.rows([("to", "be"), "or"]).arrays
     start, padding, end = (tokenizer.id_of(name) for name in names[:3])
     a, b, c = (tokenizer.encode(word).tolist() for word in ("to", "be", "or"))
     pair = [start, *a, end, end, *b, end]
     assert rows["ids"][0, : len(pair)].tolist() == pair
     assert rows["ids"][1, : len(c) + 2].tolist() == [start, *c, end]
     assert rows["ids"][1, -1] == padding and not rows["segments"].any()
-    _, first, _, _ = model.reader.read_contexts([("to", "be")]).places[0]
+    _, first, _, _ = model.preprocessor.context_rows([("to", "be")]).places[0]
     assert pair[first : first + len(b)] == b
     with pytest.raises(ValueError, match="pair_separators=3 is not one of 1, 2"):
         models.BERT(vocabulary_size=29, pair_separators=3)

@@ -448,11 +448,11 @@ def test_tokenizers_of_presets(tmp_path):
 def test_special_ids_without_a_tokenizer(tmp_path):
     model = models.BERT(vocabulary_size=104, **SIZES)
     models.save_pretrained(model, tmp_path)
-    reader = models.from_pretrained(tmp_path).reader
-    assert reader.special_ids == model.reader.special_ids
+    reader = models.from_pretrained(tmp_path).preprocessor
+    assert reader.special_ids == model.preprocessor.special_ids
     others = ("unk", "cls", "sep", "mask")
     rewrite(tmp_path, pad_token_id=3, **{f"{n}_token_id": "gone" for n in others})
-    reader = models.from_pretrained(tmp_path).reader
+    reader = models.from_pretrained(tmp_path).preprocessor
     assert (reader.padding, reader.start, reader.end) == (3, 101, 102)
     assert reader.special_ids["[MASK]"] == 103
 

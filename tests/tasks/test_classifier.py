@@ -8,7 +8,7 @@ import kerasseq
 from kerasseq.models import SequenceClassifier
 from kerasseq.tasks.labels import Labels, balanced_weights, learned
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
-from kerasseq.training.label_batches import SortedBatches
+from kerasseq.training.label_batches import Rows
 from tests.tasks.helpers import array
 
 pytestmark = pytest.mark.once("labels and texts are plain Python")
@@ -196,7 +196,7 @@ def test_vectors_in_lists_and_batches_of_keras():
     np.testing.assert_array_equal(
         model.predict(x.tolist(), verbose=0), model.predict(x, verbose=0)
     )
-    batches = SortedBatches(x, np.array(y), None, 4)
+    batches = Rows(x, np.array(y)).in_order(4)
     history = model.fit(batches, validation_data=batches, verbose=0).history
     assert model.evaluate(batches, verbose=0)[0] == pytest.approx(
         history["val_loss"][0], rel=1e-5
@@ -281,7 +281,9 @@ def test_wrong_arguments(options, error, message):
 def test_labels_must_be_learned_first():
     model = SequenceClassifier("gru", tokenizer="character")
     for use in (model.predict, model.classify, model.evaluate):
-        with pytest.raises(ValueError, match="has not learned its labels. Call fit"):
+        with pytest.raises(
+            ValueError, match="has not learned its labels and tokenizer. Call fit"
+        ):
             use(["a"])
     with pytest.raises(ValueError, match=r"at least two labels.*\['a'\]"):
         model.fit(["x", "y"], ["a", "a"])

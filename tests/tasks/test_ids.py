@@ -123,7 +123,7 @@ def test_a_model_called_with_encoded_words_answers_as_tag():
         labels=["N", "V"],
     )
     scores = array(bert(bert.encode("abc de cab")))[0]
-    places = bert.reader.read_words([["abc", "de", "cab"]]).places[0]
+    places = bert.preprocessor.word_rows([["abc", "de", "cab"]]).places[0]
     tags = [bert.labels[n] for n in scores[places].argmax(-1)]
     assert tags == bert.tag("abc de cab")
 

@@ -152,7 +152,7 @@ def test_heads_for_tokens():
         assert history["val_accuracy"][0] == pytest.approx(accuracy)
         assert history["accuracy"][0] == pytest.approx(accuracy)
         # Arrays: tags at padding do not count.
-        padding = model.reader.padding
+        padding = model.preprocessor.padding
         ids = np.where(np.arange(T) < rng.integers(2, T, (ROWS, 1)), 3, padding)
         y = rng.choice(["N", "V", "O"], ids.shape)
         assert scores(model, ids, y)[1] == pytest.approx(model.report(ids, y).accuracy)

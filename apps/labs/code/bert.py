@@ -69,12 +69,12 @@ def attend(model, text, hole):
 
     import kerasseq
 
-    x = model.reader.read([text]).arrays
-    masks = np.flatnonzero(x["ids"][0] == model.reader.special_ids["[MASK]"])
+    x = model.preprocessor.rows([text]).arrays
+    masks = np.flatnonzero(x["ids"][0] == model.preprocessor.special_ids["[MASK]"])
     x["positions"] = masks[None].astype("int32")
     with kerasseq.tracing.trace(model) as inside:
         model(x)
-    real = x["ids"][0] != model.reader.padding
+    real = x["ids"][0] != model.preprocessor.padding
     weights = [  # of each layer (heads, T)
         layer[0, :, masks[hole]][:, real]
         for name, layer in inside.items()

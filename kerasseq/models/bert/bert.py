@@ -1,6 +1,6 @@
 r"""BERT: an encoder that reads in both directions, pre-trained on hidden words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -10,18 +10,28 @@ from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
-from kerasseq.models.bert.bert_heads import HEADS, Features, initializer
-from kerasseq.models.bert.bert_texts import TextReader
-from kerasseq.models.bert.bert_training import BERTTrainingMixin
-from kerasseq.models.bert.fine_tuning import copy_weights
+from kerasseq.models.bert.bert_heads import HEADS, Features, Head, initializer
+from kerasseq.models.bert.bert_texts import BERTPreprocessor
+from kerasseq.models.bert.bert_training import (
+    fill,
+    is_pretraining,
+    pretraining_batches,
+)
 from kerasseq.models.causal_lm import check_memory, known_ids
-from kerasseq.models.task_heads import can_truncate, check_truncate, plain_labels
+from kerasseq.models.task_heads import (
+    TaskHeads,
+    can_truncate,
+    check_truncate,
+    copy_weights,
+    plain_labels,
+)
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.published.architectures import Architecture, find
-from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.training import MaskedLMMaskGenerator
+from kerasseq.training.batches import fit_arguments
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import LayerNormalization
 
@@ -42,7 +52,7 @@ SHAPE = {  # what an architecture must be, to be a BERT
 
 
 @register
-class BERT(BERTTrainingMixin, TaskModel):
+class BERT(TaskHeads):
     r"""A Transformer that reads a text, or a pair, and says something about it.
 
     $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),
@@ -109,6 +119,8 @@ class BERT(BERTTrainingMixin, TaskModel):
         Devlin et al. 2019. Slides A, C.
     """
 
+    heads: dict[str | None, type[Head]] = HEADS
+
     def __init__(
         self,
         tokenizer: Tokenizer | None = None,
@@ -169,7 +181,7 @@ class BERT(BERTTrainingMixin, TaskModel):
             num_segments=num_segments,
             num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
-        reader = TextReader(
+        preprocessor = BERTPreprocessor(
             tokenizer,
             special_ids,
             size,
@@ -183,7 +195,7 @@ class BERT(BERTTrainingMixin, TaskModel):
         features = build(
             inputs,
             size,
-            reader.padding,
+            preprocessor.padding,
             num_layers=num_layers,
             num_heads=num_heads,
             hidden_dim=hidden_dim,
@@ -194,13 +206,150 @@ class BERT(BERTTrainingMixin, TaskModel):
             activation=activation,
             layer_norm_epsilon=layer_norm_epsilon,
         )
+        preprocessor.reads_words = task.per_step
+        self.preprocessor, self.task, self.head = preprocessor, task, head
         super().__init__(inputs, task.model_outputs(features), config, **kwargs)
         self.keep_graph(inputs, features)
-        self.reader = reader
-        self.tokenizer = tokenizer
         self.vocabulary_size: int = size
         self.max_sequence_length = max_sequence_length
-        self.head = head
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        sequence_length: int | None = None,
+        masking: MaskedLMMaskGenerator | None = None,
+        batch_size: int = 32,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_data: Any = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains on texts.
+
+        Args:
+            x: To pre-train, documents: a list of lists of sentences, each a text or
+                ids. For the other heads texts, or pairs of texts as tuples; for tags,
+                texts with spaces between words, or lists of words. Ids in the place of
+                texts, as lists or as an array `(rows, time)`, have the special tokens
+                already. Batches of arrays are passed to `keras.Model.fit`.
+            y: Labels. To classify, one for each text, with `multi_label` a list for
+                each. For tags, one for each word, or with ids one for each id, where -1
+                does not count. For spans, pairs of indices of characters in the last
+                text, such that `text[start:end]` is the answer, or None if there is
+                none; with ids, the indices of the first and the last, `(rows, 2)`.
+            sequence_length: To pre-train: ids in a row; `max_sequence_length` if None.
+            masking: To pre-train: a `training.MaskedLMMaskGenerator`; that of the paper
+                if None.
+            batch_size: Rows in a batch.
+            epochs: The last epoch.
+            initial_epoch: Number of epochs trained before.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_data: Other documents, or a pair `(x, y)`.
+            seed: Seed of the order, and to pre-train of pairs and masks.
+            **kwargs: `validation_split`, `class_weight`, `sample_weight`, `missing` and
+                others, as for `SequenceClassifier.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: If a text or label has the wrong type.
+            ValueError: If the model has no head, a text is too long, or an id or label
+                is out of range.
+        """
+        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        if not is_pretraining(self, x, y):
+            options = {"batch_size": batch_size, "seed": seed, **options}
+            options["steps_per_epoch"] = steps_per_epoch
+            return super().fit(x, y, validation_data=validation_data, **options)
+        pretraining = {"sequence_length": sequence_length, "masking": masking}
+        batches = self.batches(x, batch_size=batch_size, seed=seed, **pretraining)
+        if is_pretraining(self, validation_data, None):
+            validation_data = self.batches(validation_data, **pretraining).all()
+        options = {"validation_batch_size": batch_size, **options}
+        options["validation_data"] = validation_data
+        return keras.Model.fit(self, **fit_arguments(batches, steps_per_epoch, options))
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        sequence_length: int | None = None,
+        masking: MaskedLMMaskGenerator | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Evaluates, as `keras.Model.evaluate` does, on texts as for `fit`.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+            sequence_length: As for `fit`.
+            masking: As for `fit`.
+            **kwargs: As for `SequenceClassifier.evaluate`.
+        """
+        if is_pretraining(self, x, y):
+            options = {"sequence_length": sequence_length, "masking": masking}
+            x, y, kwargs["sample_weight"] = self.batches(x, **options).all()
+        return super().evaluate(x, y, **kwargs)
+
+    def batches(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        sequence_length: int | None = None,
+        masking: MaskedLMMaskGenerator | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        batch_size: int = 32,
+        seed: int = 0,
+        next_rate: float = 0.5,
+    ) -> Any:
+        """Returns the batches that `fit` trains on, for a training loop of your own.
+
+        Args:
+            x: As for `fit`: documents, or texts with labels.
+            y: As for `fit`.
+            sequence_length: As for `fit`.
+            masking: As for `fit`.
+            class_weight: As for `fit`.
+            batch_size: Rows in a batch.
+            seed: Seed of order, pairs and masks.
+            next_rate: To pre-train: fraction of the pairs whose second sentence
+                follows the first.
+
+        Returns:
+            An object with `batch(number)` and `stream(start)`, which return inputs,
+            labels and weights, and with `steps_per_epoch`.
+        """
+        options = {"batch_size": batch_size, "seed": seed}
+        if y is not None:
+            self._check_head("batches")
+            return super().batches(x, y, class_weight=class_weight, **options)
+        options |= {"sequence_length": sequence_length, "masking": masking}
+        return pretraining_batches(self, x, next_rate=next_rate, **options)
+
+    def fill(
+        self, text: str | tuple[str, str], k: int = 5
+    ) -> list[list[tuple[str, float]]]:
+        """Returns what may stand where a text has [MASK].
+
+        Args:
+            text: A text, or a pair of texts.
+            k: How many tokens to name for each.
+
+        Returns:
+            For each [MASK] a list of `(token, probability)`, the best first.
+
+        Raises:
+            ValueError: If the head is another, or there is no [MASK].
+        """
+        self._check_head("fill", "pretraining", "tokens")
+        return fill(self, text, k)
 
     def with_head(
         self,

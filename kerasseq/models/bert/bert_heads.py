@@ -15,8 +15,7 @@ Devlin et al. 2019. Course slides A, C.
 """
 
 import dataclasses
-from collections.abc import Sequence as Several
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -28,22 +27,15 @@ from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.masks import lowest
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
-from kerasseq.models.bert.bert_texts import Rows
-from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
+from kerasseq.tasks import heads
+from kerasseq.tasks.class_labels import MultiLabelF1, class_loss
 from kerasseq.tasks.data_checks import as_array
-from kerasseq.tasks.labels import Label, Labels
-from kerasseq.tasks.tagging import tag_array, tag_rows, weighted_tags
+from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import PerStep
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
 NAMES = ("tokens", "pretraining", "classify", "tag", "span", "sequence", None)
-
-# Of one output, or of several by name.
-Loss: TypeAlias = keras.losses.Loss | dict[str, keras.losses.Loss] | None
-Metrics: TypeAlias = (
-    list[keras.metrics.Metric] | dict[str, list[keras.metrics.Metric]] | None
-)
 
 
 def initializer() -> keras.initializers.Initializer:
@@ -92,46 +84,13 @@ class Features:
         )
 
 
-class Head:
+class Head(heads.Head):
     """No task: the hidden states, "sequence" `(B, T, D)` and "pooled" `(B, D)`.
 
-    It is the base class of the heads.
-
-    Args:
-        labels: Number or names of the labels, for a head with labels; None if they are
-            to be learned.
-        multi_label: Whether an example may have several labels.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If the head does not have it, or there are fewer than two labels.
+    It is the base class of BERT's heads.
     """
 
-    has_labels: bool = False
-    per_step: bool = False  # whether each token has a label
-    takes_positions: bool = False  # whether "positions" is an input
-    multiple_rows: bool = False  # whether an example has several rows
-
-    def __init__(
-        self, labels: int | Several[Label] | None = None, multi_label: bool = False
-    ) -> None:
-        self.multi_label: bool = checks.flag("multi_label", multi_label)
-        if labels is not None and not self.has_labels:
-            raise ValueError(
-                "labels must be None for a head without labels, received "
-                f'{checks.short(labels)}. head="classify" and head="tag" have labels'
-            )
-        if self.multi_label and (self.per_step or not self.has_labels):
-            raise ValueError(
-                "multi_label must be False for a head that does not classify texts, "
-                'received True. head="classify" can have several labels'
-            )
-        self.labels: Labels | None = None if labels is None else Labels(labels)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the labels have to be learned before the head can be built."""
-        return self.has_labels and self.labels is None
+    takes_positions: ClassVar[bool] = False  # whether "positions" is an input
 
     def model_outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
         """The outputs of the model; hidden states before the labels are learned."""
@@ -142,23 +101,6 @@ class Head:
     def outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
         """The outputs of the task."""
         return {"sequence": features.sequence, "pooled": features.pooled()}
-
-    def read(self, reader: Any, x: Any) -> Rows | None:
-        """Converts inputs to `Rows`; None if Keras takes them as they are."""
-        return reader.read(x)
-
-    def targets(
-        self, rows: Rows, y: Any, class_weight: Any = None
-    ) -> tuple[Any, np.ndarray | None]:
-        """Labels and sample weights of Keras."""
-        check_no_class_weight(class_weight)
-        return y, None
-
-    def loss(self) -> Loss:
-        return None
-
-    def metrics(self) -> Metrics:
-        return None
 
     def dense(self, units: int, name: str, **options: Any) -> keras.layers.Dense:
         """A dense output layer, in float32."""
@@ -216,19 +158,14 @@ class Pretraining(Tokens):
         return {**super().metrics(), "next": [_accuracy()]}
 
 
-class Classify(Head):
+class Classify(heads.ClassHead, Head):
     """The class of a text or pair, or several, logits `(B, C)`."""
 
-    has_labels = True
+    weighs_metrics = True
 
     def outputs(self, features: Features) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())
         return self.dense(self.labels.count, "classes")(pooled)
-
-    def targets(
-        self, rows: Rows, y: Any, class_weight: Any = None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        return encode_classes(self.labels, y, self.multi_label, class_weight)
 
     def loss(self) -> keras.losses.Loss:
         return class_loss(self.multi_label, reduction="mean_with_sample_weight")
@@ -239,35 +176,12 @@ class Classify(Head):
         return [_accuracy()]
 
 
-class Tag(Classify):
+class Tag(heads.TagHead, Classify):
     """One class per token, logits `(B, T, C)`; for words, at their first tokens."""
-
-    per_step = True
 
     def outputs(self, features: Features) -> Tensor:
         h = features.drop("tag_dropout")(features.sequence)
         return self.dense(self.labels.count, "tags")(h)
-
-    def read(self, reader: Any, x: Any) -> Rows | None:
-        return reader.read_words(x)
-
-    def targets(
-        self, rows: Rows, y: Any, class_weight: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        ids = rows.arrays["ids"]
-        if rows.places is None:
-            given, y = y, as_array(y)
-            if y is None or y.shape != ids.shape:
-                raise ValueError(
-                    f"y must be an array of tags {ids.shape}, received "
-                    f"{checks.short(given)}"
-                )
-            y, known = tag_array(self.labels, y)
-            weights = known.astype("float32")
-        else:
-            sizes = [ids.shape[1]] * len(ids)
-            y, weights = map(np.stack, tag_rows(self.labels, y, sizes, rows.places))
-        return y, weighted_tags(self.labels, y, weights, class_weight)
 
 
 class Span(Head):
@@ -280,13 +194,13 @@ class Span(Head):
             for n, name in enumerate(("start", "end"))
         }
 
-    def read(self, reader: Any, x: Any) -> Rows | None:
-        return reader.read_contexts(x)
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        return preprocessor.context_rows(x)
 
     def targets(
         self, rows: Rows, y: Any, class_weight: Any = None
     ) -> tuple[dict[str, np.ndarray], None]:
-        check_no_class_weight(class_weight)
+        heads.check_no_class_weight(class_weight)
         if rows.places is not None:
             y = [
                 _tokens(*place, span)
@@ -351,15 +265,6 @@ def check_labels(labels: np.ndarray, size: int, name: str) -> None:
         wrong = labels.min() if labels.min() < 0 else labels.max()
         raise ValueError(
             f"labels must be from 0 to {size - 1} for {name}={size}, received {wrong}"
-        )
-
-
-def check_no_class_weight(class_weight: Any) -> None:
-    """Raises if there are weights of classes for a head without labels."""
-    if class_weight is not None:
-        raise ValueError(
-            "class_weight must be None for a head without labels, received "
-            f"{class_weight!r}"
         )
 
 

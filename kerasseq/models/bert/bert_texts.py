@@ -1,7 +1,8 @@
 """Texts as BERT reads them: pairs in a row, words with tags, contexts with answers."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,8 +10,10 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
 from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.tasks.text_inputs import word_ids
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.training.label_batches import Rows
 from kerasseq.training.masked_lm import special_id
 from kerasseq.training.sentence_pairs import pack
 
@@ -19,22 +22,7 @@ NEEDED = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA = {"[PAD]": "<pad>", "[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>"}
 
 
-class Rows(NamedTuple):
-    """Texts as arrays.
-
-    Attributes:
-        arrays: "ids" and "segments", int32 `(B, T)`.
-        places: For words, where the first piece of each stands, a list of rows; for
-            choices, the answers of each row; for pairs with a context, offsets
-            `(tokens, 2)` of its tokens, the place of the first, and the place that
-            stands for no answer.
-    """
-
-    arrays: dict[str, np.ndarray]
-    places: Any = None
-
-
-class TextReader:
+class BERTPreprocessor(Preprocessor):
     """Makes arrays of texts, or checks the arrays that it is given.
 
     Args:
@@ -89,7 +77,10 @@ class TextReader:
         self.end: int = self.special_ids["[SEP]"]
         self.padding: int = self.special_ids["[PAD]"]
 
-    def read(self, x: Any) -> Rows | None:
+    def is_one(self, x: Any) -> bool:
+        return isinstance(x, str | tuple)
+
+    def rows(self, x: Any) -> Rows | None:
         """Texts, pairs of texts, rows of ids, or arrays; None for anything else."""
         if isinstance(x, dict) or hasattr(x, "shape"):
             return Rows(self._checked(x))
@@ -103,10 +94,10 @@ class TextReader:
             place[: len(row)] = row
         return Rows(self._checked(ids))
 
-    def read_words(self, x: Any) -> Rows | None:
+    def word_rows(self, x: Any) -> Rows | None:
         """Lists of words, or texts with spaces between them, for tags of words."""
         if not _is_texts(x) and not _is_words(x):
-            return self.read(x)
+            return self.rows(x)
         texts, places = [], []
         for words in x:
             words = words.split() if isinstance(words, str) else words
@@ -118,11 +109,11 @@ class TextReader:
             ids, first = word_ids(self._tokenizer(), words, f"x[{len(texts)}]")
             places.append(1 + first)  # [CLS] is before them
             texts.append((ids,))
-        return Rows(self._packed(texts).arrays, places)
+        return Rows(self._packed(texts).arrays, places=places)
 
-    def read_contexts(self, x: Any) -> Rows | None:
+    def context_rows(self, x: Any) -> Rows | None:
         """Texts, or pairs of a question and a text, with the places of its tokens."""
-        rows = self.read(x)
+        rows = self.rows(x)
         if rows is None or not _is_texts(x):
             return rows
         places = []
@@ -134,7 +125,7 @@ class TextReader:
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
             check_tokens(offsets, len(places), each[-1])
             places.append((offsets, first, 0, len(each[-1])))
-        return rows._replace(places=places)
+        return dataclasses.replace(rows, places=places)
 
     def tokens(self, text: str | tuple[str, ...]) -> tuple[list[str], np.ndarray]:
         """Returns the tokens of a text or pair, and their positions in its row."""

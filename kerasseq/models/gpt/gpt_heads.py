@@ -27,11 +27,11 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.models.bert import bert_heads
 from kerasseq.models.bert.bert_heads import Features, MaskLogits
-from kerasseq.models.bert.bert_texts import Rows
-from kerasseq.models.gpt.gpt_texts import GPTTextReader
+from kerasseq.tasks import heads
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.labels import plain_list
 from kerasseq.tasks.last_step import LastStep
+from kerasseq.training.label_batches import Rows
 
 
 @dataclasses.dataclass
@@ -61,15 +61,15 @@ class GPTFeatures(Features):
 class Classify(bert_heads.Classify):
     """One class per text, logits `(B, C)`."""
 
-    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
-        return reader.read_texts(x)
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        return preprocessor.single_rows(x)
 
 
 class Entail(Classify):
     """One class per ordered pair of texts, logits `(B, C)`."""
 
-    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
-        return reader.read_pairs(x)
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        return preprocessor.pair_rows(x)
 
 
 class Compare(Classify):
@@ -83,8 +83,8 @@ class Compare(Classify):
             features.drop("class_dropout")(both)
         )
 
-    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
-        return reader.read_both_orders(x)
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        return preprocessor.both_order_rows(x)
 
 
 class Choose(Classify):
@@ -98,13 +98,13 @@ class Choose(Classify):
         logits = self.dense(1, "choice")(pooled)[..., 0]
         return MaskLogits(name="choices", dtype="float32")(logits, features.is_choice())
 
-    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
-        return reader.read_choices(x)
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        return preprocessor.choice_rows(x)
 
     def targets(
         self, rows: Rows, y: Any, class_weight: Any = None
     ) -> tuple[np.ndarray, None]:
-        bert_heads.check_no_class_weight(class_weight)
+        heads.check_no_class_weight(class_weight)
         given = y
         pairs = zip(plain_list(given), rows.places, strict=True)
         y = as_array([_answer(n, *pair) for n, pair in enumerate(pairs)])

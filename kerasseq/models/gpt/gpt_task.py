@@ -13,7 +13,6 @@ from kerasseq.core import checks, sublayers
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 from kerasseq.models.bert import bert_heads
-from kerasseq.models.bert.fine_tuning import FineTuningMixin, copy_weights
 from kerasseq.models.gpt.gpt_heads import (
     HEADS,
     FlattenChoices,
@@ -21,18 +20,22 @@ from kerasseq.models.gpt.gpt_heads import (
     LanguageModelingLoss,
     SpecialTokenEmbedding,
 )
-from kerasseq.models.gpt.gpt_texts import SPECIAL_TOKENS, GPTTextReader
-from kerasseq.models.task_heads import can_truncate, check_truncate, plain_labels
-from kerasseq.tasks.base import TaskModel
+from kerasseq.models.gpt.gpt_texts import SPECIAL_TOKENS, GPTPreprocessor
+from kerasseq.models.task_heads import (
+    TaskHeads,
+    can_truncate,
+    check_truncate,
+    copy_weights,
+    plain_labels,
+)
 from kerasseq.tasks.labels import Label
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # which imports this module
     from kerasseq.models.gpt.gpt import GPT
 
 
 @register
-class GPTTask(FineTuningMixin, TaskModel):
+class GPTTask(TaskHeads):
     r"""A pretrained GPT with a task head, to be fine-tuned.
 
     Each example becomes one or several rows of tokens. A linear layer is applied to the
@@ -117,7 +120,7 @@ class GPTTask(FineTuningMixin, TaskModel):
         size, stack = own.vocabulary_size, own.stack
         if not stack.embedding.tie_weights and not weight:
             stack.embedding.reverse_embeddings.trainable = False  # unused
-        reader = GPTTextReader(
+        preprocessor = GPTPreprocessor(
             own.tokenizer,
             size,
             own.context_length,
@@ -126,8 +129,9 @@ class GPTTask(FineTuningMixin, TaskModel):
         )
         shape = (None, None) if task.multiple_rows else (None,)
         inputs = {"ids": keras.Input(shape, dtype="int32", name="ids")}
+        preprocessor.reads_words = task.per_step
         features = _features(
-            inputs["ids"], stack, reader, task, weight, config["dropout"]
+            inputs["ids"], stack, preprocessor, task, weight, config["dropout"]
         )
         arguments = {
             "gpt": {
@@ -143,11 +147,9 @@ class GPTTask(FineTuningMixin, TaskModel):
             "truncate": truncate,
             "dropout": dropout,
         }
+        self.preprocessor, self.task, self.head = preprocessor, task, head
         super().__init__(inputs, task.model_outputs(features), arguments, **kwargs)
         self.keep_graph(inputs, features)
-        self.reader: GPTTextReader = reader
-        self.head = head
-        self.tokenizer: Tokenizer | None = own.tokenizer
         self.vocabulary_size: int = size
 
     def language_model(self) -> "GPT":
@@ -206,16 +208,16 @@ class GPTTask(FineTuningMixin, TaskModel):
 def _features(
     ids: Tensor,
     stack: Any,
-    reader: GPTTextReader,
+    preprocessor: GPTPreprocessor,
     task: bert_heads.Head,
     weight: float,
     dropout: float,
 ) -> GPTFeatures:
     """The hidden states of all tokens, as `GPTFeatures`."""
-    size, rows = reader.vocabulary_size, ids
+    size, rows = preprocessor.vocabulary_size, ids
     if task.multiple_rows:
         ids = FlattenChoices(name="side_by_side")(rows)
-    real = ops.not_equal(ids, reader.padding)
+    real = ops.not_equal(ids, preprocessor.padding)
     embedded = x = stack.embedding(ops.minimum(ids, size - 1))
     x = SpecialTokenEmbedding(
         size,
@@ -235,7 +237,7 @@ def _features(
         embedded=embedded,
         dropout=dropout,
         rows=rows if task.multiple_rows else None,
-        padding=reader.padding,
+        padding=preprocessor.padding,
     )
 
 

@@ -3,6 +3,7 @@
 Radford et al. 2018, figure 1. Course slides D: the GPT architecture.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,9 +13,14 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
-from kerasseq.models.bert.bert_texts import Rows, TextReader, check_steps, rectangular
+from kerasseq.models.bert.bert_texts import (
+    BERTPreprocessor,
+    check_steps,
+    rectangular,
+)
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.training.label_batches import Rows
 
 SPECIAL_TOKENS = (
     "start",
@@ -23,7 +29,7 @@ SPECIAL_TOKENS = (
 )  # new ids, in this order; padding is next
 
 
-class GPTTextReader(TextReader):
+class GPTPreprocessor(BERTPreprocessor):
     """Makes arrays of texts, pairs and choices, or checks those that it is given.
 
     A text is a string or a list of ids; marks come to it here. An array of ids has its
@@ -64,23 +70,23 @@ class GPTTextReader(TextReader):
             for n, name in enumerate(SPECIAL_TOKENS)
         }
 
-    def read(self, x: Any) -> Rows | None:
+    def rows(self, x: Any) -> Rows | None:
         """Texts or pairs of texts."""
         return self._read(x, lambda each: [_parts(each)])
 
-    def read_texts(self, x: Any) -> Rows | None:
+    def single_rows(self, x: Any) -> Rows | None:
         """Single texts."""
         return self._read(x, self._single)
 
-    def read_pairs(self, x: Any) -> Rows | None:
+    def pair_rows(self, x: Any) -> Rows | None:
         """Pairs of texts, in their order."""
         return self._read(x, lambda each: [_pair(each)])
 
-    def read_both_orders(self, x: Any) -> Rows | None:
+    def both_order_rows(self, x: Any) -> Rows | None:
         """Pairs of texts, in both orders, `(B, 2, T)`."""
         return self._read(x, lambda each: [_pair(each), _pair(each)[::-1]])
 
-    def read_choices(self, x: Any) -> Rows | None:
+    def choice_rows(self, x: Any) -> Rows | None:
         """Pairs of a context and a list of answers, `(B, K, T)`.
 
         Where there are fewer answers, rows are padding. `places` are the answers; for
@@ -90,11 +96,11 @@ class GPTTextReader(TextReader):
         if rows is None:
             return None
         if _is_list(x):
-            return rows._replace(places=[list(answers) for _, answers in x])
+            return dataclasses.replace(rows, places=[list(answers) for _, answers in x])
         there = (rows.arrays["ids"] != self.padding).any(-1).sum(-1)
-        return rows._replace(places=[list(range(count)) for count in there])
+        return dataclasses.replace(rows, places=[list(range(count)) for count in there])
 
-    def read_words(self, x: Any) -> Rows | None:
+    def word_rows(self, x: Any) -> Rows | None:
         """Lists of words, texts with spaces between them, or lists of ids.
 
         `places` are those of the last piece of each: before it a word is not read.
@@ -109,15 +115,15 @@ class GPTTextReader(TextReader):
                 ids, last = self._last_pieces(each)
             texts.append([(ids,)])
             places.append(1 + last)  # [start] is before them
-        return Rows(self._packed(texts), places)
+        return Rows(self._packed(texts), places=places)
 
-    def read_contexts(self, x: Any) -> Rows | None:
+    def context_rows(self, x: Any) -> Rows | None:
         """Texts, or pairs of a question and a text, with the places of its tokens.
 
         Those of no answer are those of the last mark. In a list of ids an id counts
         as a character does in a text.
         """
-        rows = self.read(x)
+        rows = self.rows(x)
         if rows is None or not _is_list(x):
             return rows
         places = []
@@ -128,7 +134,7 @@ class GPTTextReader(TextReader):
             else:
                 offsets = np.arange(len(text))[:, None] + [0, 1]
             places.append((offsets, first, first + len(offsets), len(text)))
-        return rows._replace(places=places)
+        return dataclasses.replace(rows, places=places)
 
     def _last_pieces(self, words: Any) -> tuple[list[int], np.ndarray]:
         """The ids of a text, and the last of each word."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
-from kerasseq.datasets.splitting import split_by_class
 
 
 def is_path(x: object) -> bool:
@@ -115,39 +114,3 @@ def check_rows(name: str, values: Sequence[Any], rows: int) -> None:
             f"{name} must have one entry for each of {rows} images, received "
             f"{len(values)}"
         )
-
-
-def split(
-    images: np.ndarray | list[str],
-    y: np.ndarray,
-    weights: np.ndarray | None,
-    fraction: float,
-    seed: int | None,
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Splits rows into those to train on and those for validation.
-
-    Args:
-        images: An array of images, or files.
-        y: Their labels.
-        weights: Sample weights, or None.
-        fraction: The fraction for validation.
-        seed: Splits each class at random; None takes the rows from the end.
-    """
-    rows = len(images)
-    if seed is not None:
-        parts = split_by_class(y, fraction, seed)
-    else:
-        cut = rows - round(rows * fraction)
-        parts = np.arange(cut), np.arange(cut, rows)
-    if not all(map(len, parts)):
-        raise ValueError(
-            f"validation_split must leave images for training and validation, received "
-            f"{fraction} for {rows} images"
-        )
-
-    def part(places):
-        files = isinstance(images, list)
-        chosen = [images[n] for n in places] if files else images[places]
-        return chosen, y[places], None if weights is None else weights[places]
-
-    return part(parts[0]), part(parts[1])

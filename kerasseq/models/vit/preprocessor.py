@@ -1,0 +1,142 @@
+"""Arrays, files or folders of images as rows of a model."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.core.types import Config
+from kerasseq.datasets.image_reading import read_image, readable_rows
+from kerasseq.models.vit import inputs, pixels, sizes
+from kerasseq.tasks.data_checks import as_array, check_data
+from kerasseq.tasks.missing_rows import SKIP, taken
+from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.training.image_batches import ImageBatches, ImageSequence
+from kerasseq.training.label_batches import Rows
+
+
+@dataclasses.dataclass
+class ImageRows(Rows):
+    """Images with labels; files are read batch by batch.
+
+    Attributes:
+        read: Function from a file to an array `(H, W, C)`; None for arrays.
+        channels_first: Whether the axis of the channels comes before the height.
+    """
+
+    read: Callable[[str], np.ndarray] | None = None
+    channels_first: bool = False
+
+    def batches(
+        self, batch_size: int = 32, seed: int = 0, **options: Any
+    ) -> ImageBatches:
+        """Returns batches to train on.
+
+        Args:
+            batch_size: Images in a batch.
+            seed: Seed of the order, and of shifts and flips.
+            **options: `shift` and `flip`, as for `ImageBatches`.
+        """
+        data = self.arrays, self.y, self.weights, batch_size, seed
+        options = {"channels_first": self.channels_first, **options}
+        return ImageBatches(*data, read=self.read, **options)
+
+    def in_order(self, batch_size: int = 32) -> ImageSequence:
+        data = self.arrays, self.y, self.weights, batch_size
+        return ImageSequence(*data, self.read)
+
+    def batch(self) -> np.ndarray:
+        if self.read is None:
+            return self.arrays
+        return np.stack([self.read(file) for file in self.arrays])
+
+    def by_length(self, batch_size: int) -> Iterator[tuple[np.ndarray, ImageSequence]]:
+        yield np.arange(len(self)), self.in_order(batch_size)
+
+
+class ImagePreprocessor(Preprocessor):
+    """Checks arrays of images, and reads files in the size of the model.
+
+    Args:
+        arguments: The arguments of the model.
+    """
+
+    has_texts = False
+
+    def __init__(self, arguments: Config) -> None:
+        self.arguments = arguments
+        self.channels: int = arguments["channels"]
+        self.channels_last: bool = arguments["data_format"] == "channels_last"
+        self.value_range: tuple[float, float] | None = arguments["value_range"]
+        self.size: tuple[int, int] = sizes.pair("image_size", arguments["image_size"])
+
+    def data(
+        self, x: Any, y: Any = None, sample_weight: Any = None, labels: Any = None
+    ) -> Data:
+        x, y = inputs.labeled(x, inputs.as_array(y))
+        if inputs.is_path(x) or inputs.files_of(x) is not None:
+            return x, y, sample_weight
+        return super().data(inputs.as_array(x), y, sample_weight, labels)
+
+    def is_one(self, x: Any) -> bool:
+        x = inputs.as_array(x)
+        return inputs.is_one_image(x, self.channels, self.channels_last)
+
+    def several(self, x: Any) -> Any:
+        if not self.is_one(x):
+            return inputs.unlabeled(x)
+        return [x] if inputs.is_path(x) else np.asarray(inputs.as_array(x))[None]
+
+    def complete(self, missing: str, *data: Any, **options: Any) -> Data:
+        data = super().complete(missing, *data, **options)
+        files = inputs.files_of(data[0]) if missing == SKIP else None
+        if files is None:
+            return data
+        rows = readable_rows(files)
+        return tuple(taken(part, rows) for part in (files, *data[1:]))
+
+    def predictable(self, missing: str, x: Any) -> list[int] | None:
+        super().predictable(missing, x)  # the name in `missing`
+        files = inputs.files_of(x) if missing == SKIP else None
+        return None if files is None else readable_rows(files)
+
+    def none(self) -> np.ndarray:
+        axis = 3 if self.channels_last else 1
+        images = np.expand_dims(np.zeros((0, *self.size), "uint8"), axis)
+        return np.repeat(images, self.channels, axis)
+
+    def rows(self, x: Any) -> ImageRows | None:
+        """Images as rows: arrays, or files; None for a stream of batches."""
+        x = inputs.unlabeled(x)
+        options = {"channels_first": not self.channels_last}
+        files = inputs.files_of(x)
+        if files is not None:
+            return ImageRows(files, read=self.read, **options)
+        check_data(x, "images")
+        is_list = isinstance(x, list | tuple)
+        if isinstance(x, Mapping) or (is_list and as_array(x) is None):
+            raise TypeError(
+                "images must be an array (rows, height, width, channels), files or a "
+                f"folder, received {checks.short(x)}"
+            )
+        if not is_list and not hasattr(x, "__array__"):
+            return None
+        images = pixels.check(
+            inputs.as_array(x),
+            value_range=self.value_range,
+            patch_size=sizes.pair("patch_size", self.arguments["patch_size"]),
+            channels=self.channels,
+            channels_last=self.channels_last,
+        )
+        return ImageRows(images, is_array=True, **options)
+
+    def read(self, file: str) -> np.ndarray:
+        """Reads one file as an array `(H, W, C)`, in the values of the model."""
+        resize = self.arguments["resize"]
+        image = read_image(file, self.size, channels=self.channels, resize=resize)
+        if self.value_range is not None:
+            low, high = self.value_range
+            image = (low + image * ((high - low) / 255)).astype("float32")
+        return image if self.channels_last else image.transpose(2, 0, 1)

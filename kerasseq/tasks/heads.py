@@ -1,0 +1,150 @@
+"""Heads: the labels of a model, their loss and metrics, and what its outputs mean."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
+from kerasseq.tasks.labels import Label, Labels
+from kerasseq.tasks.tagging import all_tags, row_targets, weighted_tags
+from kerasseq.training.label_batches import Rows
+
+# Of one output, or of several by name.
+Loss: TypeAlias = keras.losses.Loss | dict[str, keras.losses.Loss] | None
+Metrics: TypeAlias = list[Any] | dict[str, list[keras.metrics.Metric]] | None
+
+
+class Head:
+    """The base of the heads, without labels.
+
+    Args:
+        labels: The number or names of the labels, for a head with labels; None if they
+            are to be learned.
+        multi_label: Whether a row may have several labels.
+        activation: Of the outputs; None for logits.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the head does not have it, or there are too few labels.
+    """
+
+    has_labels: ClassVar[bool] = False
+    per_step: ClassVar[bool] = False  # whether each step has a label
+    multiple_rows: ClassVar[bool] = False  # whether an example has several rows
+    least_labels: ClassVar[int] = 2
+    weighs_metrics: ClassVar[bool] = True  # by sample weights
+    by_length: ClassVar[bool] = False  # whether outputs have no padding
+
+    def __init__(
+        self,
+        labels: int | Sequence[Label] | None = None,
+        multi_label: bool = False,
+        activation: str | None = None,
+    ) -> None:
+        self.multi_label: bool = checks.flag("multi_label", multi_label)
+        if labels is not None and not self.has_labels:
+            raise ValueError(
+                "labels must be None for a head without labels, received "
+                f'{checks.short(labels)}. head="classify" and head="tag" have labels'
+            )
+        if self.multi_label and (self.per_step or not self.has_labels):
+            raise ValueError(
+                "multi_label must be False for a head that does not classify texts, "
+                'received True. head="classify" can have several labels'
+            )
+        self.labels: Labels | None = None
+        if labels is not None:
+            self.labels = Labels(labels, at_least=self.least_labels)
+        self.activation = activation
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the labels have to be learned before the head can be built."""
+        return self.has_labels and self.labels is None
+
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        """Converts inputs to rows; None if Keras takes them as they are."""
+        return preprocessor.rows(x)
+
+    def all_labels(self, y: Any) -> Any:
+        """Returns the labels of some data, to learn the distinct ones."""
+        return y
+
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[Any, np.ndarray | None]:
+        """Converts labels to targets of the loss, and returns them with weights."""
+        check_no_class_weight(class_weight)
+        return y, None
+
+    def loss(self) -> Loss:
+        return None
+
+    def metrics(self) -> Metrics:
+        return None
+
+    def probabilities(self, outputs: Any) -> np.ndarray:
+        """Converts outputs of the model to probabilities."""
+        if self.activation is not None:
+            return np.asarray(outputs)
+        function = ops.sigmoid if self.multi_label else ops.softmax
+        return ops.convert_to_numpy(function(ops.convert_to_tensor(outputs)))
+
+
+class ClassHead(Head):
+    """A label for each row, or several."""
+
+    has_labels = True
+    by_length = True
+    weighs_metrics = False
+
+    def all_labels(self, y: Any) -> Any:
+        if self.multi_label and getattr(y, "ndim", 1) == 2:
+            raise ValueError(
+                "labels must be named, or their number given, for labels of 0 and 1; "
+                "received labels=None"
+            )
+        return y
+
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        return encode_classes(self.labels, y, self.multi_label, class_weight)
+
+    def loss(self) -> Loss:
+        return class_loss(self.multi_label, self.activation is None)
+
+    def metrics(self) -> Metrics:
+        if not self.multi_label:
+            return ["accuracy"]
+        return [MultiLabelF1(from_logits=self.activation is None)]
+
+
+class TagHead(ClassHead):
+    """A label for each step; for words, at the first token of each."""
+
+    per_step = True
+    weighs_metrics = True
+
+    def all_labels(self, y: Any) -> Any:
+        return all_tags(y)
+
+    def read(self, preprocessor: Any, x: Any) -> Rows | None:
+        return preprocessor.word_rows(x)
+
+    def targets(self, rows: Rows, y: Any, class_weight: Any = None) -> tuple[Any, Any]:
+        y, weights = row_targets(self.labels, rows, y)
+        return y, weighted_tags(self.labels, y, weights, class_weight)
+
+
+def check_no_class_weight(class_weight: Any) -> None:
+    """Raises if there are weights of classes for a head without labels."""
+    if class_weight is not None:
+        raise ValueError(
+            "class_weight must be None for a head without labels, received "
+            f"{class_weight!r}"
+        )

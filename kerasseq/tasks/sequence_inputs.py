@@ -1,0 +1,131 @@
+"""Texts, words, ids or vectors as the inputs of a classifier or tagger."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from kerasseq.core import checks, ids
+from kerasseq.core.types import Config
+from kerasseq.tasks import data_checks, text_inputs
+from kerasseq.tasks.base import check_sizes, embedding_width, sequence_input
+from kerasseq.tasks.input_rows import is_ids
+from kerasseq.tasks.preprocessor import Preprocessor
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.training.label_batches import Rows
+
+
+class SequencePreprocessor(Preprocessor):
+    """Converts texts, words or ids to rows of ids; vectors stay as they are.
+
+    Args:
+        arguments: The arguments of the model: `tokenizer`, `vocabulary_size`,
+            `features` and those of its layers.
+        per_step: Whether each step has a label.
+
+    Raises:
+        TypeError: If the tokenizer is none.
+        ValueError: If there is more than one kind of inputs.
+    """
+
+    def __init__(self, arguments: Config, per_step: bool) -> None:
+        given, sizes = arguments["tokenizer"], ("vocabulary_size", "features")
+        if isinstance(given, str):
+            checks.one_of("tokenizer", given, text_inputs.TOKENIZERS)
+        elif given is not None:
+            text_inputs.check_tokenizer(given)
+            self.tokenizer: Tokenizer = given
+            self.padding: int = given.vocabulary_size
+        others = {name: arguments[name] for name in sizes}
+        others = {name: size for name, size in others.items() if size is not None}
+        if given is not None and others:
+            raise ValueError(
+                "expected one of tokenizer, for texts, vocabulary_size, for ids, and "
+                f"features, for vectors; received a tokenizer and {others}"
+            )
+        self.arguments = arguments
+        self.has_texts: bool = given is not None
+        self.encodes: bool = self.has_texts
+        self.reads_words: bool = per_step and self.has_texts
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the tokenizer has to be trained."""
+        return self.has_texts and self.tokenizer is None
+
+    def trained(self, x: Any) -> Tokenizer:
+        """Trains the tokenizer that the model names on texts, and returns it."""
+        texts = None
+        if self.reads_words:
+            if text_inputs.are_words(x):
+                texts = [" ".join(words) for words in x]
+        elif text_inputs.are_texts(x):
+            texts = list(x)
+        if texts is None:
+            raise TypeError(
+                "expected texts, as the model has a tokenizer, received "
+                f"x={checks.short(x)}"
+            )
+        return text_inputs.train_tokenizer(self.arguments["tokenizer"], texts)
+
+    def layers(self) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+        """Returns the input of the model, and its vectors `(batch, time, width)`."""
+        a = self.arguments
+        size, units, features = a["vocabulary_size"], a["units"], a["features"]
+        if self.tokenizer is not None:
+            size = self.padding + 1
+        width = embedding_width(a["embedding_dim"], units)
+        rows = {"vocabulary_size": size, "features": features}
+        check_sizes(a["architecture"], units, a["num_layers"], width, rows)
+        return sequence_input(size, features, width, a["mask_value"], self.padding)
+
+    def rows(self, x: Any) -> Rows | None:
+        if self.tokenizer is None or is_ids(x):
+            return self._id_rows(x)
+        x = self.several(x)
+        if not text_inputs.are_texts(x):
+            raise TypeError(
+                "x must be a list of strings, as the model has a tokenizer, received "
+                f"{checks.short(x)}"
+            )
+        return self._of_lists(text_inputs.text_rows(self.tokenizer, x))
+
+    def word_rows(self, x: Any) -> Rows | None:
+        if self.tokenizer is None or is_ids(x):
+            rows = self._id_rows(x)
+            if rows is not None and rows.lengths is None:
+                (part,) = x.values() if isinstance(x, Mapping) else [x]
+                rows.per_step, rows.steps = True, np.shape(part)[1]
+            return rows
+        if not text_inputs.are_words(x):
+            raise TypeError(
+                "x must be a list of lists of words, as the model has a tokenizer, "
+                f"received {checks.short(x)}"
+            )
+        rows, first = text_inputs.word_rows(self.tokenizer, x)
+        return self._of_lists(rows, first)
+
+    def _id_rows(self, x):
+        """Rows of ids or vectors, checked."""
+        if self.tokenizer is None:
+            ids.refuse_texts(x, has_tokenizer=False)
+        a = self.arguments
+        size = a["vocabulary_size"] if self.tokenizer is None else self.padding + 1
+        name = "sequence" if size is None else "ids"
+        x = data_checks.array_rows(x, size, self.padding, a["features"], name)
+        if isinstance(x, list):
+            return self._of_lists(x)
+        if data_checks.are_batches(x):
+            return None
+        return Rows(x, padding=self.padding, is_array=True)
+
+    def _of_lists(self, rows, places=None):
+        lengths = np.array([len(row) for row in rows])
+        return Rows(rows, lengths=lengths, padding=self.padding, places=places)
+
+    def tokens(self, x: Any) -> tuple[list[str], np.ndarray]:
+        text = " ".join(x.split()) if self.reads_words else x
+        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
+        tokens = [text[a:b] for a, b in offsets]
+        return tokens, np.arange(len(tokens))

@@ -1,0 +1,129 @@
+"""What classifier and tagger share: an architecture by name between ids and labels."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.core.types import Config
+from kerasseq.tasks.architectures import build_layers, first_output
+from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.embedding import move_padding_last
+from kerasseq.tasks.heads import Head
+from kerasseq.tasks.labeled_model import LabeledModel
+from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.sequence_inputs import SequencePreprocessor
+
+PADDING = "padding_id"  # in files
+
+
+class SequenceModel(LabeledModel):
+    """The base of `SequenceClassifier` and `SequenceTagger`.
+
+    If the labels or the tokenizer are to be learned from data, `fit` builds the layers.
+
+    Args:
+        arguments: The arguments of the subclass by name.
+        **kwargs: `name` and `trainable`.
+    """
+
+    _moves_optimizer_rows: bool = False  # after an older file was loaded
+
+    def __init__(self, arguments: Config, **kwargs: Any) -> None:
+        arguments["bidirectional"] = checks.flag(
+            "bidirectional", arguments["bidirectional"]
+        )
+        arguments["dropout"] = checks.rate("dropout", arguments["dropout"])
+        if arguments["mask_value"] is not None:
+            checks.number("mask_value", arguments["mask_value"])
+        task = self.head_of(arguments)
+        preprocessor = SequencePreprocessor(arguments, task.per_step)
+        if not task.is_waiting and not preprocessor.is_waiting:
+            self.build_layers(arguments, kwargs)
+            return
+        keras.Model.__init__(self, **kwargs)
+        self.awaits_fit = True
+        self._arguments = arguments
+        self.task, self.preprocessor = task, preprocessor
+
+    def head_of(self, arguments: Config) -> Head:
+        """Returns the head of a model with these arguments."""
+        raise NotImplementedError
+
+    def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
+        self.task = self.head_of(arguments)
+        self.preprocessor = SequencePreprocessor(arguments, self.per_step)
+        inputs, x = self.preprocessor.layers()
+        for layer in build_layers(
+            arguments["architecture"],
+            units=arguments["units"],
+            num_layers=arguments["num_layers"],
+            bidirectional=arguments["bidirectional"],
+            dropout=arguments["dropout"],
+            return_sequences=self.per_step,
+        ):
+            x = first_output(layer(x))
+        if self.per_step and len(x.shape) != 3:
+            raise ValueError(
+                "SequenceTagger needs a layer with outputs (batch, time, units), "
+                f"received {layer.name} with {x.shape}: build it with "
+                "return_sequences=True"
+            )
+        if not self.per_step and len(x.shape) == 3:
+            x = LastStep(name="last_step")(x)
+        # Probabilities and losses are float32, whatever the dtype of the layers.
+        scores = keras.layers.Dense(
+            self.task.labels.count,
+            activation=arguments["activation"],
+            dtype="float32",
+            name="output",
+        )(x)
+        outputs = self.answers_of(scores, arguments)
+        TaskModel.__init__(self, inputs, outputs, arguments, **options)
+
+    def answers_of(self, scores: Any, arguments: Config) -> Any:
+        """Returns the outputs of the model for the scores of the labels."""
+        return scores
+
+    def learned(self, x: Any, y: Any) -> Config:
+        found = super().learned(x, y)
+        if self.preprocessor.is_waiting:
+            found["tokenizer"] = self.preprocessor.trained(x)
+        return found
+
+    @property
+    def embedded(self) -> keras.KerasTensor:
+        """The embeddings of the ids, a symbolic tensor of the model."""
+        return self.get_layer("embedding").output
+
+    def save_own_variables(self, store: Any) -> None:
+        self._move_optimizer_rows()
+        super().save_own_variables(store)
+        if self.tokenizer is not None:
+            store[PADDING] = np.array(self.padding_id)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads a file, also one of the time when ids were the tokenizer's plus 1."""
+        names = list(store.keys())
+        if self.tokenizer is not None and PADDING not in names and self.layers:
+            self.get_layer("embedding").loads_padding_first = True
+            self._moves_optimizer_rows = True
+        super().load_own_variables({n: store[n] for n in names if n != PADDING})
+
+    def _build_optimizer(self):
+        super()._build_optimizer()
+        self._move_optimizer_rows()
+
+    def _move_optimizer_rows(self):
+        """Finishes the loading of an older file, in which the optimizer comes last."""
+        if self._moves_optimizer_rows:
+            self._moves_optimizer_rows = False
+            move_padding_last(self.get_layer("embedding"), self.optimizer.variables)
+
+    def move_padding_last(self) -> None:
+        """Moves the rows of weights that were set in the order of older files."""
+        if self.tokenizer is not None:
+            embedding = self.get_layer("embedding")
+            variables = [*self.variables, *self.optimizer.variables]
+            move_padding_last(embedding, variables)
