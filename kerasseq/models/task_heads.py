@@ -17,6 +17,12 @@ from kerasseq.tasks.data_checks import (
     sample_weights,
 )
 from kerasseq.tasks.input_rows import is_empty_list, number_of_rows
+from kerasseq.tasks.labeled_data import (
+    for_complete_rows,
+    inputs_of,
+    labeled_rows,
+    learned_rows,
+)
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.preprocessor import Data
@@ -114,15 +120,15 @@ class TaskHeads(LabeledModel):
             return classify(self, x, threshold=threshold, **options)
         if self.preprocessor.is_one(x):
             return self._choices([x], batch_size)[0]
-        return self.for_complete_rows(
-            lambda rows: self._choices(rows, batch_size), x, missing
+        return for_complete_rows(
+            self, lambda rows: self._choices(rows, batch_size), x, missing
         )
 
     def _choices(self, x, batch_size):
         """The chosen answer of each example."""
         if number_of_rows(x) == 0:
             return []
-        rows = self._rows(x)
+        rows = learned_rows(self, x)
         if rows is None:
             raise TypeError(
                 "x must be pairs of a text and its answers, (text, [answer, answer]), "
@@ -179,10 +185,10 @@ class TaskHeads(LabeledModel):
         self._check_head("answers", "span")
         if self.preprocessor.is_one(texts):
             return self.answers([texts], **kwargs)[0]
-        texts = self.labeled_inputs(texts, None)[0]
+        texts = inputs_of(self, texts)
         if is_empty_list(texts):
             return []
-        rows = self._rows(texts)
+        rows = learned_rows(self, texts)
         if rows is None or rows.places is None:
             raise TypeError(
                 "texts must be a list of texts, or of pairs (question, text), received "
@@ -193,20 +199,9 @@ class TaskHeads(LabeledModel):
         each = zip(texts, scores, rows.places, strict=True)
         return [_answer(text, *logits, place) for text, logits, place in each]
 
-    def complete(
-        self, missing: str, *data: Any, method: str = "fit", **options: Any
-    ) -> Data:
-        """Returns the rows of data with labels that have no empty cell.
-
-        Args:
-            missing: As for `fit`.
-            *data: Inputs, labels and weights.
-            method: The method that needs the rows; a head without task has none.
-            **options: As for `complete_rows`.
-        """
+    def check_method(self, method: str) -> None:
         labeled = [name for name, head in self.heads.items() if head.has_labels]
         self._check_head(method, *(labeled if method == "report" else ()))
-        return super().complete(missing, *data, method=method, **options)
 
     def _check_head(self, method: str, *wanted: str) -> None:
         if self.head in (None, "sequence") or (wanted and self.head not in wanted):
@@ -226,7 +221,7 @@ class TaskHeads(LabeledModel):
             x, y = [x], [y] if tags or not is_list else y
         return x, y, sample_weight
 
-    def _read(self, x):
+    def rows_of(self, x: Any) -> Rows | None:
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
             x = np.asarray(x).tolist()  # an array of texts
         rows = self.task.read(self.preprocessor, x)
@@ -252,7 +247,7 @@ class TaskHeads(LabeledModel):
             y: As for `fit`.
             class_weight: As for `fit`.
         """
-        rows = self.labeled_rows(x, y, None, class_weight)
+        rows = labeled_rows(self, x, y, None, class_weight)
         return (x, y, None) if rows is None else (rows.arrays, rows.y, rows.weights)
 
     def targets(

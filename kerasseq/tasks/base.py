@@ -299,6 +299,7 @@ class TaskModel(keras.Model):
         mean over, and so does not depend on the batch size; nor do the losses of
         several outputs.
         """
+        sample_weight = self.counted(x, sample_weight)
         loss = super().compute_loss(x, y, y_pred, _copied(sample_weight), training)
         parts = _only_loss(self.loss, y, y_pred, sample_weight)
         over = None if parts is None else averaged_over(*parts)
@@ -356,7 +357,17 @@ class TaskModel(keras.Model):
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         """Updates the metrics, as `keras.Model.compute_metrics`."""
+        sample_weight = self.counted(x, sample_weight)
         return super().compute_metrics(x, y, y_pred, _copied(sample_weight))
+
+    def counted(self, x: Any, sample_weight: Any) -> Any:
+        """Returns the weights in loss and metrics, such as 0 for steps of padding.
+
+        Args:
+            x: The inputs of a batch.
+            sample_weight: Weights of the user, or None.
+        """
+        return sample_weight
 
     def _compile_later(self, args, kwargs):
         """Keeps the arguments of `compile` until the labels are learned.

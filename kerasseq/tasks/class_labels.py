@@ -10,6 +10,7 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
+from kerasseq.tasks.labeled_data import for_complete_rows
 from kerasseq.tasks.labels import Label, Labels
 
 
@@ -49,7 +50,7 @@ def classify(
 
     if model.preprocessor.is_one(x):
         return classified(model.preprocessor.several(x))[0]
-    return model.for_complete_rows(classified, x, missing)
+    return for_complete_rows(model, classified, x, missing)
 
 
 def _classification(model, row, threshold):

@@ -9,6 +9,11 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
+from kerasseq.tasks.data_checks import (
+    check_labels_of_rows,
+    product_of_weights,
+    sample_weights,
+)
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.tagging import all_tags, row_targets, weighted_tags
 from kerasseq.training.label_batches import Rows
@@ -80,6 +85,25 @@ class Head:
         """Converts labels to targets of the loss, and returns them with weights."""
         check_no_class_weight(class_weight)
         return y, None
+
+    def weighted_targets(
+        self, rows: Rows, y: Any, sample_weight: Any = None, class_weight: Any = None
+    ) -> tuple[Any, Any]:
+        """Converts labels to targets, and returns them with all weights.
+
+        Args:
+            rows: The rows.
+            y: Their labels.
+            sample_weight: Weight of each row, or of each step; or None.
+            class_weight: As for `fit`.
+        """
+        check_labels_of_rows(y, len(rows))
+        y, weights = self.targets(rows, y, class_weight)
+        steps = rows.steps if self.per_step and rows.is_array else None
+        given = sample_weights(sample_weight, len(rows), steps)
+        if given is not None and given.ndim == 2:  # of ids that are padded
+            given = np.pad(given, ((0, 0), (0, y.shape[1] - steps)))
+        return y, product_of_weights(weights, given)
 
     def loss(self) -> Loss:
         return None

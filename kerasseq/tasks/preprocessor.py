@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.tasks import sources
+from kerasseq.tasks import sources, text_inputs
 from kerasseq.tasks.missing_rows import complete_rows, predictable_rows
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.label_batches import Rows
@@ -50,7 +50,12 @@ class Preprocessor:
         return isinstance(x, str)
 
     def several(self, x: Any) -> Any:
-        """Returns one input as a list with it, others as they are."""
+        """Returns one input as a list with it, texts of words as lists of words.
+
+        Others are returned as they are.
+        """
+        if self.reads_words:
+            return text_inputs.sentences(x)
         return [x] if self.is_one(x) else x
 
     def complete(self, missing: str, *data: Any, **options: Any) -> Data:

@@ -6,7 +6,8 @@ import numpy as np
 
 from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.labels import plain_list
-from kerasseq.tasks.tagging import real_rows, sentences
+from kerasseq.tasks.tagging import real_rows
+from kerasseq.tasks.text_inputs import sentences
 from kerasseq.training.label_reports import LabelReport, label_report
 
 
@@ -17,11 +18,14 @@ def report(
 
     Args:
         model: A model with `tag`, or with `classify`.
-        x: Several inputs.
+        x: Inputs.
         y: Their labels.
         threshold: With several labels at once: the least probability of a label.
         batch_size: Rows that are processed at once.
     """
+    if y is None:
+        raise ValueError("expected labels y for the inputs, received y=None")
+    x = model.preprocessor.several(x)
     if model.per_step:
         x = sentences(x)
         true, found = _tags(model, x, y, model.tag(x, batch_size=batch_size))

@@ -11,6 +11,7 @@ from kerasseq import tracing
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.types import Tensor
+from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.transformer_stack import TransformerStack
@@ -41,7 +42,7 @@ class Steps(NamedTuple):
 
 def step_by_step(model: "SequenceClassifier", x: Any) -> Steps:
     """Classifies each prefix of an input; see `SequenceClassifier.step_by_step`."""
-    rows = model._rows(x if isinstance(x, str) else [x])
+    rows = learned_rows(model, x if isinstance(x, str) else [x])
     row = np.asarray(rows.arrays[0])  # ids (T,) or vectors (T, F)
     if not len(row):
         raise ValueError("x must have at least one step, received an empty input")

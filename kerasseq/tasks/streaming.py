@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.tasks.labeled_data import complete_data, labeled_rows
 from kerasseq.tasks.missing_rows import MISSING, SKIP, is_complete
 from kerasseq.tasks.sources import Row, TextStream, as_columns, text_stream
 
@@ -73,7 +74,7 @@ def streamed(
     check_streamed(not is_waiting, refused)
 
     def encode(*data):
-        rows = model.labeled_rows(*model.complete("error", *data))
+        rows = labeled_rows(model, *complete_data(model, "error", *data))
         return rows.in_order(len(rows))[0]
 
     return encoded_batches(

@@ -12,8 +12,10 @@ from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import as_array, check_labels_of_rows
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.input_rows import number_of_rows
+from kerasseq.tasks.labeled_data import for_complete_rows, inputs_of
 from kerasseq.tasks.labels import Label, Labels, plain_list
 from kerasseq.training.label_batches import Rows
+from kerasseq.training.metrics import per_step
 
 
 def tag(
@@ -51,26 +53,10 @@ def tag(
             found = best(scores, batch_size)
         return [[names[n] for n in row] for row in found]
 
-    x = model.labeled_inputs(x, None)[0]
-    if _is_one_sentence(x):
-        return tags_of(sentences(x))[0]
-    return model.for_complete_rows(tags_of, sentences(x), missing)
-
-
-def sentences(x: Any) -> Any:
-    """Returns texts as lists of words, one sentence in a list; others as they are.
-
-    Examples:
-        >>> sentences("to be"), sentences(["to be", "or"]), sentences(["to", "be"])
-        ([['to', 'be']], [['to', 'be'], ['or']], [['to', 'be']])
-    """
-    if isinstance(x, str):
-        return [x.split()]
-    if _is_one_sentence(x):
-        return [list(x)]
-    rows = x if isinstance(x, list | tuple) or text_inputs.are_texts(x) else ()
-    has_texts = any(isinstance(row, str) for row in rows)
-    return [_words(row) for row in rows] if has_texts else x
+    x = inputs_of(model, x)
+    if text_inputs.is_one_sentence(x):
+        return tags_of(text_inputs.sentences(x))[0]
+    return for_complete_rows(model, tags_of, text_inputs.sentences(x), missing)
 
 
 def real_rows(model: Any, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
@@ -90,22 +76,6 @@ def real_rows(model: Any, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
     return ops.convert_to_numpy(model.real_steps(x))
 
 
-def _is_one_sentence(x):
-    """Whether this is a text, or a list of words: strings without spaces."""
-    if isinstance(x, str):
-        return True
-    return text_inputs.are_texts(x) and all(map(_is_word, x))
-
-
-def _is_word(text):
-    return isinstance(text, str) and " " not in text.strip()
-
-
-def _words(row):
-    """The words of a text; other rows as they are."""
-    return row.split() if isinstance(row, str) else row
-
-
 def _batches_of(x):
     """The inputs of each batch of a `tf.data` set, for example; None for arrays."""
     if isinstance(x, list | tuple | Mapping) or hasattr(x, "shape"):
@@ -114,6 +84,24 @@ def _batches_of(x):
         x = (x[number] for number in range(len(x)))
     # A batch may have labels and weights as well.
     return (batch[0] if isinstance(batch, tuple) else batch for batch in x)
+
+
+def step_metrics(loss: Any, *metrics: Any) -> list[Any] | None:
+    """Returns metrics that count the steps that have a tag, by their weights.
+
+    Args:
+        loss: The loss of the tags; None for the default.
+        *metrics: Metrics, or None.
+
+    Returns:
+        The metrics; None for a loss of your own, whose outputs may be anything.
+    """
+    kind = keras.losses.SparseCategoricalCrossentropy
+    is_default = loss in (None, "sparse_categorical_crossentropy")
+    if not is_default and not isinstance(loss, kind):
+        return None
+    given = keras.tree.flatten(metrics)
+    return [per_step(each) for each in given if each is not None]
 
 
 def all_tags(y: Any) -> Any:

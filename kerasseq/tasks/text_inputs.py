@@ -88,6 +88,38 @@ def _all_strings(row):
     return len(row) > 0 and all(isinstance(word, str) for word in row)
 
 
+def sentences(x: Any) -> Any:
+    """Returns texts as lists of words, one sentence in a list; others as they are.
+
+    Examples:
+        >>> sentences("to be"), sentences(["to be", "or"]), sentences(["to", "be"])
+        ([['to', 'be']], [['to', 'be'], ['or']], [['to', 'be']])
+    """
+    if isinstance(x, str):
+        return [x.split()]
+    if is_one_sentence(x):
+        return [list(x)]
+    rows = x if isinstance(x, list | tuple) or are_texts(x) else ()
+    has_texts = any(isinstance(row, str) for row in rows)
+    return [_words(row) for row in rows] if has_texts else x
+
+
+def is_one_sentence(x: Any) -> bool:
+    """Whether this is a text, or a list of words: strings without spaces."""
+    if isinstance(x, str):
+        return True
+    return are_texts(x) and all(map(_is_word, x))
+
+
+def _is_word(text):
+    return isinstance(text, str) and " " not in text.strip()
+
+
+def _words(row):
+    """The words of a text; other rows as they are."""
+    return row.split() if isinstance(row, str) else row
+
+
 def text_rows(
     tokenizer: Tokenizer, texts: Sequence[Any], name: str = "x"
 ) -> list[np.ndarray]:

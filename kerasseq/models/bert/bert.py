@@ -53,15 +53,15 @@ SHAPE = {  # what an architecture must be, to be a BERT
 
 @register
 class BERT(TaskHeads):
-    r"""A Transformer that reads a text, or a pair, and says something about it.
+    r"""An encoder of a text, or a pair, with a head for a task.
 
     $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),
     \qquad c = \tanh(W x_{L,[CLS]} + b)$$
 
-    The inputs are "ids" and "segments", `(B, T)`, where a text begins with [CLS], each
-    sentence ends with [SEP], and [PAD] is nothing; `fit`, `evaluate` and `predict` make
-    them of texts. For pre-training there are "positions" `(B, P)`, too, where tokens
-    are asked for. What comes out is said by the head:
+    The inputs are "ids" and "segments", `(B, T)`: a text begins with [CLS], each
+    sentence ends with [SEP], and [PAD] is padding; `fit`, `evaluate` and `predict` make
+    them of texts. Pre-training also has "positions" `(B, P)`, those of the tokens to
+    predict. The outputs are those of the head:
 
     | head | outputs |
     |---|---|
@@ -82,9 +82,9 @@ class BERT(TaskHeads):
         num_heads: N.
         hidden_dim: D, the width between the layers.
         intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        max_sequence_length: The most tokens it reads at once.
-        num_segments: How many sentences are told apart.
-        dropout: Fraction dropped in training.
+        max_sequence_length: The most tokens of a row.
+        num_segments: Number of segments.
+        dropout: Dropout rate.
         head: "sequence", "tokens", "pretraining", "classify", "tag", "span", or None.
         labels: For "classify" and "tag": the names of the labels; their number C, for
             labels from 0 on; or None: `fit` learns the names.
@@ -100,7 +100,7 @@ class BERT(TaskHeads):
         **kwargs: `name` and `trainable`.
 
     Raises:
-        TypeError: If a number is none.
+        TypeError: If an argument has the wrong type.
         ValueError: If a name or number is wrong, a special token is missing, or heads
             do not divide the width.
 
@@ -234,8 +234,7 @@ class BERT(TaskHeads):
             x: To pre-train, documents: a list of lists of sentences, each a text or
                 ids. For the other heads texts, or pairs of texts as tuples; for tags,
                 texts with spaces between words, or lists of words. Ids in the place of
-                texts, as lists or as an array `(rows, time)`, have the special tokens
-                already. Batches of arrays are passed to `keras.Model.fit`.
+                texts, in lists or an array `(rows, time)`, include special tokens.
             y: Labels. To classify, one for each text, with `multi_label` a list for
                 each. For tags, one for each word, or with ids one for each id, where -1
                 does not count. For spans, pairs of indices of characters in the last
@@ -258,8 +257,7 @@ class BERT(TaskHeads):
 
         Raises:
             TypeError: If a text or label has the wrong type.
-            ValueError: If the model has no head, a text is too long, or an id or label
-                is out of range.
+            ValueError: If there is no head, a text is too long, or a label is unknown.
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if not is_pretraining(self, x, y):
@@ -312,19 +310,17 @@ class BERT(TaskHeads):
         """Returns the batches that `fit` trains on, for a training loop of your own.
 
         Args:
-            x: As for `fit`: documents, or texts with labels.
+            x: As for `fit`.
             y: As for `fit`.
             sequence_length: As for `fit`.
             masking: As for `fit`.
             class_weight: As for `fit`.
             batch_size: Rows in a batch.
             seed: Seed of order, pairs and masks.
-            next_rate: To pre-train: fraction of the pairs whose second sentence
-                follows the first.
+            next_rate: To pre-train: share of pairs whose second sentence is the next.
 
         Returns:
-            An object with `batch(number)` and `stream(start)`, which return inputs,
-            labels and weights, and with `steps_per_epoch`.
+            Batches: `batch(number)`, `stream(start)` and `steps_per_epoch`.
         """
         options = {"batch_size": batch_size, "seed": seed}
         if y is not None:
@@ -360,18 +356,18 @@ class BERT(TaskHeads):
         truncate: bool | None = None,
         dropout: float | None = None,
     ) -> Self:
-        """The same model with another head: what both have keeps its weights.
+        """Replaces the head. Layers of both models keep their weights.
 
         Args:
             head: One of the names above, or None.
             labels: For "classify" and "tag": names or number of the labels; None: `fit`
                 learns the names.
             multi_label: For "classify": whether a text may have several labels.
-            truncate: Whether a text that is too long is cut; as before if None.
-            dropout: Fraction dropped in training; as before if None.
+            truncate: As before if None.
+            dropout: As before if None.
 
         Returns:
-            A new `BERT`; this one stays as it is.
+            A new `BERT`.
 
         Raises:
             ValueError: If the head is unknown, or `labels` do not fit it.
@@ -405,7 +401,7 @@ class BERT(TaskHeads):
         dropout: float = 0.1,
         **changes: Any,
     ) -> Self:
-        """The model that a row of `models.architectures` describes.
+        """Creates the model that a row of `models.architectures` describes.
 
         Args:
             architecture: A name, "bert_base" or "bert_large", or a row, such as
@@ -416,7 +412,7 @@ class BERT(TaskHeads):
             multi_label: For "classify".
             truncate: Whether a text that is too long is cut.
             special_ids: For a model without a tokenizer.
-            dropout: Fraction dropped in training.
+            dropout: Dropout rate.
             **changes: Fields of the row to change, such as `num_layers=2`.
 
         Returns:
@@ -469,7 +465,7 @@ def build(
     activation: str,
     layer_norm_epsilon: float,
 ) -> Features:
-    """From ids and segments to the vectors of the tokens."""
+    """Returns the hidden states of the tokens of ids and segments."""
     options = {"embeddings_initializer": initializer(), "name": "embedding"}
     embedding = keras.layers.ReversibleEmbedding(size, hidden_dim, **options)
     position = PositionEmbedding(

@@ -17,6 +17,7 @@ from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.class_labels import Classification, classify
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.heads import ClassHead, Head
+from kerasseq.tasks.labeled_data import complete_data
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.missing_rows import taken
@@ -169,7 +170,7 @@ class ImageClassifier(LabeledModel):
                 fit the model, or a label is unknown.
         """
         if inputs.is_labeled(x) and validation_split and validation_data is None:
-            data = self.complete(missing, x, y, sample_weight)
+            data = complete_data(self, missing, x, y, sample_weight)
             parts = split_by_class(np.asarray(data[1]), validation_split, seed)
             if not all(map(len, parts)):
                 raise ValueError(

@@ -1,0 +1,123 @@
+"""Data of a model with labels: complete rows, and rows with targets and weights."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keras import ops
+
+from kerasseq.core.types import Tensor
+from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.input_rows import number_of_rows
+from kerasseq.tasks.missing_rows import spread, taken
+from kerasseq.tasks.preprocessor import Data
+from kerasseq.training.label_batches import Rows, SortedBatches
+
+
+def inputs_of(model: Any, x: Any) -> Any:
+    """Returns the inputs among data of any source, as for `fit`."""
+    return model.weighted_inputs(x, None, None)[0]
+
+
+def complete_data(
+    model: Any,
+    missing: str,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    method: str = "fit",
+) -> Data:
+    """Returns inputs, labels and weights of the rows without an empty cell.
+
+    Args:
+        model: A model with labels.
+        missing: "error" or "skip".
+        x: As for `fit`.
+        y: As for `fit`.
+        sample_weight: As for `fit`.
+        method: The method that needs the rows.
+    """
+    model.check_method(method)
+    data = model.weighted_inputs(x, y, sample_weight)
+    options = {"has_labels": model.task.has_labels, "method": method}
+    return model.preprocessor.complete(missing, *data, **options)
+
+
+def for_complete_rows(
+    model: Any, function: Callable[[Any], Any], x: Any, missing: str
+) -> Any:
+    """Returns predictions of all rows: None, or NaN in arrays, for those left out.
+
+    Args:
+        model: A model with labels.
+        function: Function from rows to their predictions.
+        x: As for `predict`.
+        missing: "skip" leaves rows with an empty cell out, and warns with their number;
+            "error" raises.
+    """
+    x = inputs_of(model, x)
+    rows = model.preprocessor.predictable(missing, x)
+    if rows is None:
+        return function(x)
+    return spread(function(taken(x, rows)), rows, number_of_rows(x))
+
+
+def learned_rows(model: Any, x: Any) -> Rows | None:
+    """Returns inputs as rows; raises before `fit` has learned what they need."""
+    check_learned(model)
+    return model.rows_of(x)
+
+
+def labeled_rows(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    class_weight: str | Mapping[Any, float] | None = None,
+) -> Rows | None:
+    """Returns rows with targets and weights; None for what Keras takes as it is.
+
+    Args:
+        model: A model with labels.
+        x: Inputs.
+        y: Labels.
+        sample_weight: As for `fit`.
+        class_weight: As for `fit`.
+    """
+    if y is None and are_batches(x):
+        return None  # they have labels
+    rows = learned_rows(model, x)
+    if y is None and (model.task.has_labels or isinstance(x, list)):
+        raise ValueError("expected labels y for the inputs, received y=None")
+    if y is None or rows is None:
+        return None
+    rows.y, rows.weights = model.targets(rows, y, sample_weight, class_weight)
+    return rows
+
+
+def evaluated(model: Any, data: Data, batch_size: int) -> SortedBatches | Any:
+    """Returns the batches of an evaluation within `fit`; other data as they are."""
+    rows = labeled_rows(model, *data)
+    if rows is not None:
+        return rows.in_order(batch_size)
+    return data[0] if data[1] is None else data
+
+
+def step_weights(model: Any, x: Any, sample_weight: Any) -> Tensor | None:
+    """Returns the weight of each step, 0 at padding, for labels of steps.
+
+    Masks of outputs are no substitute: on JAX they are lost in a training step.
+
+    Args:
+        model: A model with labels.
+        x: The inputs of a batch.
+        sample_weight: Weight of each row, or of each step; or None.
+    """
+    if x is None or not model.per_step:
+        return sample_weight
+    real = ops.cast(model.real_steps(x), "float32")
+    if sample_weight is None:
+        return real
+    weight = ops.cast(sample_weight, "float32")
+    return real * (weight[:, None] if len(weight.shape) == 1 else weight)
