@@ -288,8 +288,7 @@ class LabeledModel(TaskModel):
             y: As for `fit`.
             batch_size: Rows in a batch.
             sample_weight: Weight of each row.
-            missing: "skip" leaves out rows with an empty cell, and warns with their
-                number; by default they are an error.
+            missing: As for `fit`.
             **kwargs: As for `keras.Model.evaluate`.
         """
         batch_size = batch_size or BATCH_SIZE  # None where `fit` evaluates
@@ -319,9 +318,8 @@ class LabeledModel(TaskModel):
         Args:
             x: As for `fit`.
             batch_size: Rows that are processed at once.
-            missing: "skip" leaves rows with an empty cell (None, NaN, a text or word
-                "", or a damaged file) without prediction, and warns with their number;
-                by default they are an error.
+            missing: "skip" leaves rows with an empty cell, or a damaged file, without
+                prediction, and warns with their number; by default they are an error.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
@@ -432,17 +430,14 @@ class LabeledModel(TaskModel):
             y: Their labels, as for `fit`; None for a data set that has them.
             threshold: With several labels at once: the least probability of a label.
             batch_size: Rows that are processed at once.
-            missing: "skip" leaves out rows with an empty cell, and warns with their
-                number; by default they are an error.
+            missing: As for `fit`.
 
         Returns:
             A `training.LabelReport`, a table: precision, recall and F1 of each label
             and their averages, the confusion matrix, and the scores of entities.
 
         Raises:
-            ValueError: If a label is not one of the model, the numbers of inputs and
-                labels differ, or cells are empty. `training.label_report` counts
-                unknown labels as errors.
+            ValueError: If a label is unknown, or cells are empty.
 
         Examples:
             >>> from kerasseq.models import SequenceClassifier

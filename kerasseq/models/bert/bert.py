@@ -256,7 +256,6 @@ class BERT(TaskHeads):
             The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If a text or label has the wrong type.
             ValueError: If there is no head, a text is too long, or a label is unknown.
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
