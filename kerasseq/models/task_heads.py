@@ -25,7 +25,7 @@ from kerasseq.tasks.labeled_data import (
 )
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels
-from kerasseq.tasks.preprocessor import Data
+from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.tasks.tagging import tag
 from kerasseq.training.label_batches import Rows, real_lengths
 
@@ -35,9 +35,16 @@ CLASSIFIERS = ("classify", "entail", "compare", "choose")
 class TaskHeads(LabeledModel):
     """The base of `BERT` and `GPTTask`: hidden states of texts, and a head by name.
 
-    A subclass sets `preprocessor`, `task` and `head` before its layers are built. If
-    labels are to be learned, its outputs are hidden states, until `fit` builds the
-    head from what `keep_graph` kept.
+    If labels are to be learned, its outputs are hidden states, until `fit` builds the
+    head.
+
+    Args:
+        inputs: Symbolic inputs by name.
+        features: The hidden states, of which the head is built.
+        preprocessor: Makes arrays of texts.
+        task: The head.
+        arguments: The arguments of the model, with `head`, the name.
+        **kwargs: `name` and `trainable`.
 
     Attributes:
         heads: The classes of the heads by name.
@@ -45,7 +52,24 @@ class TaskHeads(LabeledModel):
 
     heads: dict[str | None, type[Head]]
     head: str | None
+    task: Head
+    preprocessor: Preprocessor
     _graph: tuple[Any, Features]
+
+    def __init__(
+        self,
+        inputs: dict[str, Any],
+        features: Features,
+        preprocessor: Preprocessor,
+        task: Head,
+        arguments: Config,
+        **kwargs: Any,
+    ) -> None:
+        preprocessor.reads_words = task.per_step
+        self.preprocessor, self.task = preprocessor, task
+        self.head = arguments["head"]
+        super().__init__(inputs, task.model_outputs(features), arguments, **kwargs)
+        self._graph = inputs, features
 
     def compile(
         self,
@@ -60,10 +84,6 @@ class TaskHeads(LabeledModel):
         if optimizer is None and not self.task.is_waiting:
             optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
         super().compile(optimizer, *args, **kwargs)
-
-    def keep_graph(self, inputs: Any, features: Features) -> None:
-        """Keeps what the head is built from: symbolic inputs and hidden states."""
-        self._graph = inputs, features
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         inputs, features = self._graph  # Keras wraps the dictionary of an attribute

@@ -122,9 +122,9 @@ class Head:
 class ClassHead(Head):
     """A label for each row, or several."""
 
-    has_labels = True
-    by_length = True
-    weighs_metrics = False
+    has_labels: ClassVar[bool] = True
+    by_length: ClassVar[bool] = True
+    weighs_metrics: ClassVar[bool] = False
 
     def all_labels(self, y: Any) -> Any:
         if self.multi_label and getattr(y, "ndim", 1) == 2:
@@ -151,8 +151,8 @@ class ClassHead(Head):
 class TagHead(ClassHead):
     """A label for each step; for words, at the first token of each."""
 
-    per_step = True
-    weighs_metrics = True
+    per_step: ClassVar[bool] = True
+    weighs_metrics: ClassVar[bool] = True
 
     def all_labels(self, y: Any) -> Any:
         return all_tags(y)

@@ -11,7 +11,7 @@ from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.missing_rows import spread, taken
 from kerasseq.tasks.preprocessor import Data
-from kerasseq.training.label_batches import Rows, SortedBatches
+from kerasseq.training.label_batches import Rows
 
 
 def inputs_of(model: Any, x: Any) -> Any:
@@ -96,7 +96,7 @@ def labeled_rows(
     return rows
 
 
-def evaluated(model: Any, data: Data, batch_size: int) -> SortedBatches | Any:
+def evaluated(model: Any, data: Data, batch_size: int) -> Any:
     """Returns the batches of an evaluation within `fit`; other data as they are."""
     rows = labeled_rows(model, *data)
     if rows is not None:

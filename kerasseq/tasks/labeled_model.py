@@ -212,8 +212,7 @@ class LabeledModel(TaskModel):
             return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
     def reading(self, batches: Any) -> contextlib.AbstractContextManager[Any]:
-        """Returns a context in which batches are read."""
-        return contextlib.nullcontext()
+        return contextlib.nullcontext()  # in which batches are read
 
     def batches(
         self,
@@ -385,7 +384,7 @@ class LabeledModel(TaskModel):
 
         Raises:
             TypeError: If the inputs are no texts, or the model has no tokenizer.
-            ValueError: If a text is empty, or the tokenizer is not trained.
+            ValueError: If a text is empty, or nothing was learned yet.
 
         Examples:
             >>> from kerasseq.models import SequenceClassifier
@@ -493,7 +492,7 @@ class LabeledModel(TaskModel):
     def token_inputs(self, text: Any) -> TokenInputs:
         """Returns a text or pair as inputs, with its tokens, for `tracing.attribution`.
 
-        A head that reads several rows for an example is a `TypeError`.
+        A head that reads several rows at once raises a `TypeError`.
         """
         if self.task.multiple_rows:
             raise TypeError("expected a head that reads one row, received several")

@@ -28,6 +28,8 @@ class SequenceModel(LabeledModel):
         **kwargs: `name` and `trainable`.
     """
 
+    task: Head
+    preprocessor: SequencePreprocessor
     _moves_optimizer_rows: bool = False  # after an older file was loaded
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:

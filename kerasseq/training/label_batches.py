@@ -120,8 +120,8 @@ class Rows:
         """
         return LabelBatches(self, batch_size, seed)
 
-    def in_order(self, batch_size: int = 32) -> "SortedBatches":
-        """Returns batches of all rows once, for evaluation and prediction."""
+    def in_order(self, batch_size: int = 32) -> Any:
+        """Returns all rows once, as `SortedBatches`, for evaluation and prediction."""
         return SortedBatches(self, batch_size)
 
     def batch(self) -> Any:

@@ -120,6 +120,7 @@ class BERT(TaskHeads):
     """
 
     heads: dict[str | None, type[Head]] = HEADS
+    preprocessor: BERTPreprocessor
 
     def __init__(
         self,
@@ -206,10 +207,7 @@ class BERT(TaskHeads):
             activation=activation,
             layer_norm_epsilon=layer_norm_epsilon,
         )
-        preprocessor.reads_words = task.per_step
-        self.preprocessor, self.task, self.head = preprocessor, task, head
-        super().__init__(inputs, task.model_outputs(features), config, **kwargs)
-        self.keep_graph(inputs, features)
+        super().__init__(inputs, features, preprocessor, task, config, **kwargs)
         self.vocabulary_size: int = size
         self.max_sequence_length = max_sequence_length
 
@@ -319,7 +317,7 @@ class BERT(TaskHeads):
             next_rate: To pre-train: share of pairs whose second sentence is the next.
 
         Returns:
-            Batches: `batch(number)`, `stream(start)` and `steps_per_epoch`.
+            `batch(number)`, `stream(start)` and `steps_per_epoch`.
         """
         options = {"batch_size": batch_size, "seed": seed}
         if y is not None:
@@ -464,7 +462,7 @@ def build(
     activation: str,
     layer_norm_epsilon: float,
 ) -> Features:
-    """Returns the hidden states of the tokens of ids and segments."""
+    """Returns the hidden states of tokens."""
     options = {"embeddings_initializer": initializer(), "name": "embedding"}
     embedding = keras.layers.ReversibleEmbedding(size, hidden_dim, **options)
     position = PositionEmbedding(

@@ -123,7 +123,7 @@ class Sequence(Head):
 class Tokens(Head):
     """Masked language modeling, "tokens" `(B, P, V)`."""
 
-    takes_positions = True
+    takes_positions: ClassVar[bool] = True
 
     def outputs(self, features: Features) -> dict[str, Tensor]:
         h = GatherPositions(name="asked")(features.sequence, features.positions)
@@ -161,7 +161,7 @@ class Pretraining(Tokens):
 class Classify(heads.ClassHead, Head):
     """The class of a text or pair, or several, logits `(B, C)`."""
 
-    weighs_metrics = True
+    weighs_metrics: ClassVar[bool] = True
 
     def outputs(self, features: Features) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())

@@ -70,7 +70,7 @@ class BERTPreprocessor(Preprocessor):
         self.tokenizer = tokenizer
         self.vocabulary_size = vocabulary_size
         self.num_segments = num_segments
-        self.longest = longest
+        self.longest: int | None = longest
         self.separators = separators
         self.truncate = truncate
         self.start: int = self.special_ids["[CLS]"]

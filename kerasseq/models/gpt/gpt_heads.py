@@ -16,7 +16,7 @@ Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides D.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import keras
 import numpy as np
@@ -75,7 +75,7 @@ class Entail(Classify):
 class Compare(Classify):
     """One class per unordered pair of texts, logits `(B, C)`."""
 
-    multiple_rows = True
+    multiple_rows: ClassVar[bool] = True
 
     def outputs(self, features: Features) -> Tensor:
         both = ops.sum(features.pooled(), axis=1)
@@ -90,8 +90,8 @@ class Compare(Classify):
 class Choose(Classify):
     """Multiple choice, logits `(B, K)` of the answers; missing ones are masked."""
 
-    has_labels = False
-    multiple_rows = True
+    has_labels: ClassVar[bool] = False
+    multiple_rows: ClassVar[bool] = True
 
     def outputs(self, features: Any) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())

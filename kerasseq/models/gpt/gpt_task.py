@@ -88,6 +88,7 @@ class GPTTask(TaskHeads):
     """
 
     heads: dict[str | None, type[bert_heads.Head]] = HEADS
+    preprocessor: GPTPreprocessor
 
     def __init__(
         self,
@@ -129,7 +130,6 @@ class GPTTask(TaskHeads):
         )
         shape = (None, None) if task.multiple_rows else (None,)
         inputs = {"ids": keras.Input(shape, dtype="int32", name="ids")}
-        preprocessor.reads_words = task.per_step
         features = _features(
             inputs["ids"], stack, preprocessor, task, weight, config["dropout"]
         )
@@ -147,9 +147,7 @@ class GPTTask(TaskHeads):
             "truncate": truncate,
             "dropout": dropout,
         }
-        self.preprocessor, self.task, self.head = preprocessor, task, head
-        super().__init__(inputs, task.model_outputs(features), arguments, **kwargs)
-        self.keep_graph(inputs, features)
+        super().__init__(inputs, features, preprocessor, task, arguments, **kwargs)
         self.vocabulary_size: int = size
 
     def language_model(self) -> "GPT":

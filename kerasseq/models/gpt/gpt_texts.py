@@ -54,7 +54,7 @@ class GPTPreprocessor(BERTPreprocessor):
     ) -> None:
         self.tokenizer = tokenizer
         self.vocabulary_size = vocabulary_size
-        self.longest = longest
+        self.longest: int | None = longest
         self.axes = rows
         self.truncate = truncate
         self.separators = 1

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -45,7 +45,7 @@ class ImageHead(ClassHead):
 class NoHead(Head):
     """The pooled vector."""
 
-    by_length = True
+    by_length: ClassVar[bool] = True
 
     def targets(self, rows: Rows, y: Any, class_weight: Any = None) -> Any:
         raise ValueError(
@@ -70,7 +70,9 @@ class ImageClassifier(LabeledModel):
 
     patches: PatchEmbedding
     blocks: list[TransformerEncoder]
-    batch_options = ("shift", "flip")
+    task: Head
+    preprocessor: ImagePreprocessor
+    batch_options: tuple[str, ...] = ("shift", "flip")
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         task = _head(arguments)

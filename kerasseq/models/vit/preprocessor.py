@@ -43,7 +43,7 @@ class ImageRows(Rows):
         options = {"channels_first": self.channels_first, **options}
         return ImageBatches(*data, read=self.read, **options)
 
-    def in_order(self, batch_size: int = 32) -> ImageSequence:
+    def in_order(self, batch_size: int = 32) -> Any:
         data = self.arrays, self.y, self.weights, batch_size
         return ImageSequence(*data, self.read)
 
@@ -52,7 +52,7 @@ class ImageRows(Rows):
             return self.arrays
         return np.stack([self.read(file) for file in self.arrays])
 
-    def by_length(self, batch_size: int) -> Iterator[tuple[np.ndarray, ImageSequence]]:
+    def by_length(self, batch_size: int) -> Iterator[tuple[np.ndarray, Any]]:
         yield np.arange(len(self)), self.in_order(batch_size)
 
 
@@ -63,7 +63,7 @@ class ImagePreprocessor(Preprocessor):
         arguments: The arguments of the model.
     """
 
-    has_texts = False
+    has_texts: bool = False
 
     def __init__(self, arguments: Config) -> None:
         self.arguments = arguments
