@@ -206,7 +206,7 @@ def _arguments(model):
         arguments["vocabulary_size"] = model.vocabulary_size
     if hasattr(model, "target_vocabulary"):
         arguments["vocabulary_size"] = model.target_vocabulary.size
-    if hasattr(getattr(model, "reader", None), "special_ids"):
+    if hasattr(getattr(model, "preprocessor", None), "special_ids"):
         arguments["special_ids"] = model.preprocessor.special_ids
     return arguments
 

@@ -53,7 +53,7 @@ def check_learned(model: Any) -> Any:
         NotFittedError: If the labels are unknown, or the tokenizer is not trained.
     """
     missing = ["labels"] if model.task.is_waiting else []
-    if getattr(model.preprocessor, "is_waiting", False):
+    if model.preprocessor.is_waiting:
         missing.append("tokenizer")
     if missing:
         raise NotFittedError(

@@ -31,6 +31,11 @@ class Preprocessor:
     reads_words: bool = False
     encodes: bool = True
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `fit` has yet to train the tokenizer."""
+        return False
+
     def data(
         self, x: Any, y: Any = None, sample_weight: Any = None, labels: Any = None
     ) -> Data:

@@ -86,7 +86,7 @@ def test_wrong_arguments():
         attribution(model, ["ab"])
     with pytest.raises(TypeError, match="classifier of texts with a tokenizer"):
         attribution(SequenceClassifier("gru", 2, vocabulary_size=3), "ab")
-    with pytest.raises(TypeError, match="reads one row of tokens, received 'compare'"):
+    with pytest.raises(TypeError, match="reads one row, received several"):
         attribution(gpt().with_head("compare", ["x", "y"]), ("ab", "c"), "x")
     with pytest.raises(ValueError, match="classify is not available for head='tag'"):
         attribution(bert().with_head("tag", 2), "ab")
