@@ -17,6 +17,7 @@ from kerasseq.models.causal_lm import CausalLM, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -67,6 +68,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "architecture": architecture,

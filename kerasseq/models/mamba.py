@@ -14,6 +14,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.state_space.mamba import Mamba as MambaLayer
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.transformer.feed_forward import NONE
 
@@ -83,6 +84,7 @@ class Mamba(GPT):
         head: str | None = "tokens",
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         shared = {
             "tokenizer": tokenizer,
             "vocabulary_size": vocabulary_size,

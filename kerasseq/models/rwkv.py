@@ -19,6 +19,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.models.gpt.gpt import GPT
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -81,6 +82,7 @@ class RWKV(GPT):
         head: str | None = "tokens",
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         L = checks.size("num_layers", num_layers)
         arguments = {
             "tokenizer": tokenizer,

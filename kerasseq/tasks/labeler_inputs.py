@@ -19,11 +19,8 @@ def check_arguments(arguments: Config, least_labels: int) -> None:
         Labels(arguments["labels"], at_least=least_labels)
     if arguments["mask_value"] is not None:
         checks.number("mask_value", arguments["mask_value"])
-    tokenizer, sizes = arguments["tokenizer"], ("vocabulary_size", "features")
-    if isinstance(tokenizer, str):
-        checks.one_of("tokenizer", tokenizer, text_inputs.TOKENIZERS)
-    elif tokenizer is not None:
-        text_inputs.check_tokenizer(tokenizer)
+    tokenizer = text_inputs.check_tokenizer(arguments["tokenizer"])
+    arguments["tokenizer"], sizes = tokenizer, ("vocabulary_size", "features")
     given = {name: arguments[name] for name in sizes if arguments[name] is not None}
     if tokenizer is not None and given:
         raise ValueError(

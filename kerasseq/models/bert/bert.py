@@ -21,6 +21,7 @@ from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import LayerNormalization
@@ -131,6 +132,7 @@ class BERT(BERTTrainingMixin, TaskModel):
         pair_separators: int = 1,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         checks.one_of("head", head, HEADS)
         task = HEADS[head](labels, multi_label)

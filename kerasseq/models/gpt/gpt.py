@@ -29,6 +29,7 @@ from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
@@ -317,6 +318,7 @@ class GPT(CachedDecoding, CausalLM):
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
+        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "tokenizer": tokenizer,

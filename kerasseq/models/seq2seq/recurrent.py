@@ -22,6 +22,7 @@ from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import ScheduledSampling
@@ -100,6 +101,8 @@ class Seq2Seq(Translator):
         scheduled_sampling: ScheduledSampling | None = None,
         **kwargs: Any,
     ) -> None:
+        source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
+        target_tokenizer = fitted_tokenizer(target_tokenizer, "target_tokenizer")
         config = {
             "architecture": architecture,
             "source_tokenizer": source_tokenizer,

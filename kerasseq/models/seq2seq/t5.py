@@ -21,6 +21,7 @@ from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.training.batches import padded
@@ -124,6 +125,7 @@ class T5(EncoderDecoder):
         num_decoder_layers: int | None = None,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         of_layers: dict[str, Any] = {
             "num_layers": num_layers,
             "num_heads": num_heads,
@@ -258,6 +260,7 @@ class T5Encoder(TaskModel):
         layer_norm_epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         of_layers: dict[str, Any] = {
             "num_layers": num_layers,
             "num_heads": num_heads,

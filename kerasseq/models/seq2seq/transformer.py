@@ -19,6 +19,7 @@ from kerasseq.models.seq2seq.transformer_base import (
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.by_name import POSITIONS, make_attention_position
 from kerasseq.published.architectures import Architecture, find
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 
@@ -126,6 +127,8 @@ class Transformer(EncoderDecoder):
         scheduled_sampling: ScheduledSampling | None = None,
         **kwargs: Any,
     ) -> None:
+        source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
+        target_tokenizer = fitted_tokenizer(target_tokenizer, "target_tokenizer")
         optional_size = functools.partial(checks.optional, checks.size)
         config = {
             "source_tokenizer": source_tokenizer,
