@@ -8,6 +8,7 @@ One intentional difference: `decode(skip_special=True)` also skips special token
 the normalizer changes.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -95,6 +96,27 @@ class HuggingFaceTokenizer(Tokenizer):
         """
         return cls(check(read_json(path), {str: object}, str(path)), path=path)
 
+    def padded(self, size: int) -> "HuggingFaceTokenizer":
+        """Returns the same tokenizer with unused special tokens up to a number of ids.
+
+        Published models often have more ids than their tokenizer, such as 32,128
+        instead of T5's 32,100, as multiples of 64 or 128 are fast.
+
+        Args:
+            size: Number of ids.
+
+        Examples:
+            >>> model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+            >>> HuggingFaceTokenizer({"model": model}).padded(3).vocabulary
+            ['a', '<unused_1>', '<unused_2>']
+        """
+        unused = [
+            {"content": f"<unused_{i}>", "id": i, "special": True}
+            for i in range(self.vocabulary_size, size)
+        ]
+        added = [*(self._content.get("added_tokens") or []), *unused]
+        return HuggingFaceTokenizer({**self._content, "added_tokens": added})
+
     @property
     def vocabulary(self) -> list[str]:
         """The tokens in the order of their ids."""
@@ -123,14 +145,12 @@ class HuggingFaceTokenizer(Tokenizer):
         return [(i, start, end) for i, (start, end) in pairs]
 
     def _encoding(self, text):
-        try:
+        with _explained(
+            "the tokenizer must have a token for each character of the text, such as "
+            f"an unknown token, received {short(text)}",
+            "Remove such characters",
+        ):
             return self.backend_tokenizer.encode(text, add_special_tokens=False)
-        except Exception as error:  # the package has no class of its own for errors
-            raise ValueError(
-                f"{short(text)} must consist of characters that the tokenizer knows, "
-                f"as it has no unknown token; the package tokenizers says: {error}. "
-                "Remove the other characters"
-            ) from error
 
     @each_row
     def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
@@ -154,7 +174,11 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._decode_part(ids)
 
     def _decode_part(self, ids):
-        return self.backend_tokenizer.decode(ids, skip_special_tokens=False)
+        with _explained(
+            f"the decoder of the tokenizer must take the tokens of {short(ids)}",
+            "Remove the id of this token",
+        ):
+            return self.backend_tokenizer.decode(ids, skip_special_tokens=False)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
@@ -188,16 +212,26 @@ def _built(content, path) -> "tokenizers.Tokenizer":
             "tokenizers",
         ) from error
     added = [_complete(token) for token in content.get("added_tokens") or []]
-    try:
+    with _explained(
+        f"{path} must be a tokenizer.json that the package tokenizers "
+        f"{tokenizers.__version__} reads",
+        "Download the file again, or install a newer version of the package",
+    ):
         return tokenizers.Tokenizer.from_str(
             json.dumps({**content, "added_tokens": added})
         )
-    except Exception as error:  # the package has no class of its own for errors
-        raise ValueError(
-            f"{path} must be a file that the package tokenizers "
-            f"{tokenizers.__version__} reads, which says: {error}. Download the file "
-            "again, or install a newer version of the package"
-        ) from error
+
+
+@contextlib.contextmanager
+def _explained(expected, advice):
+    """Turns errors of the package, and panics of its Rust code, into a `ValueError`."""
+    try:
+        yield
+    except BaseException as error:
+        panic = type(error).__name__ == "PanicException"  # not an Exception
+        if not isinstance(error, Exception) and not panic:
+            raise
+        raise ValueError(f"{expected}; it reports: {error}. {advice}") from error
 
 
 def _complete(token):
