@@ -14,6 +14,7 @@ from kerasseq.tasks.fitted import check_fitted
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.step_by_step import Steps, step_by_step
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
 
@@ -81,7 +82,7 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
         architecture: str | keras.Layer,
         labels: int | Sequence[Label] | None = None,
         *,
-        tokenizer: Tokenizer | str | None = None,
+        tokenizer: AnyTokenizer | str | None = None,
         multi_label: bool = False,
         vocabulary_size: int | None = None,
         features: int | None = None,

@@ -26,6 +26,7 @@ from kerasseq.tasks.tagging import (
     tag_rows,
     weighted_tags,
 )
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.metrics import RunningMean
@@ -97,7 +98,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         architecture: str | keras.Layer,
         labels: int | Sequence[Label] | None = None,
         *,
-        tokenizer: Tokenizer | str | None = None,
+        tokenizer: AnyTokenizer | str | None = None,
         crf: bool = False,
         vocabulary_size: int | None = None,
         features: int | None = None,

@@ -17,7 +17,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
-from kerasseq.text.tokenizers.conversion import fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -77,7 +77,7 @@ class MaskedLMMaskGenerator:
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         mask_token_id: int | None = None,

@@ -21,8 +21,7 @@ from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
-from kerasseq.text.tokenizers.conversion import fitted_tokenizer
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import LayerNormalization
 
@@ -65,9 +64,9 @@ class BERT(BERTTrainingMixin, TaskModel):
     | "span" | logits "start" and "end", `(B, T)` |
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text` with the special tokens [PAD],
-            [CLS], [SEP] and [MASK], or RoBERTa's <pad>, <s>, </s> and <mask>, saved
-            with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`. It
+            has the special tokens [PAD], [CLS], [SEP] and [MASK], or RoBERTa's <pad>,
+            <s>, </s> and <mask>.
         vocabulary_size: Number of ids, V, for a model without a tokenizer.
         num_layers: L.
         num_heads: N.
@@ -112,7 +111,7 @@ class BERT(BERTTrainingMixin, TaskModel):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -248,7 +247,7 @@ class BERT(BERTTrainingMixin, TaskModel):
     def from_architecture(
         cls,
         architecture: str | Architecture,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         head: str | None = None,
         labels: int | Sequence[Label] | None = None,

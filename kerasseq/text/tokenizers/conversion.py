@@ -6,7 +6,7 @@ none of these packages itself.
 
 import json
 import os
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -57,7 +57,23 @@ class TextTokenizer(Protocol):
     def decode(self, ids: list[int], /) -> str: ...
 
 
-def as_tokenizer(value: Any, name: str = "tokenizer") -> Any:
+class PackageTokenizer(Protocol):
+    """`tokenizers.Tokenizer`: what can be written as a `tokenizer.json`."""
+
+    def to_str(self) -> str: ...
+
+
+class FastTokenizer(Protocol):
+    """A tokenizer of `transformers` that uses the package `tokenizers`."""
+
+    @property
+    def backend_tokenizer(self) -> PackageTokenizer: ...
+
+
+AnyTokenizer: TypeAlias = TextTokenizer | FastTokenizer | PackageTokenizer
+
+
+def as_tokenizer(value: AnyTokenizer | None, name: str = "tokenizer") -> Any:
     """Returns a tokenizer of `kerasseq.text` with the ids of any tokenizer.
 
     | received | returned |
@@ -106,7 +122,9 @@ the line that converts it |
     )
 
 
-def fitted_tokenizer(value: Any, name: str = "tokenizer", more: str = "") -> Any:
+def fitted_tokenizer(
+    value: AnyTokenizer | None, name: str = "tokenizer", more: str = ""
+) -> Any:
     """Returns `as_tokenizer` of a tokenizer that has a vocabulary, or None.
 
     Args:
