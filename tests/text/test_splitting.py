@@ -84,7 +84,7 @@ def test_the_package_must_be_there(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "regex", None)
-    splitting.compiled.cache_clear()
+    splitting.expression_of.cache_clear()
     with pytest.raises(ImportError, match="pip install regex"):
         splitting.split("a", "never seen")
-    splitting.compiled.cache_clear()
+    splitting.expression_of.cache_clear()
