@@ -322,10 +322,12 @@ def test_without_the_package(kind, tmp_path, monkeypatch):
     """Files of ours load; a file or an old model that needs it names the extra."""
     cls, make = PUBLISHED[kind]
     ours, _ = load(make(), tmp_path)
-    path, config = tmp_path / "tokenizer.json", ours.get_config()
+    path = tmp_path / "tokenizer.json"
+    config = HuggingFaceTokenizer.from_file(path).get_config()
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     if cls is not HuggingFaceTokenizer:
         assert load_tokenizer(path) == ours
+        assert HuggingFaceTokenizer.from_config(config) == ours
         return
     message = (
         "needs the package of the extra `text`: tokenizers, which is not installed"

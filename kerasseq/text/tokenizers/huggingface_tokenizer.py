@@ -23,11 +23,10 @@ from kerasseq.core.schema import check
 from kerasseq.text.files import tokens_in_order
 from kerasseq.text.texts import each_row, id_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer_json import KEYS, covered, unknown_token
 
 if TYPE_CHECKING:
     import tokenizers
-
-KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
 
 
 class HuggingFaceTokenizer(Tokenizer):
@@ -185,15 +184,24 @@ class HuggingFaceTokenizer(Tokenizer):
         return {"content": self._content}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "HuggingFaceTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> Tokenizer:
         """Builds a tokenizer from the result of `get_config`.
 
+        Without the package `tokenizers` it is another tokenizer of kerasseq, if one has
+        the same ids.
+
         Raises:
-            ImportError: If the package `tokenizers` is not installed.
+            ImportError: If the package is needed and not installed.
             ValueError: If a key is missing or unknown, or the content is damaged.
         """
         check(config, {"content": {str: object}})
-        return cls(config["content"])
+        try:
+            return cls(config["content"])
+        except ImportError:
+            ours = covered(config["content"])
+            if ours is None:
+                raise
+            return ours
 
 
 def _built(content, path) -> "tokenizers.Tokenizer":
@@ -238,15 +246,3 @@ def _complete(token):
     """Returns an added token with the options that older files leave out."""
     options = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
     return {**options, "normalized": not token.get("special", False), **token}
-
-
-def unknown_token(model: dict[str, Any]) -> str | None:
-    """Returns the unknown token of the model of a `tokenizer.json`, or None.
-
-    Examples:
-        >>> unknown_token({"unk_id": 1, "vocab": [["a", -1.0], ["?", 0.0]]})
-        '?'
-    """
-    if model.get("unk_id") is not None:
-        return model["vocab"][model["unk_id"]][0]
-    return model.get("unk_token") or None
