@@ -58,6 +58,7 @@ def test_others_are_loaded_from_the_files_of_their_model(keras_hub):
     for theirs in (
         keras_hub.tokenizers.ByteTokenizer(),
         pytest.importorskip("sentencepiece").SentencePieceProcessor(),
+        pytest.importorskip("tensorflow_text").WhitespaceTokenizer(),
     ):
         with pytest.raises(TypeError, match="Pass kerasseq.text.load_tokenizer"):
             as_tokenizer(theirs)

@@ -15,17 +15,18 @@ from kerasseq.text.tokenizers.loading import from_tokenizer_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 METHODS = ("fit", "encode", "decode")
-# The line that converts a tokenizer, by the start of the name of its module and an
-# attribute that it has.
+KERAS_HUB = ("keras_hub", "keras_nlp")
+# The line that converts a tokenizer, by its package and one of its methods or
+# attributes.
 LINES = (
     (
-        ("keras_hub", "keras_nlp"),
+        KERAS_HUB,
         "merges",
         "kerasseq.text.BytePairTokenizer.from_vocabulary(tokenizer.vocabulary, "
         "tokenizer.merges)",
     ),
     (
-        ("keras_hub", "keras_nlp"),
+        KERAS_HUB,
         "suffix_indicator",
         "kerasseq.text.WordPieceTokenizer.from_vocabulary(tokenizer.vocabulary, "
         "unknown=tokenizer.oov_token, lowercase=tokenizer.lowercase, "
@@ -35,12 +36,12 @@ LINES = (
     (
         ("transformers",),
         "save_vocabulary",
-        'transformers.AutoTokenizer.from_pretrained("the same folder"), which is a '
-        "fast tokenizer",
+        'transformers.AutoTokenizer.from_pretrained("FOLDER"), which is a fast '
+        "tokenizer",
     ),
     (
-        ("keras_hub", "keras_nlp", "tensorflow_text", "sentencepiece", "tiktoken"),
-        "__class__",
+        (*KERAS_HUB, "tensorflow_text", "sentencepiece", "tiktoken"),
+        "__class__",  # any
         'kerasseq.text.load_tokenizer("FOLDER"), a folder with the tokenizer.json or '
         "vocab.txt of the same model",
     ),
