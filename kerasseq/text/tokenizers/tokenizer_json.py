@@ -20,6 +20,7 @@ KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
 _PREFIX = {"always": True, "never": False, "first": "first"}
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 _METASPACE = {"type": "Metaspace", "replacement": "▁", "split": True}
+_BEYOND = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 _OPTIONS = ("single_word", "lstrip", "rstrip")
 _PART = {str: object}
 _SCHEMA = {
@@ -108,8 +109,7 @@ def _vocabulary(content, added) -> list[str]:
 
 def _byte_pair(content, vocabulary, special):
     model, decoder = content["model"], content.get("decoder")
-    beyond = ("dropout", "byte_fallback", "continuing_subword_prefix")
-    if any(map(model.get, (*beyond, "end_of_word_suffix"))):
+    if any(map(model.get, _BEYOND)):
         return None
     if content.get("normalizer") is not None or not BYTE_OF.keys() <= set(vocabulary):
         return None
