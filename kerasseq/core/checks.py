@@ -10,7 +10,7 @@ import numbers
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,27 +77,6 @@ def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
     if number >= 2**63:  # no array has such a size, no seed such a value
         raise ValueError(f"{name} must be below 2 ** 63, received {number}")
     return number
-
-
-def fitted_size(tokenizer: Any, name: str = "tokenizer", more: str = "") -> int:
-    """Return the number of ids of a tokenizer, if it is fitted.
-
-    Args:
-        tokenizer: An object with `vocabulary_size`, which is 0 before `fit`.
-        name: The name of the argument.
-        more: The end of the advice.
-    """
-    size = getattr(tokenizer, "vocabulary_size", None)
-    if size is None:
-        raise TypeError(
-            f"{name} must be a tokenizer of kerasseq.text, received {short(tokenizer)}"
-        )
-    if not size:
-        raise ValueError(
-            f"{name} must be fitted, received a {type(tokenizer).__name__} without "
-            f"tokens. Call its fit first{more}"
-        )
-    return size
 
 
 def number(name: str, value: float) -> float:

@@ -43,7 +43,7 @@ def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
             "give a fitted tokenizer for text, or vocabulary_size for ids; received "
             f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
         )
-    size = vocabulary_size if tokenizer is None else checks.fitted_size(tokenizer)
+    size = vocabulary_size if tokenizer is None else tokenizer.vocabulary_size
     return checks.whole_number("vocabulary_size", size)
 
 

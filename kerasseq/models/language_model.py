@@ -17,7 +17,7 @@ from kerasseq.models.causal_lm import CausalLM, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 
 
 @register
@@ -31,7 +31,7 @@ class LanguageModel(GenerationMixin, CausalLM):
             "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet",
             "linear_attention", "gla", "retention", "delta_net", "s4d", "mamba",
             "rwkv4", or a causal layer with outputs `(batch, time, units)`.
-        tokenizer: A fitted tokenizer of `kerasseq.text`. It is saved with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         units: Width of the layers, for an architecture by name.
         num_layers: Number of layers, for an architecture by name; the stacks of a
@@ -58,7 +58,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def __init__(
         self,
         architecture: str | keras.Layer,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         units: int = 128,
@@ -67,6 +67,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "architecture": architecture,

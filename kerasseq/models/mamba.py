@@ -14,7 +14,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.state_space.mamba import Mamba as MambaLayer
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.transformer.feed_forward import NONE
 
 
@@ -27,7 +27,7 @@ class Mamba(GPT):
     `with_head` are the same; a prompt is read in one pass.
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         num_layers: L.
         hidden_dim: D.
@@ -66,7 +66,7 @@ class Mamba(GPT):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -83,6 +83,7 @@ class Mamba(GPT):
         head: str | None = "tokens",
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         shared = {
             "tokenizer": tokenizer,
             "vocabulary_size": vocabulary_size,

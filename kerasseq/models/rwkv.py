@@ -19,7 +19,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.models.gpt.gpt import GPT
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 
 
 @register
@@ -31,7 +31,7 @@ class RWKV(GPT):
     `stream` and `with_head` are the same; a prompt is read in one pass.
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         num_layers: L.
         hidden_dim: D.
@@ -68,7 +68,7 @@ class RWKV(GPT):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -81,6 +81,7 @@ class RWKV(GPT):
         head: str | None = "tokens",
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         L = checks.size("num_layers", num_layers)
         arguments = {
             "tokenizer": tokenizer,

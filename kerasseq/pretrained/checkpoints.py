@@ -66,9 +66,10 @@ T5Backbone, ViTBackbone | the same |
     Other heads, such as that of GPT2ForSequenceClassification, and the pooler of a ViT
     are not loaded; a warning names their tensors. Images for the ViT have values
     from 0 to 1. The model gets the tokenizer of the folder if
-    `kerasseq.text.load_tokenizer` can read it and it has as many ids as the model;
-    otherwise the model takes ids. A BERT without a tokenizer uses the special ids of
-    the published files, [UNK] 100 to [MASK] 103, if it has that many ids.
+    `kerasseq.text.load_tokenizer` can read it and it has as many ids as the model, or
+    is a `HuggingFaceTokenizer` with fewer; otherwise the model takes ids. A BERT
+    without a tokenizer uses the special ids of the published files, [UNK] 100 to
+    [MASK] 103, if it has that many ids.
 
     Args:
         folder: Path of the folder.

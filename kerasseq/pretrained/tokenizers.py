@@ -8,6 +8,7 @@ from kerasseq.models.bert.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.pretrained.family import Arguments
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
 from kerasseq.text.tokenizers.byte_pair_tokenizer import from_vocabulary_and_merges
+from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "tokenizer.kerasseq.json"
@@ -26,14 +27,16 @@ def with_tokenizer(
         arguments: Arguments of the model.
 
     Warns:
-        UserWarning: If the tokenizer is not supported or damaged, or its number of ids
-            is not that of the model.
+        UserWarning: If the tokenizer is damaged, needs a package that is not installed,
+            or its number of ids is not that of the model.
     """
     if "vocabulary_size" not in arguments:  # a model without text
         return arguments
     tokenizer, size = _load(folder, source), arguments["vocabulary_size"]
     if tokenizer is None:
         return arguments
+    if isinstance(tokenizer, HuggingFaceTokenizer) and tokenizer.vocabulary_size < size:
+        tokenizer = tokenizer.padded(size)
     if tokenizer.vocabulary_size != size:
         _warn(
             f"the tokenizer of {folder} has {tokenizer.vocabulary_size} ids, the model "

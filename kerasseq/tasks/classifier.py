@@ -14,7 +14,7 @@ from kerasseq.tasks.heads import ClassHead
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.sequence_model import SequenceModel
 from kerasseq.tasks.step_by_step import Steps, step_by_step
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
 @register
@@ -80,7 +80,7 @@ class SequenceClassifier(SequenceModel):
         architecture: str | keras.Layer,
         labels: int | Sequence[Label] | None = None,
         *,
-        tokenizer: Tokenizer | str | None = None,
+        tokenizer: AnyTokenizer | str | None = None,
         multi_label: bool = False,
         vocabulary_size: int | None = None,
         features: int | None = None,

@@ -30,11 +30,9 @@ class SequencePreprocessor(Preprocessor):
     """
 
     def __init__(self, arguments: Config, per_step: bool) -> None:
-        given, sizes = arguments["tokenizer"], ("vocabulary_size", "features")
-        if isinstance(given, str):
-            checks.one_of("tokenizer", given, text_inputs.TOKENIZERS)
-        elif given is not None:
-            text_inputs.check_tokenizer(given)
+        given = text_inputs.check_tokenizer(arguments["tokenizer"])
+        arguments["tokenizer"], sizes = given, ("vocabulary_size", "features")
+        if given is not None and not isinstance(given, str):
             self.tokenizer: Tokenizer = given
             self.padding: int = given.vocabulary_size
         others = {name: arguments[name] for name in sizes}

@@ -19,7 +19,7 @@ from kerasseq.tasks.heads import Loss, Metrics, TagHead
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.sequence_model import SequenceModel
 from kerasseq.tasks.tagging import tag
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import RunningMean
 
@@ -105,7 +105,7 @@ class SequenceTagger(SequenceModel):
         architecture: str | keras.Layer,
         labels: int | Sequence[Label] | None = None,
         *,
-        tokenizer: Tokenizer | str | None = None,
+        tokenizer: AnyTokenizer | str | None = None,
         crf: bool = False,
         vocabulary_size: int | None = None,
         features: int | None = None,

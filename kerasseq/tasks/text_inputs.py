@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.text.tokenizers.conversion import fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
@@ -45,15 +46,12 @@ def train_tokenizer(name: str, texts: Sequence[str]) -> Tokenizer:
     return classes[name](VOCABULARY_SIZE).fit(texts)
 
 
-def check_tokenizer(tokenizer: Any) -> None:
-    """Raises if an argument is no fitted tokenizer."""
-    if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(
-            "tokenizer must be a tokenizer of kerasseq.text, or one of "
-            f"{', '.join(TOKENIZERS)}; received {checks.short(tokenizer)}"
-        )
+def check_tokenizer(tokenizer: Any) -> Tokenizer | str | None:
+    """Returns a fitted tokenizer, or the name of one that is trained, or None."""
+    if isinstance(tokenizer, str):
+        return checks.one_of("tokenizer", tokenizer, TOKENIZERS)
     more = ", or give its name, so that the model trains it on the texts"
-    checks.fitted_size(tokenizer, more=more)
+    return fitted_tokenizer(tokenizer, more=more)
 
 
 def are_texts(x: Any) -> bool:

@@ -15,6 +15,7 @@ from kerasseq.text.surprise import Surprise
 from kerasseq.text.tokenizers.basic_bpe import BasicBPE
 from kerasseq.text.tokenizers.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
+from kerasseq.text.tokenizers.conversion import as_tokenizer
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.loading import load_tokenizer
 from kerasseq.text.tokenizers.unigram_tokenizer import UnigramTokenizer
@@ -36,6 +37,7 @@ __all__ = [
     "UnigramTokenizer",
     "WordPieceTokenizer",
     "WordTokenizer",
+    "as_tokenizer",
     "load_tokenizer",
     "shannon_series",
 ]

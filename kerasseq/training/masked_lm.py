@@ -17,6 +17,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -76,7 +77,7 @@ class MaskedLMMaskGenerator:
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         mask_token_id: int | None = None,
@@ -86,6 +87,7 @@ class MaskedLMMaskGenerator:
         random_token_rate: float = 0.1,
         seed: int = 0,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         if (tokenizer is None) == (vocabulary_size is None or mask_token_id is None):
             raise ValueError(
                 "expected a fitted tokenizer, or vocabulary_size and mask_token_id; "

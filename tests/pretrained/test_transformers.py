@@ -108,6 +108,9 @@ def test_the_tokenizer_of_gpt_neox(tmp_path):
     assert found.tokenizer.encode(sentence).tolist() == bpe.encode(sentence).ids
     assert found.generate(sentence, 3, seed=0).startswith(sentence[:17])
     assert isinstance(text.load_tokenizer(tmp_path), type(found.tokenizer))
+    transformers = pytest.importorskip("transformers")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=bpe)
+    assert models.LanguageModel("gru", fast, units=3).tokenizer == found.tokenizer
 
 
 @pytest.mark.parametrize("name", ["mamba", "rwkv"])

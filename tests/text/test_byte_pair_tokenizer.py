@@ -269,8 +269,8 @@ def test_a_failed_fit_leaves_the_tokenizer_as_it_was():
 def test_without_the_package_regex(monkeypatch):
     from kerasseq.text.tokenizers import splitting
 
-    splitting.compiled.cache_clear()
+    splitting.expression_of.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "regex", None)
     with pytest.raises(ImportError, match="In this environment: pip install regex"):
         BytePairTokenizer().fit("a")
-    splitting.compiled.cache_clear()
+    splitting.expression_of.cache_clear()

@@ -6,7 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from kerasseq.text import load_tokenizer
+import kerasseq
+from kerasseq.text import as_tokenizer
 from tests.text.test_tokenizer_files import CORPUS, PEER, peer_of_word_pieces
 
 pytestmark = pytest.mark.once("arguments, messages and files")
@@ -23,12 +24,21 @@ def keras_hub():
         return pytest.importorskip("keras_hub")
 
 
+def converted(tokenizer):
+    """What the line in the message about a tokenizer of KerasHub makes of it."""
+    with pytest.raises(TypeError, match=r"received <.* Pass kerasseq\.") as error:
+        as_tokenizer(tokenizer)
+    line = str(error.value).partition("Pass ")[2]
+    return eval(line, {"kerasseq": kerasseq, "tokenizer": tokenizer})
+
+
 def test_byte_pairs(keras_hub, tmp_path):
     PEER.model.save(str(tmp_path))
     theirs = keras_hub.tokenizers.BytePairTokenizer(
         vocabulary=str(tmp_path / "vocab.json"), merges=str(tmp_path / "merges.txt")
     )
-    ours = load_tokenizer(tmp_path)
+    ours = converted(theirs)
+    assert ours == kerasseq.text.load_tokenizer(tmp_path)
     assert len(PLAIN) > 50
     for line in PLAIN:
         assert ours.encode(line).tolist() == np.asarray(theirs(line)).tolist(), line
@@ -39,6 +49,16 @@ def test_word_pieces(keras_hub, tmp_path):
     theirs = keras_hub.tokenizers.WordPieceTokenizer(
         vocabulary=str(tmp_path / "vocab.txt"), lowercase=True, strip_accents=True
     )
-    ours = load_tokenizer(tmp_path / "vocab.txt")
+    ours = converted(theirs)
     for line in [*LINES[:200], "Été à l'ŒUVRE", "naïve 北京"]:
         assert ours.encode(line).tolist() == np.asarray(theirs(line)).tolist(), line
+
+
+def test_others_are_loaded_from_the_files_of_their_model(keras_hub):
+    for theirs in (
+        keras_hub.tokenizers.ByteTokenizer(),
+        pytest.importorskip("sentencepiece").SentencePieceProcessor(),
+        pytest.importorskip("tensorflow_text").WhitespaceTokenizer(),
+    ):
+        with pytest.raises(TypeError, match="Pass kerasseq.text.load_tokenizer"):
+            as_tokenizer(theirs)

@@ -60,7 +60,7 @@ def test_a_pattern_of_a_file_is_given_up(quick, kind, tmp_path):
         content[kind] = {"type": "Split", "behavior": "Isolated", **part}
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="40 characters within"):
+    with pytest.raises(ValueError, match="it reports: .*retry-limit"):
         load_tokenizer(path).encode("a" * 40)
 
 
@@ -84,7 +84,7 @@ def test_the_package_must_be_there(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "regex", None)
-    splitting.compiled.cache_clear()
+    splitting.expression_of.cache_clear()
     with pytest.raises(ImportError, match="pip install regex"):
         splitting.split("a", "never seen")
-    splitting.compiled.cache_clear()
+    splitting.expression_of.cache_clear()

@@ -103,11 +103,6 @@ def test_unigrams(scheme, tmp_path):
     assert tokenizer.special_tokens == ("<unk>", "</s>")
     for text in [*HARD, "a</s> b</s>c", CORPUS[-5000:]]:
         assert tokenizer.encode(text).tolist() == peer.encode(text).ids
-    content = json.loads(peer.to_str())
-    change(content, "pre_tokenizer", {"type": "UnicodeScripts"})
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"pre_tokenizer.type = 'UnicodeScripts' is"):
-        load_tokenizer(tmp_path)
 
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -137,11 +132,6 @@ def test_word_pieces(lowercase, tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     if lowercase:  # what vocab.txt cannot say is as in BERT
         assert load_tokenizer(tmp_path) == tokenizer
-    content = json.loads(peer.to_str())
-    change(content, "normalizer", {"type": "Nmt"})
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"normalizer.type = 'Nmt' is not supported"):
-        load_tokenizer(tmp_path)
 
 
 def test_what_kerasseq_saved_is_loaded(tmp_path):
@@ -161,49 +151,33 @@ def change(content, path, value):
     content[last] = value
 
 
-def _regex(pattern):
-    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
+OURS = "is damaged: "
+PACKAGE = "must be a tokenizer.json that the package tokenizers 0.* reads; it reports: "
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("model.type", "WordLevel", "model.type = 'WordLevel' is not supported .* BPE"),
-        ("model.dropout", 0.1, "model.dropout = 0.1 is not supported"),
-        ("model.end_of_word_suffix", "</w>", "model.end_of_word_suffix = '</w>' is"),
-        ("model.ignore_merges", "yes", "model.ignore_merges: expected true or false"),
-        ("normalizer", {"type": "Nmt"}, "normalizer.type = 'Nmt' is not supported"),
+        ("model.type", "Unknown", PACKAGE),
+        ("model.ignore_merges", "yes", PACKAGE),
         ("normalizer", {"type": "NFKD"}, None),
-        ("normalizer", "NFKD", "normalizer: expected a table, received 'NFKD'"),
-        ("normalizer", _regex("(a"), r"normalizer.pattern.Regex: pattern='\(a' is"),
+        ("normalizer", "NFKD", f"{OURS}normalizer: expected a table, received 'NFKD'"),
         ("pre_tokenizer", None, None),
-        (
-            "pre_tokenizer",
-            {"type": "FixedLength"},
-            "pre_tokenizer.type = 'FixedLength'",
-        ),
-        (
-            "pre_tokenizer.add_prefix_space",
-            1,
-            "prefix_space: expected true or false",
-        ),
-        ("decoder", {"type": "CTC"}, "decoder.type = 'CTC' is not supported"),
-        ("model.vocab", {"a": 0, "b": 2}, r"model.merges\[0\]: expected two tokens"),
-        ("model.vocab", {"a": "b"}, r"model.vocab.a: expected a whole number"),
-        ("model.vocab", {}, "model.vocab: expected at least one token"),
-        ("model.vocab", "ab", "model.vocab: expected a table, received 'ab'"),
-        ("model.merges", [["a", "qq"]], r"model.merges\[0\]: expected two tokens"),
-        ("model.merges", ["a"], r"model.merges\[0\]: expected two tokens"),
-        ("model.merges", None, "model.merges: expected a list, received None"),
-        ("added_tokens", [{"id": 7}], r"added_tokens\[0\].content: expected a string"),
+        ("pre_tokenizer.add_prefix_space", 1, PACKAGE),
+        ("decoder", {"type": "CTC"}, PACKAGE),
+        ("model.vocab", {"a": 0, "b": 2}, f"{PACKAGE}Token `.*` out of vocabulary"),
+        ("model.vocab", {"a": "b"}, f"{OURS}model.vocab.a: expected a whole number"),
+        ("model.vocab", "ab", f"{OURS}model.vocab: expected a table, received 'ab'"),
+        ("model.merges", [["a", "qq"]], f"{PACKAGE}Token `qq` out of vocabulary"),
+        ("model.merges", None, PACKAGE),
         (
             "added_tokens",
-            [{"content": "xq", "id": 999}],
-            "ids must be 0, 1, 2 .* 'xq' has",
+            [{"id": 7}],
+            rf"{OURS}added_tokens\[0\].content: expected a string",
         ),
     ],
 )
-def test_what_is_not_supported_or_damaged_is_named(path, value, message, tmp_path):
+def test_damaged_files_are_named(path, value, message, tmp_path):
     content = json.loads(PEER.to_str())
     change(content, path, value)
     file = tmp_path / "tokenizer.json"

@@ -480,6 +480,9 @@ def test_a_config_without_a_key():
     for key in WordPieceTokenizer().get_config():
         config = fitted().get_config()
         del config[key]
+        if key == "cleanup":  # not in older files
+            assert not WordPieceTokenizer.from_config(config).cleanup
+            continue
         with pytest.raises(ValueError, match="expected the key"):
             WordPieceTokenizer.from_config(config)
 

@@ -29,7 +29,7 @@ from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import MaskedLMMaskGenerator
 from kerasseq.training.batches import fit_arguments
 from kerasseq.transformer.encoder import TransformerEncoder
@@ -74,9 +74,9 @@ class BERT(TaskHeads):
     | "span" | logits "start" and "end", `(B, T)` |
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text` with the special tokens [PAD],
-            [CLS], [SEP] and [MASK], or RoBERTa's <pad>, <s>, </s> and <mask>, saved
-            with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`. It
+            has the special tokens [PAD], [CLS], [SEP] and [MASK], or RoBERTa's <pad>,
+            <s>, </s> and <mask>.
         vocabulary_size: Number of ids, V, for a model without a tokenizer.
         num_layers: L.
         num_heads: N.
@@ -124,7 +124,7 @@ class BERT(TaskHeads):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -144,6 +144,7 @@ class BERT(TaskHeads):
         pair_separators: int = 1,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         checks.one_of("head", head, HEADS)
         task = HEADS[head](labels, multi_label)
@@ -388,7 +389,7 @@ class BERT(TaskHeads):
     def from_architecture(
         cls,
         architecture: str | Architecture,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         head: str | None = None,
         labels: int | Sequence[Label] | None = None,

@@ -29,7 +29,7 @@ from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
@@ -226,7 +226,7 @@ class GPT(CachedDecoding, CausalLM):
     are added to the residual stream.
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         num_layers: L.
         num_heads: N.
@@ -288,7 +288,7 @@ class GPT(CachedDecoding, CausalLM):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -317,6 +317,7 @@ class GPT(CachedDecoding, CausalLM):
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
+        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "tokenizer": tokenizer,
@@ -438,7 +439,7 @@ class GPT(CachedDecoding, CausalLM):
     def from_architecture(
         cls,
         architecture: str | Architecture,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         **changes: Any,
     ) -> Self:
         """Builds the model that a row of `models.architectures` describes.

@@ -22,7 +22,7 @@ from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import ScheduledSampling
 
@@ -42,7 +42,8 @@ class Seq2Seq(Translator):
             from `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is the
             source, such as an image, and whose output is `(B, S, M)` or a feature map
             `(B, rows, columns, M)`.
-        source_tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        source_tokenizer: Fitted, saved with the model; see
+            `kerasseq.text.as_tokenizer`.
         target_tokenizer: The same for targets.
         source_vocabulary_size: Number of ids, for sources of ids; 0 is padding.
         target_vocabulary_size: The same for targets.
@@ -84,8 +85,8 @@ class Seq2Seq(Translator):
     def __init__(
         self,
         architecture: str | keras.Layer,
-        source_tokenizer: Tokenizer | None = None,
-        target_tokenizer: Tokenizer | None = None,
+        source_tokenizer: AnyTokenizer | None = None,
+        target_tokenizer: AnyTokenizer | None = None,
         *,
         source_vocabulary_size: int | None = None,
         target_vocabulary_size: int | None = None,
@@ -100,6 +101,8 @@ class Seq2Seq(Translator):
         scheduled_sampling: ScheduledSampling | None = None,
         **kwargs: Any,
     ) -> None:
+        source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
+        target_tokenizer = fitted_tokenizer(target_tokenizer, "target_tokenizer")
         config = {
             "architecture": architecture,
             "source_tokenizer": source_tokenizer,

@@ -21,7 +21,7 @@ from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.training.batches import padded
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
@@ -66,8 +66,8 @@ class T5(EncoderDecoder):
     the feed-forward networks.
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text` for sources and targets, saved
-            with the model.
+        tokenizer: For sources and targets, fitted, saved with the model; see
+            `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer; 0 is padding.
         num_layers: L, of the encoder, and of the decoder if `num_decoder_layers` is
             None.
@@ -106,7 +106,7 @@ class T5(EncoderDecoder):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 3,
@@ -124,6 +124,7 @@ class T5(EncoderDecoder):
         num_decoder_layers: int | None = None,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         of_layers: dict[str, Any] = {
             "num_layers": num_layers,
             "num_heads": num_heads,
@@ -163,7 +164,7 @@ class T5(EncoderDecoder):
     def from_architecture(
         cls,
         architecture: str | Architecture,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         **changes: Any,
     ) -> "T5":
         """Builds the model that a row of `models.architectures` describes.
@@ -213,7 +214,7 @@ class T5Encoder(TaskModel):
     appends to a text.
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         num_layers: L.
         num_heads: N, number of attention heads.
@@ -244,7 +245,7 @@ class T5Encoder(TaskModel):
 
     def __init__(
         self,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 3,
@@ -258,6 +259,7 @@ class T5Encoder(TaskModel):
         layer_norm_epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
+        tokenizer = fitted_tokenizer(tokenizer)
         of_layers: dict[str, Any] = {
             "num_layers": num_layers,
             "num_heads": num_heads,

@@ -19,7 +19,7 @@ from kerasseq.models.seq2seq.transformer_base import (
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.by_name import POSITIONS, make_attention_position
 from kerasseq.published.architectures import Architecture, find
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import ScheduledSampling
 
 FIELDS = (  # arguments that are fields of an architecture, too
@@ -54,7 +54,8 @@ class Transformer(EncoderDecoder):
     the shape `(B, N, T, S)`.
 
     Args:
-        source_tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        source_tokenizer: Fitted, saved with the model; see
+            `kerasseq.text.as_tokenizer`.
         target_tokenizer: The same for targets.
         source_vocabulary_size: Number of ids, for sources of ids; 0 is padding.
         target_vocabulary_size: The same for targets.
@@ -101,8 +102,8 @@ class Transformer(EncoderDecoder):
 
     def __init__(
         self,
-        source_tokenizer: Tokenizer | None = None,
-        target_tokenizer: Tokenizer | None = None,
+        source_tokenizer: AnyTokenizer | None = None,
+        target_tokenizer: AnyTokenizer | None = None,
         *,
         source_vocabulary_size: int | None = None,
         target_vocabulary_size: int | None = None,
@@ -126,6 +127,8 @@ class Transformer(EncoderDecoder):
         scheduled_sampling: ScheduledSampling | None = None,
         **kwargs: Any,
     ) -> None:
+        source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
+        target_tokenizer = fitted_tokenizer(target_tokenizer, "target_tokenizer")
         optional_size = functools.partial(checks.optional, checks.size)
         config = {
             "source_tokenizer": source_tokenizer,
@@ -227,8 +230,8 @@ class Transformer(EncoderDecoder):
     def from_architecture(
         cls,
         architecture: str | Architecture,
-        source_tokenizer: Tokenizer | None = None,
-        target_tokenizer: Tokenizer | None = None,
+        source_tokenizer: AnyTokenizer | None = None,
+        target_tokenizer: AnyTokenizer | None = None,
         **changes: Any,
     ) -> "Transformer":
         """Builds the model that a row of `models.architectures` describes.

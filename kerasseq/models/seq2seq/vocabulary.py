@@ -78,7 +78,7 @@ class Vocabulary:
             count = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
             offset = FIRST - 1  # the user's id 0 is padding, as in the model
         else:
-            count, offset = self._tokenizer_size(), FIRST
+            count, offset = tokenizer.vocabulary_size, FIRST
         start, end = START, END
         self.appends_end: bool = published_ids and name == "source"
         if published_ids:
@@ -87,9 +87,6 @@ class Vocabulary:
         self.end: int = end
         self.offset: int = offset
         self.size: int = count + offset
-
-    def _tokenizer_size(self):
-        return checks.fitted_size(self.tokenizer, f"{self.name}_tokenizer")
 
     @property
     def start_and_end(self) -> tuple[int, int]:

@@ -22,11 +22,8 @@ from kerasseq.core.checks import several, whole_number
 from kerasseq.text.classical.ngram import NGramModel
 from kerasseq.text.texts import check_text
 from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
-from kerasseq.text.tokenizers.with_tokenizer import (
-    TextTokenizer,
-    check_tokenizer,
-    has_learned,
-)
+from kerasseq.text.tokenizers.conversion import TextTokenizer, as_tokenizer
+from kerasseq.text.tokenizers.with_tokenizer import has_learned
 
 
 def shannon_series(
@@ -61,7 +58,7 @@ def shannon_series(
         ('abbabaaa', 'abababab')
     """
     check_text(text)
-    check_tokenizer(tokenizer)
+    tokenizer = as_tokenizer(tokenizer)
     orders = several("orders", orders, "numbers")
     orders = [whole_number("an order", order, at_least=0) for order in orders]
     tokenizer = CharacterTokenizer(unknown=None) if tokenizer is None else tokenizer

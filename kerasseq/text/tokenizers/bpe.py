@@ -187,16 +187,6 @@ def apply_merges(symbols: list[int], ranks: Ranks) -> list[int]:
         >>> apply_merges([0, 1, 0, 1, 2], {(1, 2): (1, 4), (0, 1): (0, 3)})
         [3, 3, 2]
     """
-    return [symbol for _, symbol in merge(symbols, ranks)]
-
-
-def merge(symbols: list[int], ranks: Ranks) -> list[tuple[int, int]]:
-    """Applies merges, and returns the first symbol of each id with it.
-
-    Examples:
-        >>> merge([0, 1, 0, 1, 2], {(1, 2): (1, 4), (0, 1): (0, 3)})
-        [(0, 3), (2, 3), (4, 2)]
-    """
     end = len(symbols)
     symbols = [*symbols, None]  # sentinel on both sides, since index -1 is the same
     left = [*range(-1, end - 1), end - 1]
@@ -225,4 +215,4 @@ def merge(symbols: list[int], ranks: Ranks) -> list[tuple[int, int]]:
             if start >= 0 and pair in ranks:
                 rank, symbol = ranks[pair]
                 heapq.heappush(heap, (rank, start, pair, symbol))
-    return [(at, symbol) for at, symbol in enumerate(symbols) if symbol is not None]
+    return [symbol for symbol in symbols if symbol is not None]

@@ -41,6 +41,7 @@ SCHEMA = {
     "all_bytes": bool,
     "min_count": int,
     "pattern": str,
+    "ignore_merges?": bool,  # not in older files
     "vocabulary": [str],
     "merges": [(str, str, int | None)],
 }
@@ -67,6 +68,8 @@ class BytePairTokenizer(Tokenizer):
         min_count: Minimum count of a pair to be merged.
         pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces", or a regular
             expression of the package `regex`.
+        ignore_merges: Whether a word of the vocabulary is one token, whatever the
+            merges, as in LLaMA 3.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -95,6 +98,7 @@ class BytePairTokenizer(Tokenizer):
         all_bytes: bool = True,
         min_count: int = 2,
         pattern: str = "gpt2",
+        ignore_merges: bool = False,
     ):
         self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
         self.level: str = one_of("level", level, ["byte", "character"])
@@ -107,6 +111,7 @@ class BytePairTokenizer(Tokenizer):
         if not isinstance(pattern, str):
             raise TypeError(f"pattern must be a string, received {pattern!r}")
         self.pattern = pattern
+        self.ignore_merges: bool = truth("ignore_merges", ignore_merges)
         self._use([], [])
 
     @property
@@ -188,6 +193,8 @@ class BytePairTokenizer(Tokenizer):
     def _ids_of(self, word: str) -> list[int]:
         """Returns the ids of a word, from the cache if possible."""
         symbols = self._spell(word)
+        if self.ignore_merges and symbols in self._symbol:
+            symbols = [symbols]
         try:
             ids = [self._symbol[symbol] for symbol in symbols]
         except KeyError as error:
@@ -234,6 +241,7 @@ class BytePairTokenizer(Tokenizer):
             "all_bytes": self.all_bytes,
             "min_count": self.min_count,
             "pattern": self.pattern,
+            "ignore_merges": self.ignore_merges,
             "vocabulary": list(self._vocabulary),
             "merges": [[left, right, count] for left, right, _, count in self._merges],
         }
@@ -251,6 +259,50 @@ class BytePairTokenizer(Tokenizer):
         config = dict(config)
         vocabulary, merges = config.pop("vocabulary"), config.pop("merges")
         tokenizer = cls(**config)
+        tokenizer.take(vocabulary, merges)
+        return tokenizer
+
+    @classmethod
+    def from_vocabulary(
+        cls,
+        vocabulary: Sequence[str] | dict[str, int],
+        merges: Iterable[str | Sequence[Any]],
+        **options: Any,
+    ) -> "BytePairTokenizer":
+        """Builds a tokenizer from a given vocabulary and merges, instead of `fit`.
+
+        Args:
+            vocabulary: All tokens in the order of their ids, or the id of each token.
+            merges: Pairs of tokens, or strings of two with a space between them, in
+                the order in which they were learned, as in a `merges.txt`.
+            **options: Options of the constructor, without `vocabulary_size`.
+                `special_tokens` defaults to the tokens that are neither a single
+                symbol nor the result of a merge.
+
+        Returns:
+            The tokenizer, fitted.
+
+        Raises:
+            ValueError: If ids are missing, or a merge is not a pair of tokens that
+                results in a token.
+
+        Examples:
+            >>> tokenizer = BytePairTokenizer.from_vocabulary(
+            ...     {"<end>": 3, "a": 0, "b": 1, "ab": 2}, ["a b"]
+            ... )
+            >>> tokenizer.encode("abb<end>")
+            array([2, 1, 3], dtype=int32)
+        """
+        if isinstance(vocabulary, dict):
+            vocabulary = tokens_in_order(vocabulary, "vocabulary")
+        merges = [m.split(" ") if isinstance(m, str) else m for m in merges]
+        merges = merges[bool(merges and merges[0][:1] == ["#version:"]) :]
+        if "special_tokens" not in options:
+            known = set(vocabulary)
+            made = {m[0] + m[1] for m in merges if _is_merge(m, known)}
+            special = [t for t in vocabulary if len(t) > 1 and t not in made]
+            options["special_tokens"] = special
+        tokenizer = cls(len(vocabulary), **options)
         tokenizer.take(vocabulary, merges)
         return tokenizer
 
@@ -307,27 +359,17 @@ def from_vocabulary_and_merges(
     Args:
         vocabulary: Path of `vocab.json`, an id for each token.
         merges: Path of `merges.txt`, a pair of tokens on each line.
-        **options: Options of `BytePairTokenizer`. `special_tokens` defaults to the
-            tokens that are neither a single symbol nor the result of a merge.
+        **options: As in `BytePairTokenizer.from_vocabulary`.
 
     Raises:
         ValueError: If a file is damaged, or the two files do not match.
     """
     tokens = tokens_in_order(read_json(vocabulary), vocabulary)
-    return _from_tokens_and_merges(tokens, _read_merges(merges), merges, options)
-
-
-def _from_tokens_and_merges(tokens, merges, path, options) -> BytePairTokenizer:
-    """Returns a tokenizer with these tokens and merges."""
-    if "special_tokens" not in options:
-        made = {left + right for left, right in merges}
-        options["special_tokens"] = [t for t in tokens if len(t) > 1 and t not in made]
-    tokenizer = BytePairTokenizer(len(tokens), **options)
+    pairs = _read_merges(merges)
     try:
-        tokenizer.take(tokens, merges)
+        return BytePairTokenizer.from_vocabulary(tokens, pairs, **options)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return tokenizer
+        raise ValueError(f"{merges}: {error}") from error
 
 
 def _read_merges(path) -> list[list[str]]:

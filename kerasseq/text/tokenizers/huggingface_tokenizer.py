@@ -1,66 +1,53 @@
-"""Tokenizer of a `tokenizer.json` of Hugging Face.
+"""Any tokenizer of Hugging Face's package `tokenizers`.
 
-    text → added tokens → normalizer → pre-tokenizer → model → ids → decoder → text
+Ids, offsets and decoded texts are those of the package. Not applied are truncation and
+padding, which are arguments of `encode_batch`, and the post-processor, which adds
+special tokens around a text and trims offsets: models and samplers add these tokens.
 
-Ids, offsets and decoded texts are those of the package `tokenizers`. Post-processors,
-which add special tokens around a text and trim offsets, are not applied: models and
-samplers add these tokens. Truncation and padding are arguments of `encode_batch`.
-Character classes are those of Python's Unicode version.
-
-Intentional differences: `decode` skips special tokens also if the normalizer changes
-them, and offsets are correct if characters without a token are left out.
-
-Not supported, with an error: BPE dropout, the precompiled normalizer of SentencePiece,
-`Nmt`, end-of-word suffixes, and components that are not in the tables of
-`kerasseq.text.pipeline`.
+One intentional difference: `decode(skip_special=True)` also skips special tokens that
+the normalizer changes.
 """
 
+import contextlib
+import json
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from kerasseq.core import packages
+from kerasseq.core.checks import short
+from kerasseq.core.files import read_json
 from kerasseq.core.schema import check
 from kerasseq.text.files import tokens_in_order
-from kerasseq.text.pipeline.added_tokens import AddedToken, Finder
-from kerasseq.text.pipeline.decoders import DECODERS, Decoder
-from kerasseq.text.pipeline.models import Model, read_model
-from kerasseq.text.pipeline.normalizers import NORMALIZERS, Normalizer
-from kerasseq.text.pipeline.part import Part, Piece
-from kerasseq.text.pipeline.pre_tokenizers import (
-    PRE_TOKENIZERS,
-    Metaspace,
-    PreTokenizer,
-    Sequence,
-)
 from kerasseq.text.texts import each_row, id_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer_json import KEYS, covered, unknown_token
 
-KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
+if TYPE_CHECKING:
+    import tokenizers
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """Tokenizer with the components of a `tokenizer.json`.
+    """Tokenizer of the package `tokenizers`, which the extra `text` installs.
 
-    `load_tokenizer` uses it for files that no other tokenizer of kerasseq reproduces:
-    those of LLaMA and Mistral, and those with normalizers or added tokens with options.
-    `decode` uses the decoder of the file, and joins tokens by spaces without one.
+    `load_tokenizer` uses it for each `tokenizer.json` that no other tokenizer of
+    kerasseq reproduces, such as those of LLaMA 2, T5 and XLM-R. It is saved with its
+    model, and loads wherever the package is installed.
 
     Args:
-        content: The content of the file, as a dictionary, of which `added_tokens`,
-            `normalizer`, `pre_tokenizer`, `model` and `decoder` are used.
+        content: The content of a `tokenizer.json`, as a dictionary, of which
+            `added_tokens`, `normalizer`, `pre_tokenizer`, `model` and `decoder` are
+            used.
         path: The file, for messages.
 
     Attributes:
-        added_tokens: All `AddedToken`s in the order of their ids.
-        normalizer: The normalizer, or None.
-        pre_tokenizer: The pre-tokenizer, or None.
-        model: The model.
-        decoder: The decoder, or None.
+        backend_tokenizer: The `tokenizers.Tokenizer`.
 
     Raises:
-        ValueError: If the file is damaged, or has an unsupported component.
+        ImportError: If the package `tokenizers` is not installed.
+        ValueError: If the package cannot read the content, or the ids have gaps.
 
     Examples:
         >>> vocabulary = {"a": 0, "b": 1, "ab": 2, "?": 3, "<m>": 4}
@@ -87,44 +74,47 @@ class HuggingFaceTokenizer(Tokenizer):
         *,
         path: str | os.PathLike[str] = "the tokenizer",
     ):
-        file = Part(content, path)
         self._content = {key: content[key] for key in KEYS if key in content}
-        self.model: Model = read_model(file.part("model"))
-        added = [AddedToken.read(part) for part in file.parts("added_tokens")]
-        self.added_tokens: list[AddedToken] = sorted(added, key=lambda token: token.id)
-        self.normalizer: Normalizer | None = file.optional("normalizer", NORMALIZERS)
-        self.pre_tokenizer: PreTokenizer | None = file.optional(
-            "pre_tokenizer", PRE_TOKENIZERS
+        self.backend_tokenizer: tokenizers.Tokenizer = _built(self._content, path)
+        ids = self.backend_tokenizer.get_vocab()
+        self._vocabulary = tokens_in_order(ids, f"{path}: model.vocab and added_tokens")
+        tokens = self.backend_tokenizer.get_added_tokens_decoder()
+        self.special_tokens: tuple[str, ...] = tuple(
+            tokens[i].content for i in sorted(tokens) if tokens[i].special
         )
-        self.decoder: Decoder | None = file.optional("decoder", DECODERS)
-        ids = {**self.model.ids, **{t.content: t.id for t in self.added_tokens}}
-        where = f"{path}: model.vocab and added_tokens"
-        self._vocabulary = tokens_in_order(ids, where)
-        special = [t.content for t in self.added_tokens if t.special]
-        self.special_tokens: tuple[str, ...] = tuple(special)
-        self.unknown: str | None = self.model.unknown
-        self._find_added(path)
+        unknown = unknown_token(content["model"])
+        self.unknown: str | None = unknown if unknown in ids else None
 
-    def _find_added(self, path):
-        """Prepares the search for added tokens, before and after the normalizer."""
-        before, after = {}, {}
-        self._decoded = list(self._vocabulary)
-        for token in self.added_tokens:
-            if not token.normalized:
-                before[token.content] = token
-                continue
-            written = token.content
-            if self.normalizer is not None:
-                written = self.normalizer.text(written)
-            if not written:
-                raise ValueError(
-                    f"{path}: the normalizer removes the added token "
-                    f"{token.content!r}, so it is never found. Set its `normalized` to "
-                    "false"
-                )
-            after.setdefault(written, token)  # the first of equal ones
-            self._decoded[token.id] = written
-        self._before, self._after = Finder(before), Finder(after)
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> "HuggingFaceTokenizer":
+        """Reads a `tokenizer.json`, also one that `load_tokenizer` reads as another.
+
+        Raises:
+            ImportError: If the package `tokenizers` is not installed.
+            ValueError: If it is damaged, or the package cannot read it.
+        """
+        return cls(check(read_json(path), {str: object}, str(path)), path=path)
+
+    def padded(self, size: int) -> "HuggingFaceTokenizer":
+        """Returns the same tokenizer with unused special tokens up to a number of ids.
+
+        Published models often have more ids than their tokenizer, such as 32,128
+        instead of T5's 32,100, as multiples of 64 or 128 are fast.
+
+        Args:
+            size: Number of ids.
+
+        Examples:
+            >>> model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+            >>> HuggingFaceTokenizer({"model": model}).padded(3).vocabulary
+            ['a', '<unused_1>', '<unused_2>']
+        """
+        unused = [
+            {"content": f"<unused_{i}>", "id": i, "special": True}
+            for i in range(self.vocabulary_size, size)
+        ]
+        added = [*(self._content.get("added_tokens") or []), *unused]
+        return HuggingFaceTokenizer({**self._content, "added_tokens": added})
 
     @property
     def vocabulary(self) -> list[str]:
@@ -143,64 +133,23 @@ class HuggingFaceTokenizer(Tokenizer):
         )
 
     def _cut_out(self, text):
-        return [(text, False)]  # added tokens are found in `_words`
+        return [(text, False)]  # the package finds added tokens
 
     def _encode_part(self, text):
-        ids = []
-        for piece, added in self._words(text, with_spans=False):
-            if added is not None:
-                ids.append(added)
-            else:
-                ids += [i for i, _, _ in self.model.places(piece.text)]
-        return ids
+        return self._encoding(text).ids
 
     def _places(self, text):
-        places = []
-        for piece, added in self._words(text, with_spans=True):
-            if added is None:
-                found = self.model.places(piece.text)
-            else:
-                found = [(added, 0, len(piece.text))]
-            for i, start, end in found:
-                places.append((i, piece.spans[start][0], piece.spans[end - 1][1]))
-        return places
+        encoding = self._encoding(text)
+        pairs = zip(encoding.ids, encoding.offsets, strict=True)
+        return [(i, start, end) for i, (start, end) in pairs]
 
-    def _words(self, text, with_spans):
-        """Yields the words of a text, with the ids of added tokens, or None."""
-        for start, end, added in self._before.stretches(text):
-            needed = with_spans or (start == 0 and self._asks_for_start)
-            part = Piece.of(text[start:end], start, needed)
-            if added is not None:
-                yield part, added
-                continue
-            for piece, token in self._normalized(part):
-                if token is not None:
-                    yield piece, token
-                elif self.pre_tokenizer is None:
-                    yield piece, None
-                else:
-                    yield from ((word, None) for word in self.pre_tokenizer(piece))
-
-    def _normalized(self, part):
-        if self.normalizer is not None and part.spans is None:
-            part = part.with_text(self.normalizer.text(part.text))
-        elif self.normalizer is not None:
-            part = self.normalizer.piece(part)
-        for start, end, added in self._after.stretches(part.text):
-            yield part.cut(start, end), added
-
-    @property
-    def _asks_for_start(self) -> bool:
-        """Whether the ids of a word depend on whether it starts the text.
-
-        Then the first word needs spans. Without a normalizer, and with `Metaspace` as
-        the only step, it does not.
-        """
-        alone = self.normalizer is None and isinstance(self.pre_tokenizer, Metaspace)
-        return not alone and any(
-            isinstance(step, Metaspace) and step.scheme == "first"
-            for step in _steps(self.pre_tokenizer)
-        )
+    def _encoding(self, text):
+        with _explained(
+            "the tokenizer must have a token for each character of the text, such as "
+            f"an unknown token, received {short(text)}",
+            "Remove such characters",
+        ):
+            return self.backend_tokenizer.encode(text, add_special_tokens=False)
 
     @each_row
     def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
@@ -219,33 +168,81 @@ class HuggingFaceTokenizer(Tokenizer):
         """
         ids = id_array(ids, self.vocabulary_size).tolist()
         if skip_special:
-            special = {token.id for token in self.added_tokens if token.special}
+            special = set(map(self.id_of, self.special_tokens))
             ids = [i for i in ids if i not in special]
         return self._decode_part(ids)
 
     def _decode_part(self, ids):
-        tokens = [self._decoded[i] for i in ids]
-        return (
-            " ".join(tokens) if self.decoder is None else "".join(self.decoder(tokens))
-        )
+        with _explained(
+            f"the decoder of the tokenizer must take the tokens of {short(ids)}",
+            "Remove the id of this token",
+        ):
+            return self.backend_tokenizer.decode(ids, skip_special_tokens=False)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {"content": self._content}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "HuggingFaceTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> Tokenizer:
         """Builds a tokenizer from the result of `get_config`.
 
+        Without the package `tokenizers` it is another tokenizer of kerasseq, if one has
+        the same ids.
+
         Raises:
+            ImportError: If the package is needed and not installed.
             ValueError: If a key is missing or unknown, or the content is damaged.
         """
         check(config, {"content": {str: object}})
-        return cls(config["content"])
+        try:
+            return cls(config["content"])
+        except ImportError:
+            ours = covered(config["content"])
+            if ours is None:
+                raise
+            return ours
 
 
-def _steps(pre_tokenizer):
-    """Returns the steps of a pre-tokenizer."""
-    if not isinstance(pre_tokenizer, Sequence):
-        return [pre_tokenizer]
-    return [step for each in pre_tokenizer.steps for step in _steps(each)]
+def _built(content, path) -> "tokenizers.Tokenizer":
+    """Returns the tokenizer of the package.
+
+    Raises:
+        ImportError: If the package is not installed.
+        ValueError: If it cannot read the content.
+    """
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise packages.missing(
+            f"{path} has components that kerasseq's own tokenizers lack, so it needs "
+            "the package of the extra `text`:",
+            "tokenizers",
+        ) from error
+    added = [_complete(token) for token in content.get("added_tokens") or []]
+    with _explained(
+        f"{path} must be a tokenizer.json that the package tokenizers "
+        f"{tokenizers.__version__} reads",
+        "Download the file again, or install a newer version of the package",
+    ):
+        return tokenizers.Tokenizer.from_str(
+            json.dumps({**content, "added_tokens": added})
+        )
+
+
+@contextlib.contextmanager
+def _explained(expected, advice):
+    """Turns errors of the package, and panics of its Rust code, into a `ValueError`."""
+    try:
+        yield
+    except BaseException as error:
+        panic = type(error).__name__ == "PanicException"  # not an Exception
+        if not isinstance(error, Exception) and not panic:
+            raise
+        raise ValueError(f"{expected}; it reports: {error}. {advice}") from error
+
+
+def _complete(token):
+    """Returns an added token with the options that older files leave out."""
+    options = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
+    return {**options, "normalized": not token.get("special", False), **token}

@@ -1,8 +1,8 @@
 """`load_tokenizer`: reads files of kerasseq, GPT-2, BERT and Hugging Face.
 
-Every supported `tokenizer.json` of Hugging Face becomes a `HuggingFaceTokenizer`, or,
-if it has no options beyond theirs, a `BytePairTokenizer`, `WordPieceTokenizer` or
-`UnigramTokenizer`, which also show merges, n-best segmentations and unknown words.
+A `tokenizer.json` without options beyond theirs becomes a `BytePairTokenizer`,
+`WordPieceTokenizer` or `UnigramTokenizer`, which need no package and show merges,
+n-best segmentations and unknown words. Every other becomes a `HuggingFaceTokenizer`.
 """
 
 import os
@@ -11,8 +11,6 @@ from typing import Any
 
 from kerasseq.core.checks import nearest, short
 from kerasseq.core.files import read_json
-from kerasseq.text.pipeline.models import BytePairModel, UnigramModel
-from kerasseq.text.tokenizers.byte_alphabet import BYTE_OF
 from kerasseq.text.tokenizers.byte_pair_tokenizer import (
     BytePairTokenizer,
     from_vocabulary_and_merges,
@@ -20,6 +18,7 @@ from kerasseq.text.tokenizers.byte_pair_tokenizer import (
 from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer_json import covered
 from kerasseq.text.tokenizers.unigram_tokenizer import UnigramTokenizer
 from kerasseq.text.tokenizers.word_tokenizer import WordTokenizer
 from kerasseq.text.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
@@ -50,7 +49,9 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
 
     Raises:
         FileNotFoundError: If there is no such file, or the folder has none.
-        ValueError: If a file is damaged, or has components that are not supported.
+        ImportError: If a `tokenizer.json` has components that the tokenizers of
+            kerasseq lack, and the package `tokenizers` is not installed.
+        ValueError: If a file is damaged.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`path` must be a path, received {short(path)}")
@@ -91,11 +92,6 @@ def _from_folder(folder):
     )
 
 
-_PREFIX = {"always": True, "never": False, "first": "first"}
-_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
-_METASPACE = {"type": "Metaspace", "replacement": "▁", "split": True}
-
-
 def from_tokenizer_json(
     content: dict[str, Any], path: str | os.PathLike[str]
 ) -> Tokenizer:
@@ -106,104 +102,8 @@ def from_tokenizer_json(
         path: The file, for messages.
 
     Raises:
-        ValueError: If a component is missing, damaged or not supported.
+        ImportError: If it needs the package `tokenizers`, which is not installed.
+        ValueError: If it is damaged.
     """
-    tokenizer = HuggingFaceTokenizer(content, path=path)
-    if not _is_plain(tokenizer):
-        return tokenizer
-    builders = {BytePairModel: _byte_pair, UnigramModel: _unigram}
-    builder = builders.get(type(tokenizer.model), _wordpiece)
-    try:
-        return builder(tokenizer, content) or tokenizer
-    except ValueError:  # for example, pieces that lack a byte
-        return tokenizer
-
-
-def _is_plain(tokenizer):
-    """Whether all added tokens are special, without options, and found in one pass."""
-    added = tokenizer.added_tokens
-    if not all(token.is_plain for token in added):
-        return False
-    if tokenizer.normalizer is not None and any(token.normalized for token in added):
-        return False
-    return len({token.normalized for token in added}) < 2  # else there are two passes
-
-
-def _byte_pair(tokenizer, content):
-    model = tokenizer.model
-    if tokenizer.normalizer is not None or model.byte_fallback or model.ignore_merges:
-        return None
-    if not model.ids.keys() >= BYTE_OF.keys():
-        return None
-    pattern = _pattern(content.get("pre_tokenizer"))
-    decoder = content.get("decoder") or {}
-    if pattern is None or not _has(decoder, type="ByteLevel"):
-        return None
-    native = BytePairTokenizer(
-        tokenizer.vocabulary_size,
-        special_tokens=tokenizer.special_tokens,
-        pattern=pattern,
-    )
-    native.take(tokenizer.vocabulary, model.merges)
-    return native
-
-
-def _pattern(part):
-    """Returns the pattern of a pre-tokenizer; None if it is not a single pattern."""
-    if _has(part, **_BYTE_LEVEL):
-        return "gpt2"
-    parts = (part or {}).get("pretokenizers", [])
-    if len(parts) != 2 or not _has(parts[1], **{**_BYTE_LEVEL, "use_regex": False}):
-        return None
-    if not _has(parts[0], type="Split", behavior="Isolated", invert=False):
-        return None
-    return parts[0]["pattern"].get("Regex")
-
-
-def _unigram(tokenizer, content):
-    part, model = content.get("pre_tokenizer"), content["model"]
-    if tokenizer.normalizer is not None or not _has(part, **_METASPACE):
-        return None
-    known = tokenizer.unknown in (None, *tokenizer.special_tokens)
-    if not known or tokenizer.decoder is not None:
-        return None
-    pieces, scores = map(list, zip(*model["vocab"], strict=True))
-    added = tokenizer.vocabulary[len(pieces) :]
-    return UnigramTokenizer.from_pieces(
-        pieces + added,
-        scores + [0.0] * len(added),
-        unknown=tokenizer.unknown,
-        special_tokens=tokenizer.special_tokens,
-        byte_fallback=tokenizer.model.byte_fallback,
-        add_prefix_space=_PREFIX[tokenizer.pre_tokenizer.scheme],
-        lossless=False,
-    )
-
-
-def _wordpiece(tokenizer, content):
-    normalizer, decoder = content.get("normalizer"), content.get("decoder")
-    known = _has(normalizer, type="BertNormalizer")
-    known = known and tokenizer.unknown in tokenizer.special_tokens
-    if not known or not _has(content.get("pre_tokenizer"), type="BertPreTokenizer"):
-        return None
-    prefix = tokenizer.model.prefix
-    if decoder and not _has(decoder, type="WordPiece", prefix=prefix, cleanup=False):
-        return None
-    return WordPieceTokenizer.from_vocabulary(
-        tokenizer.vocabulary,
-        special_tokens=tokenizer.special_tokens,
-        unknown=tokenizer.unknown,
-        lowercase=normalizer["lowercase"],
-        strip_accents=normalizer.get("strip_accents"),
-        split_chinese=normalizer["handle_chinese_chars"],
-        clean=normalizer["clean_text"],
-        prefix=prefix,
-        max_word_length=tokenizer.model.longest_word,
-    )
-
-
-def _has(part, **settings) -> bool:
-    """Whether a component has these settings; missing ones count as equal."""
-    return part is not None and all(
-        part.get(key, value) == value for key, value in settings.items()
-    )
+    ours = covered(content, path)
+    return HuggingFaceTokenizer(content, path=path) if ours is None else ours

@@ -6,9 +6,8 @@ Patterns use Unicode classes (`\p{L}` letters, `\p{N}` numbers), which need the 
 
 import contextlib
 import functools
-import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from kerasseq.core import packages
 from kerasseq.core.checks import nearest
@@ -32,8 +31,8 @@ SECONDS_PER_CHARACTER = 1e-4
 
 
 @functools.cache
-def compiled(pattern: str) -> "regex.Pattern[str]":
-    """Compiles a pattern of `PATTERNS` by name, or any other.
+def expression_of(pattern: str) -> "regex.Pattern[str] | Limited":
+    """Compiles a pattern of `PATTERNS` by name, or any other with a time limit.
 
     Raises:
         ImportError: If the package `regex` is not installed.
@@ -45,25 +44,16 @@ def compiled(pattern: str) -> "regex.Pattern[str]":
         raise packages.missing(
             "splitting a text by Unicode classes needs the package", "regex"
         ) from error
+    if pattern in PATTERNS:
+        return regex.compile(PATTERNS[pattern])
     try:
-        return regex.compile(PATTERNS.get(pattern, pattern))
+        return Limited(regex.compile(pattern))
     except regex.error as error:
         names = ", ".join(f'"{name}"' for name in PATTERNS)
         raise ValueError(
             f"pattern={pattern!r} is neither one of {names} nor a regular expression: "
             f"{error}.{nearest(pattern, PATTERNS)}"
         ) from error
-
-
-def limited(pattern: str) -> "regex.Pattern[str] | Limited":
-    """Compiles a pattern by name, or any other with a time limit.
-
-    Raises:
-        ImportError: If the package `regex` is not installed.
-        ValueError: If the pattern is not a regular expression.
-    """
-    expression = compiled(pattern)
-    return expression if pattern in PATTERNS else Limited(expression)
 
 
 class Limited:
@@ -89,13 +79,6 @@ class Limited:
         with self._limit(text) as seconds:
             yield from self.expression.finditer(text, timeout=seconds)
 
-    def sub(
-        self, replacement: "str | Callable[[regex.Match[str]], str]", text: str
-    ) -> str:
-        """As in `regex`."""
-        with self._limit(text) as seconds:
-            return self.expression.sub(replacement, text, timeout=seconds)
-
     @contextlib.contextmanager
     def _limit(self, text):
         seconds = SECONDS + SECONDS_PER_CHARACTER * len(text)
@@ -111,9 +94,6 @@ class Limited:
             ) from None
 
 
-Expression: TypeAlias = "re.Pattern[str] | regex.Pattern[str] | Limited"
-
-
 def split(text: str, pattern: str) -> list[str]:
     """Splits a text into words; joined, they are the text.
 
@@ -126,7 +106,7 @@ def split(text: str, pattern: str) -> list[str]:
         >>> split("a-b-c", "(a|b)(-)")
         ['a-', 'b-', 'c']
     """
-    expression = limited(pattern)
+    expression = expression_of(pattern)
     if not expression.groups:  # with groups, `findall` returns these
         words = expression.findall(text)
         if sum(map(len, words)) == len(text):

@@ -1,31 +1,19 @@
 """Count-based models with a tokenizer, which take text instead of ids.
 
-A tokenizer is any object with `fit`, `encode`, `decode` and `vocabulary_size`. Before
-`fit`, its `encode` raises a `ValueError` or its vocabulary size is 0.
+A tokenizer is what `as_tokenizer` takes. Before `fit`, its `encode` raises a
+`ValueError` or its vocabulary size is 0.
 """
 
 import inspect
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
 from kerasseq.text.probabilities import Seed
+from kerasseq.text.tokenizers.conversion import TextTokenizer, as_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-
-METHODS = ("fit", "encode", "decode")
-
-
-class TextTokenizer(Protocol):
-    """What a model requires of a tokenizer."""
-
-    @property
-    def vocabulary_size(self) -> int: ...
-    def fit(self, text: str, /) -> object: ...
-    def encode(self, text: str, /) -> Sequence[int] | np.ndarray: ...
-    def decode(self, ids: list[int], /) -> str: ...
 
 
 class TextModel:
@@ -38,8 +26,7 @@ class TextModel:
 
     def __init__(self, *args: Any, tokenizer: TextTokenizer | None = None):
         super().__init__(*args)
-        check_tokenizer(tokenizer)
-        self.tokenizer: TextTokenizer | None = tokenizer
+        self.tokenizer: TextTokenizer | None = as_tokenizer(tokenizer)
 
     def generate(
         self,
@@ -120,25 +107,6 @@ class TextModel:
         return self.tokenizer.encode(given)
 
 
-def check_tokenizer(tokenizer: TextTokenizer | None) -> None:
-    """Raises a `TypeError` unless `tokenizer` is None or a tokenizer.
-
-    Examples:
-        >>> check_tokenizer("word")
-        Traceback (most recent call last):
-        ...
-        TypeError: `tokenizer` must have fit, encode and decode, as \
-CharacterTokenizer() has; received 'word'.
-    """
-    is_class = isinstance(tokenizer, type)
-    if tokenizer is None or (not is_class and _has(tokenizer, METHODS)):
-        return
-    raise TypeError(
-        "`tokenizer` must have fit, encode and decode, as CharacterTokenizer() has; "
-        f"received {tokenizer!r}."
-    )
-
-
 def has_learned(tokenizer: TextTokenizer) -> bool:
     """Whether a tokenizer has a vocabulary.
 
@@ -206,7 +174,3 @@ def _subclasses(cls):
     for each in cls.__subclasses__():
         yield each
         yield from _subclasses(each)
-
-
-def _has(thing, names) -> bool:
-    return all(callable(getattr(thing, name, None)) for name in names)

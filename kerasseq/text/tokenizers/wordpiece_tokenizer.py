@@ -10,7 +10,7 @@ If there is no matching piece, the whole word is unknown. `wordpiece_training.py
 the pieces.
 
 Schuster and Nakajima 2012; Devlin et al. 2018 (BERT). Left out: `[CLS]` and
-`[SEP]` around a text, which models add; joining "do n't" after decoding.
+`[SEP]` around a text, which models add.
 """
 
 import os
@@ -32,7 +32,7 @@ from kerasseq.text.tokenizers.wordpiece_training import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 OPTIONS = ("unknown", "lowercase", "strip_accents", "split_chinese", "clean", "prefix")
-OPTIONS += ("max_word_length", "score", "min_count")
+OPTIONS += ("max_word_length", "score", "min_count", "cleanup")
 SCHEMA = {
     "vocabulary_size": int,
     "special_tokens": [str],
@@ -45,10 +45,12 @@ SCHEMA = {
     "max_word_length": int,
     "score": str,
     "min_count": int,
+    "cleanup?": bool,  # not in older files
     "vocabulary": [str],
     "merges": [(str, str, int, float)],
 }
 CACHE_SIZE = 2**16  # words
+CLEANED = (".", "?", "!", ",")
 
 
 class WordPieceTokenizer(WordBased):
@@ -73,6 +75,8 @@ class WordPieceTokenizer(WordBased):
         score: The score of pairs: "count", as in Hugging Face's trainer, or
             "likelihood" (Schuster and Nakajima), which results in longer encodings.
         min_count: Minimum count of a pair to be merged.
+        cleanup: Whether `decode` leaves out the space before `.`, `?`, `!` and `,`, as
+            published files of BERT do.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -101,6 +105,7 @@ class WordPieceTokenizer(WordBased):
         max_word_length: int = 100,
         score: str = "count",
         min_count: int = 2,
+        cleanup: bool = False,
     ):
         self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
         for name, value in (("unknown", unknown), ("prefix", prefix)):
@@ -125,6 +130,7 @@ class WordPieceTokenizer(WordBased):
         self.max_word_length: int = whole_number("max_word_length", max_word_length)
         self.score: str = one_of("score", score, ["likelihood", "count"])
         self.min_count: int = whole_number("min_count", min_count)
+        self.cleanup: bool = check_bool("cleanup", cleanup)
         self._normalizer = BertNormalizer(
             lowercase=lowercase,
             strip_accents=lowercase if strip_accents is None else strip_accents,
@@ -206,8 +212,7 @@ class WordPieceTokenizer(WordBased):
             if len(self._cache) >= CACHE_SIZE:
                 self._cache.clear()
             found = longest_pieces(word, self._ids, self.prefix, self._longest)
-            unknown = [(self._ids[self.unknown], 0, len(word))]
-            self._cache[word] = [i for i, _, _ in found or unknown]
+            self._cache[word] = found or [self._ids[self.unknown]]
         return self._cache[word]
 
     def _places(self, text):
@@ -226,6 +231,9 @@ class WordPieceTokenizer(WordBased):
         return places
 
     def _join(self, tokens):
+        if self.cleanup:  # these join the token before them
+            rest = [self.prefix * (t in CLEANED) + t for t in tokens[1:]]
+            tokens = tokens[:1] + rest
         return " ".join(tokens).replace(" " + self.prefix, "")
 
     def get_config(self) -> dict[str, Any]:
@@ -358,7 +366,7 @@ def read_bert_vocabulary(path: str | os.PathLike[str]) -> list[str]:
 
 def longest_pieces(
     word: str, ids: dict[str, int], prefix: str, longest: int
-) -> list[tuple[int, int, int]] | None:
+) -> list[int] | None:
     """Splits a word into its longest pieces, from left to right.
 
     Args:
@@ -368,13 +376,13 @@ def longest_pieces(
         longest: Length of the longest piece.
 
     Returns:
-        Id, start and end of each piece; None if there is no matching piece.
+        The ids of the pieces; None if there is no matching piece.
 
     Examples:
         >>> longest_pieces("unhappy", {"un": 0, "##happy": 1}, "##", 7)
-        [(0, 0, 2), (1, 2, 7)]
+        [0, 1]
     """
-    places, start, before = [], 0, ""
+    pieces, start, before = [], 0, ""
     while start < len(word):
         for end in range(min(len(word), start + longest), start, -1):
             piece = ids.get(before + word[start:end])
@@ -382,6 +390,6 @@ def longest_pieces(
                 break
         else:
             return None
-        places.append((piece, start, end))
+        pieces.append(piece)
         start, before = end, prefix
-    return places
+    return pieces

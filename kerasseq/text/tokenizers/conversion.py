@@ -1,0 +1,177 @@
+"""`as_tokenizer`: every `tokenizer` argument, as a tokenizer that models read.
+
+It recognizes tokenizers of other packages by their classes and attributes, and imports
+none of these packages itself.
+"""
+
+import json
+import os
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from kerasseq.core.checks import short
+from kerasseq.text.tokenizers.loading import from_tokenizer_json
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
+METHODS = ("fit", "encode", "decode")
+KERAS_HUB = ("keras_hub", "keras_nlp")
+# The line that converts a tokenizer, by its package and one of its methods or
+# attributes.
+LINES = (
+    (
+        KERAS_HUB,
+        "merges",
+        "kerasseq.text.BytePairTokenizer.from_vocabulary(tokenizer.vocabulary, "
+        "tokenizer.merges)",
+    ),
+    (
+        KERAS_HUB,
+        "suffix_indicator",
+        "kerasseq.text.WordPieceTokenizer.from_vocabulary(tokenizer.vocabulary, "
+        "unknown=tokenizer.oov_token, lowercase=tokenizer.lowercase, "
+        "strip_accents=tokenizer.strip_accents, "
+        "split_chinese=tokenizer.split_on_cjk, prefix=tokenizer.suffix_indicator)",
+    ),
+    (
+        ("transformers",),
+        "save_vocabulary",
+        'transformers.AutoTokenizer.from_pretrained("FOLDER"), which is a fast '
+        "tokenizer",
+    ),
+    (
+        (*KERAS_HUB, "tensorflow_text", "sentencepiece", "tiktoken"),
+        "__class__",  # any
+        'kerasseq.text.load_tokenizer("FOLDER"), a folder with the tokenizer.json or '
+        "vocab.txt of the same model",
+    ),
+)
+
+
+class TextTokenizer(Protocol):
+    """What a model requires of a tokenizer."""
+
+    @property
+    def vocabulary_size(self) -> int: ...
+    def fit(self, text: str, /) -> object: ...
+    def encode(self, text: str, /) -> "list[int] | np.ndarray": ...
+    def decode(self, ids: list[int], /) -> str: ...
+
+
+class PackageTokenizer(Protocol):
+    """`tokenizers.Tokenizer`: what can be written as a `tokenizer.json`."""
+
+    def to_str(self) -> str: ...
+
+
+class FastTokenizer(Protocol):
+    """A tokenizer of `transformers` that uses the package `tokenizers`."""
+
+    @property
+    def backend_tokenizer(self) -> PackageTokenizer: ...
+
+
+AnyTokenizer: TypeAlias = TextTokenizer | FastTokenizer | PackageTokenizer
+
+
+def as_tokenizer(value: AnyTokenizer | None, name: str = "tokenizer") -> Any:
+    """Returns a tokenizer of `kerasseq.text` with the ids of any tokenizer.
+
+    | received | returned |
+    |---|---|
+    | a tokenizer of `kerasseq.text`, or None | the same |
+    | `tokenizers.Tokenizer` | as `load_tokenizer` of its `tokenizer.json` |
+    | a fast tokenizer of `transformers` | the same of its `backend_tokenizer` |
+    | an object with `fit`, `encode`, `decode`, `vocabulary_size` | the same |
+    | a tokenizer of KerasHub or TensorFlow Text, or another object | an error, with \
+the line that converts it |
+
+    The result is a copy, without truncation, padding and post-processor: models pad,
+    and add the special tokens around a text themselves.
+
+    Args:
+        value: The tokenizer.
+        name: The name of the argument, for messages.
+
+    Returns:
+        The tokenizer, which is saved with its model.
+
+    Raises:
+        TypeError: If it is not a tokenizer, or one that must be converted first.
+        ValueError: If it has components in Python, which cannot be saved.
+
+    Examples:
+        >>> import tokenizers
+        >>> words = tokenizers.models.WordLevel({"to": 0, "be": 1, "?": 2}, "?")
+        >>> theirs = tokenizers.Tokenizer(words)
+        >>> theirs.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        >>> as_tokenizer(theirs).encode("to be or")
+        array([0, 1, 2], dtype=int32)
+    """
+    if value is None or isinstance(value, Tokenizer):
+        return value
+    backend = getattr(value, "backend_tokenizer", value)
+    if _module(backend) == "tokenizers" and hasattr(backend, "to_str"):
+        return from_tokenizer_json(_content(backend, name), name)
+    is_class = isinstance(value, type)
+    has_all = all(callable(getattr(value, method, None)) for method in METHODS)
+    if has_all and not is_class and hasattr(value, "vocabulary_size"):
+        return value
+    raise TypeError(
+        f"{name} must be a tokenizer of kerasseq.text, a tokenizers.Tokenizer or a "
+        f"fast tokenizer of transformers, received {short(value)}. {_advice(value)}"
+    )
+
+
+def fitted_tokenizer(
+    value: AnyTokenizer | None, name: str = "tokenizer", more: str = ""
+) -> Any:
+    """Returns `as_tokenizer` of a tokenizer that has a vocabulary, or None.
+
+    Args:
+        value: The tokenizer, or None.
+        name: The name of the argument, for messages.
+        more: The end of the advice.
+
+    Raises:
+        TypeError: As `as_tokenizer`.
+        ValueError: If it is not fitted.
+    """
+    tokenizer = as_tokenizer(value, name)
+    if tokenizer is not None and not tokenizer.vocabulary_size:
+        raise ValueError(
+            f"{name} must be fitted, received a {type(tokenizer).__name__} without "
+            f"tokens. Call its fit first{more}"
+        )
+    return tokenizer
+
+
+def _module(value) -> str:
+    """Returns the package of the class of an object."""
+    return type(value).__module__.partition(".")[0]
+
+
+def _content(backend, name) -> dict[str, Any]:
+    try:
+        return json.loads(backend.to_str())
+    except Exception as error:  # the package has no class of its own for errors
+        raise ValueError(
+            f"{name} must consist of components that can be saved, received one that "
+            f"cannot: {error}. Replace its components in Python by those of the "
+            "package tokenizers"
+        ) from error
+
+
+def _advice(value) -> str:
+    if isinstance(value, type):
+        return f"Pass an object: {value.__name__}(...)"
+    if isinstance(value, str | os.PathLike):
+        return "Pass kerasseq.text.load_tokenizer(path) for a file or folder"
+    packages = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
+    for modules, attribute, line in LINES:
+        if packages & set(modules) and hasattr(value, attribute):
+            return f"Pass {line}"
+    return (
+        "Train one, such as kerasseq.text.CharacterTokenizer().fit(texts), or load one "
+        "with kerasseq.text.load_tokenizer(path)"
+    )
