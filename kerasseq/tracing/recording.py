@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core.table import Table
 from kerasseq.core.types import Tensor
 from kerasseq.tracing.compiled_calls import check_eager, listening_to
 from kerasseq.tracing.listeners import About, Listener, join, paths
@@ -92,6 +93,10 @@ class Trace(Listener, Mapping[str, Recorded]):
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {_shape(v)}" for k, v in self.items())
         return f"Trace({shown})"
+
+    def _repr_html_(self) -> str:
+        rows = [(key, str(_shape(value))) for key, value in self.items()]
+        return Table(rows, ("value", "shape")).html()
 
 
 def _shape(value: Recorded) -> Any:
