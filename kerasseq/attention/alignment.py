@@ -21,9 +21,10 @@ from kerasseq.attention import scores as score_functions
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
 from kerasseq.core.arguments import seed_generator
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
 # The weights of each score and their shapes: widths of query Q, key K and both B, units
@@ -99,6 +100,9 @@ class AlignmentAttention(SingleHeadAttention):
         ((2, 3, 6), (2, 3, 5))
     """
 
+    choices: tuple[str, ...] = SCORES  # of `score`
+
+    @passes_on(SingleHeadAttention)
     def __init__(
         self,
         units: int | None = None,
@@ -111,9 +115,7 @@ class AlignmentAttention(SingleHeadAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.score: str = checks.one_of("score", score, SCORES)
+        self.score: str = checks.one_of("score", score, self.choices)
         self.units: int | None = _size_of_scores("units", units, score, WITH_UNITS)
         self.max_length: int | None = _size_of_scores(
             "max_length", max_length, score, ("location",)
@@ -271,18 +273,6 @@ class AlignmentAttention(SingleHeadAttention):
             return alpha
         return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
 
-    def get_config(self) -> Config:
-        config = {
-            "units": self.units,
-            "score": self.score,
-            "max_length": self.max_length,
-            "hard": self.hard,
-            "sampled": self.sampled,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
-        return {**super().get_config(), **config}
-
 
 def _size_of_scores(name, value, score, scores):
     """A size that some scores need and the others do not take."""
@@ -302,18 +292,8 @@ def _size_of_scores(name, value, score, scores):
     return value
 
 
-class _OneScore(AlignmentAttention):
-    """Base class of attentions that fix some arguments of `AlignmentAttention`."""
-
-    fixed: tuple[str, ...] = ()  # names of these arguments, which are not in the config
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        return {name: v for name, v in config.items() if name not in self.fixed}
-
-
 @register
-class BahdanauAttention(_OneScore):
+class BahdanauAttention(AlignmentAttention):
     r"""Additive attention, $e_{ij} = v^T \tanh(W_q s_i + W_k h_j)$.
 
     Two matrices and a vector, as in the paper; `keras.layers.AdditiveAttention` has
@@ -336,8 +316,7 @@ class BahdanauAttention(_OneScore):
         ['W_k', 'W_q', 'v']
     """
 
-    fixed: tuple[str, ...] = ("score", "max_length")
-
+    @passes_on(AlignmentAttention, score="additive")
     def __init__(
         self,
         units: int,
@@ -348,19 +327,11 @@ class BahdanauAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            score="additive",
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them
 
 
 @register
-class LuongAttention(_OneScore):
+class LuongAttention(AlignmentAttention):
     r"""Multiplicative attention and the other scores of Luong et al. 2015.
 
     Course slides B.
@@ -383,6 +354,9 @@ class LuongAttention(_OneScore):
         (2, 3, 6)
     """
 
+    choices: tuple[str, ...] = LUONG
+
+    @passes_on(AlignmentAttention)
     def __init__(
         self,
         score: str = "general",
@@ -395,20 +369,11 @@ class LuongAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            score=checks.one_of("score", score, LUONG),
-            max_length=max_length,
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them
 
 
 @register
-class LocationAttention(_OneScore):
+class LocationAttention(AlignmentAttention):
     r"""Location-based attention, $\alpha_i = \mathrm{softmax}(W s_i)$.
 
     The weights depend on the query only, not on the source. Luong et al. 2015; course
@@ -429,8 +394,7 @@ class LocationAttention(_OneScore):
         (2, 3, 6)
     """
 
-    fixed: tuple[str, ...] = ("score", "units")
-
+    @passes_on(AlignmentAttention, score="location")
     def __init__(
         self,
         max_length: int,
@@ -441,19 +405,11 @@ class LocationAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            score="location",
-            max_length=max_length,
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them
 
 
 @register
-class CosineAttention(_OneScore):
+class CosineAttention(AlignmentAttention):
     r"""Content-based attention, $e_{ij} = \beta\, s_i^T h_j / |s_i|\,|h_j|$.
 
     $\beta$ is learned. Graves et al. 2014 (content-based addressing); course slides B.
@@ -472,8 +428,7 @@ class CosineAttention(_OneScore):
         (2, 3, 4)
     """
 
-    fixed: tuple[str, ...] = ("score", "units", "max_length")
-
+    @passes_on(AlignmentAttention, score="cosine")
     def __init__(
         self,
         *,
@@ -483,11 +438,4 @@ class CosineAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            score="cosine",
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them

@@ -12,12 +12,13 @@ from kerasseq.attention.inputs import (
     check_single_head_masks,
 )
 from kerasseq.core import masks
+from kerasseq.core.constructors import Layer
 from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
 
-class SingleHeadAttention(keras.layers.Layer):
+class SingleHeadAttention(Layer):
     """Base class of attention layers with one score for each query and key.
 
     A subclass overrides `scores`, and calls `check_shapes` in `build`.

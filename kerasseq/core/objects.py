@@ -68,6 +68,14 @@ def constraint(name: str, value: Identifier) -> Callable[[Tensor], Tensor] | Non
     return _get(keras.constraints, "a constraint", name, value)
 
 
+BY_ENDING: dict[str, Callable[[str, Identifier], Any]] = {  # of the name of an argument
+    "activation": activation,
+    "initializer": initializer,
+    "regularizer": regularizer,
+    "constraint": constraint,
+}
+
+
 def _get(module: ModuleType, kind: str, name: str, value: Identifier) -> Any:
     wanted = f"{name} must be the name of {kind} of Keras or an object"
     try:

@@ -24,6 +24,12 @@ Config: TypeAlias = dict[str, Any]
 # function itself.
 Identifier: TypeAlias = str | Config | Callable[..., Any] | None
 
+# What layers make of it.
+Initializer: TypeAlias = Callable[..., Any] | None
+Regularizer: TypeAlias = Callable[[Tensor], Tensor] | None
+Constraint: TypeAlias = Callable[[Tensor], Tensor] | None
+Activation: TypeAlias = Callable[[Tensor], Tensor]
+
 # Where a file is.
 FilePath: TypeAlias = str | os.PathLike[str]
 

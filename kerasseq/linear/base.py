@@ -4,7 +4,7 @@ A layer projects its inputs to queries, keys and values, runs `kernels.linear_at
 and projects the heads back. Katharopoulos et al. 2020 ("Transformers are RNNs").
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,11 +19,10 @@ from kerasseq.core.carried_state import (
     check_sequence,
     checked_states,
 )
+from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.method_layer import MethodLayer
-from kerasseq.core.serialization import check_float64
 from kerasseq.core.shapes import check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.tracing import listeners
 from kerasseq.tracing.intervention import is_replaced
@@ -34,7 +33,7 @@ States = list[Tensor]
 STATE_AXES = ("rows", "heads", "keys", "units")  # (B, N, K, V)
 
 
-class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
+class StatefulHeads(CarriesState, Layer):
     """Heads that carry a state through time.
 
     A subclass overrides `attend`, `head_states`, and `finish` if there is a norm or a
@@ -59,7 +58,10 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
     value_dense: keras.layers.Dense
     conv: CausalConv1D
     output_dense: keras.layers.Dense
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         num_heads: int,
@@ -72,8 +74,6 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         bias_initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
         self.supports_masking = True
         size = checks.size
         self.num_heads: int = size("num_heads", num_heads)
@@ -82,12 +82,6 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         self.value_dim: int = value_dim or self.key_dim
         self.conv_kernel: int | None = checks.optional(size, "conv_kernel", conv_kernel)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
-        )
 
     @property
     def key_heads(self) -> int:
@@ -412,16 +406,3 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "conv_kernel": self.conv_kernel,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-        }
-        return {**super().get_config(), **config}

@@ -19,8 +19,9 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.linear.base import States
 from kerasseq.linear.gated import NormedHeads
@@ -74,6 +75,7 @@ class DeltaNet(NormedHeads):
     log_rate: keras.Variable
     decay_bias: keras.Variable
 
+    @passes_on(NormedHeads)
     def __init__(
         self,
         num_heads: int,
@@ -91,17 +93,6 @@ class DeltaNet(NormedHeads):
     ) -> None:
         self.num_key_heads: int | None = checks.optional(
             checks.size, "num_key_heads", num_key_heads
-        )
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            epsilon=epsilon,
-            conv_kernel=conv_kernel,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            **kwargs,
         )
         if self.num_heads % self.key_heads:
             raise ValueError(
@@ -160,10 +151,6 @@ class DeltaNet(NormedHeads):
             ops.cast(w, self.state_dtype) for w in (self.log_rate, self.decay_bias)
         )
         return self.record_decay(ops.exp(rate) * ops.log_sigmoid(-(z + bias)))
-
-    def get_config(self) -> Config:
-        config = {"num_key_heads": self.num_key_heads, "gated": self.gated}
-        return {**super().get_config(), **config}
 
 
 def log_rates(shape: Shape, dtype: DType = None) -> Tensor:

@@ -28,8 +28,9 @@ from keras import ops
 
 from kerasseq import kernels, tracing
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Shape, Tensor
 from kerasseq.linear.token_shift import TokenShift
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
@@ -91,6 +92,7 @@ class RWKV4TimeMix(TokenShift):
     time_decay: keras.Variable  # log w
     time_first: keras.Variable  # u
 
+    @passes_on(TokenShift)
     def __init__(
         self,
         units: int | None = None,
@@ -101,12 +103,6 @@ class RWKV4TimeMix(TokenShift):
         kernel_initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            layer_index=layer_index,
-            num_layers=num_layers,
-            kernel_initializer=kernel_initializer,
-            **kwargs,
-        )
         self.units: int | None = checks.optional(checks.size, "units", units)
         self.alignment_channels: list[int] = checks.channels(
             "alignment_channels", alignment_channels
@@ -286,10 +282,6 @@ class RWKV4TimeMix(TokenShift):
             rows.append(self._mean(one, eye, [zero, zero], mask)[0])
         return ops.stack(rows, axis=1)
 
-    def get_config(self) -> Config:
-        config = {"units": self.units, "alignment_channels": self.alignment_channels}
-        return {**super().get_config(), **config}
-
 
 @register
 class RWKV4ChannelMix(TokenShift):
@@ -329,6 +321,7 @@ class RWKV4ChannelMix(TokenShift):
     key_mix: keras.Variable
     receptance_mix: keras.Variable
 
+    @passes_on(TokenShift)
     def __init__(
         self,
         intermediate_dim: int | None = None,
@@ -338,12 +331,6 @@ class RWKV4ChannelMix(TokenShift):
         kernel_initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            layer_index=layer_index,
-            num_layers=num_layers,
-            kernel_initializer=kernel_initializer,
-            **kwargs,
-        )
         self.intermediate_dim: int | None = checks.optional(
             checks.size, "intermediate_dim", intermediate_dim
         )
@@ -373,9 +360,6 @@ class RWKV4ChannelMix(TokenShift):
         r = tracing.record(self, "receptance", r)
         y = r * kernels.dense(self.value_dense, h)
         return tracing.record(self, "output", y), [last]
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "intermediate_dim": self.intermediate_dim}
 
 
 def first_bonuses(shape: Shape, dtype: DType | None = None) -> Tensor:

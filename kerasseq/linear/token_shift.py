@@ -5,7 +5,6 @@ $$\mathrm{mix}_\mu(x)_t = \mu \odot x_t + (1 - \mu) \odot x_{t-1}$$
 with a learned $\mu$ for each channel. Peng et al. 2023 (arXiv 2305.13048).
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,13 +13,12 @@ from keras import ops
 from kerasseq.convolution.real_steps import RealSteps
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64
+from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.shapes import as_floats, check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Initializer, Shape, Tensor
 
 
-class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
+class TokenShift(CarriesState, Layer):
     """Base class of the two layers, whose projections read mixes of two steps.
 
     Args:
@@ -31,7 +29,9 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
     """
 
     width: int
+    kernel_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         *,
@@ -40,8 +40,6 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
         kernel_initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
         self.supports_masking = True
         self.num_layers: int = checks.whole_number("num_layers", num_layers)
         self.layer_index: int = checks.whole_number(
@@ -52,9 +50,6 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
                 f"layer_index must be below num_layers={num_layers}, received "
                 f"{layer_index}. The first block has index 0"
             )
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
 
     def _start_build(self, shape):
         check_shape("x", shape)
@@ -127,11 +122,3 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-    def get_config(self) -> Config:
-        config = {
-            "layer_index": self.layer_index,
-            "num_layers": self.num_layers,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-        return {**super().get_config(), **config}

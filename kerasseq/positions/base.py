@@ -7,12 +7,13 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import masks
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.types import Config, Shape, Tensor
 
 
-class PositionEncoding(keras.layers.Layer):
+class PositionEncoding(Layer):
     """Base class of absolute position encodings, which are added to the embeddings.
 
     The layer returns the encoding in the shape of its inputs, and does not add it. A
@@ -32,7 +33,6 @@ class PositionEncoding(keras.layers.Layer):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_float64(self)
         self.supports_masking = True
 
     def call(
@@ -92,7 +92,7 @@ class PositionEncoding(keras.layers.Layer):
 
 
 @register
-class AttentionPosition(keras.layers.Layer):
+class AttentionPosition(Layer):
     r"""Base class of position encodings inside `MultiHeadAttention`.
 
     $$
@@ -118,10 +118,6 @@ class AttentionPosition(keras.layers.Layer):
         [[-0.0, -1.0, -2.0], [-1.0, -0.0, -1.0], [-2.0, -1.0, -0.0]]
         >>> layer = kerasseq.layers.MultiHeadAttention(2, 4, position=position)
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
 
     @property
     def constant_length(self) -> int | None:

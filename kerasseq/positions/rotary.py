@@ -16,9 +16,10 @@ from typing import Any
 from keras import ops
 
 from kerasseq.core import checks, masks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_mask, check_numbers
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.positions import frequencies
 from kerasseq.positions.base import AttentionPosition
 
@@ -91,6 +92,7 @@ class RotaryEmbedding(AttentionPosition):
         (2, 7, 3, 4)
     """
 
+    @passes_on(AttentionPosition)
     def __init__(
         self,
         max_wavelength: float = 10000,
@@ -113,7 +115,6 @@ class RotaryEmbedding(AttentionPosition):
         long_factor: list[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self.supports_masking = True
         self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
         self.scaling_factor: float = checks.positive("scaling_factor", scaling_factor)
@@ -273,28 +274,6 @@ class RotaryEmbedding(AttentionPosition):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
-
-    def get_config(self) -> Config:
-        config = {
-            "max_wavelength": self.max_wavelength,
-            "scaling_factor": self.scaling_factor,
-            "rope_type": self.rope_type,
-            "beta_fast": self.beta_fast,
-            "beta_slow": self.beta_slow,
-            "original_max_position_embeddings": self.original_max_position_embeddings,
-            "truncate": self.truncate,
-            "sequence_axis": self.sequence_axis,
-            "feature_axis": self.feature_axis,
-            "denominator_dim": self.denominator_dim,
-            "interleaved": self.interleaved,
-            "fraction": self.fraction,
-            "attention_factor": self.attention_factor,
-            "low_freq_factor": self.low_freq_factor,
-            "high_freq_factor": self.high_freq_factor,
-            "short_factor": self.short_factor,
-            "long_factor": self.long_factor,
-        }
-        return {**super().get_config(), **config}
 
 
 def _check_rotations(low_name, low, high_name, high):

@@ -7,22 +7,21 @@ $$
 As in GPT and BERT; course slides A and D.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from kerasseq.core import checks, objects
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core import checks
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_real, check_shape
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Config, Identifier, Initializer, Shape, Tensor
 from kerasseq.positions.embedding import PositionEmbedding
 
 
 @register
-class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
+class TokenAndPositionEmbedding(Layer):
     """Sum of token embeddings and learned position embeddings.
 
     Equivalent to `keras_hub.layers.TokenAndPositionEmbedding`, with the same weights.
@@ -58,7 +57,9 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
     """
 
     token_embedding: keras.layers.ReversibleEmbedding
+    embeddings_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         vocabulary_size: int,
@@ -69,8 +70,6 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         mask_zero: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
         self.supports_masking = True
         self.autocast = False  # keeps ids given as floats exact: bfloat16 has no 257
         self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size)
@@ -81,9 +80,6 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         checks.fits_memory("sequence_length", self.sequence_length, D)
         self.tie_weights: bool = checks.flag("tie_weights", tie_weights)
         self.mask_zero: bool = checks.flag("mask_zero", mask_zero)
-        self.embeddings_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "embeddings_initializer", embeddings_initializer
-        )
         self.token_embedding = keras.layers.ReversibleEmbedding(
             self.vocabulary_size,
             self.embedding_dim,
@@ -132,17 +128,6 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.embedding_dim)
-
-    def get_config(self) -> Config:
-        config = {
-            "vocabulary_size": self.vocabulary_size,
-            "sequence_length": self.sequence_length,
-            "embedding_dim": self.embedding_dim,
-            "tie_weights": self.tie_weights,
-            "embeddings_initializer": self._initializer_config(),
-            "mask_zero": self.mask_zero,
-        }
-        return {**super().get_config(), **config}
 
 
 @register

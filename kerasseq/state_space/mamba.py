@@ -21,7 +21,7 @@ out the states of all steps; `test_a_traced_mamba_is_the_same` compares both.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -31,10 +31,10 @@ from kerasseq import kernels, tracing
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes, log_whole_numbers
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
@@ -45,7 +45,7 @@ STATE_AXES = ("rows", "steps", "units", "state")  # (B, T, E, N)
 
 
 @register
-class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
+class Mamba(CarriesState, Layer):
     r"""Selective state space model with a short convolution and a gate.
 
     Any cut of a sequence gives the result of the whole: `advance` continues from the
@@ -98,7 +98,10 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
     log_rate: keras.Variable  # log(-A)
     skip: keras.Variable  # D
     out_dense: keras.layers.Dense
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         state_size: int = 16,
@@ -115,8 +118,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
         self.supports_masking = True
         self.state_size: int = checks.size("state_size", state_size)
         self.conv_kernel: int = checks.size("conv_kernel", conv_kernel)
@@ -133,12 +134,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         )
         self.alignment_channels: list[int] = checks.channels(
             "alignment_channels", alignment_channels
-        )
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
         )
 
     @property
@@ -327,23 +322,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "state_size": self.state_size,
-            "conv_kernel": self.conv_kernel,
-            "expand": self.expand,
-            "time_step_rank": self.time_step_rank,
-            "use_bias": self.use_bias,
-            "use_conv_bias": self.use_conv_bias,
-            "time_step_min": self.time_step_min,
-            "time_step_max": self.time_step_max,
-            "alignment_channels": self.alignment_channels,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-        }
-        return {**super().get_config(), **config}
 
 
 def _read(C, path):

@@ -93,6 +93,11 @@ def check_attention(name: str, attention: str | keras.Layer | Config) -> str | T
     )
 
 
+def config_of(attention: str | Template) -> str | Config:
+    """Returns what `check_attention` returned as plain data."""
+    return attention if isinstance(attention, str) else attention.get_config()
+
+
 def for_each_block(
     name: str, value: Any, num_layers: int
 ) -> list[str | keras.Layer | None]:
