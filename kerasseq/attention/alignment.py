@@ -283,7 +283,6 @@ def _size_of_scores(name, value, score, scores):
                 f"Pass {name}"
             )
         value = checks.size(name, value)
-        checks.fits_memory(name, value)
     elif value is not None:
         raise ValueError(
             f'{name} is not used by score="{score}", received {name}={value}. Leave it '

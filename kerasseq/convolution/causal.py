@@ -112,7 +112,8 @@ class CausalConv1D(CarriesState, Layer):
     ) -> None:
         self.supports_masking = True
         self.filters: int = checks.size("filters", filters)
-        self.kernel_size: int = checks.size("kernel_size", _single(kernel_size))
+        kernel_size = _single(kernel_size)
+        self.kernel_size: int = checks.size("kernel_size", kernel_size, self.filters)
         self.dilation_rate: int = checks.size("dilation_rate", _single(dilation_rate))
         self.groups: int = checks.size("groups", groups)
         if self.filters % self.groups:
@@ -120,9 +121,6 @@ class CausalConv1D(CarriesState, Layer):
                 f"groups must divide filters={self.filters}, received groups={groups}. "
                 "Choose a divisor"
             )
-        checks.fits_memory("filters", self.filters)
-        checks.fits_memory("kernel_size", self.kernel_size, self.filters)
-        checks.fits_memory("dilation_rate", self.dilation_rate)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
 
     def build(self, shape: Shape) -> None:

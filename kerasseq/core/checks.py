@@ -200,8 +200,10 @@ def flag(name: str, value: object) -> bool:
     return truth(name, value)
 
 
-def size(name: str, value: object) -> int:
-    """Return `value` as an `int` of at least 1; an array is not a whole number.
+def size(name: str, value: object, others: int = 1, bytes_each: int = 4) -> int:
+    """Return `value` as an `int` of at least 1 that fits into memory, as `fits_memory`.
+
+    An array is not a whole number.
 
     Examples:
         >>> import numpy as np
@@ -211,7 +213,9 @@ def size(name: str, value: object) -> int:
     """
     if not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, received {short(value)}")
-    return whole_number(name, value)
+    value = whole_number(name, value)
+    fits_memory(name, value, others, bytes_each)
+    return value
 
 
 def seed(name: str, value: SupportsIndex) -> int:

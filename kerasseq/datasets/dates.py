@@ -104,15 +104,12 @@ def _day(name: str, value) -> datetime.date:
 
 def _writer():
     """Returns a function that writes a day in one of `FORMATS`, in a language."""
-    try:
-        from babel.dates import format_date, format_skeleton
-    except ImportError as error:
-        raise packages.missing("formats of dates need", "babel") from error
+    babel = packages.load("babel.dates", "babel", "formats of dates need")
 
     def write(day, how, language):
         if how == "weekday":
             noon = datetime.datetime(day.year, day.month, day.day, 12)
-            return format_skeleton("yMMMEd", noon, locale=language)
-        return format_date(day, how, locale=language)
+            return babel.format_skeleton("yMMMEd", noon, locale=language)
+        return babel.format_date(day, how, locale=language)
 
     return write

@@ -87,9 +87,6 @@ def digit_arrays() -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ImportError: If scikit-learn is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise packages.missing("the digits come with", "scikit-learn") from error
-    data = load_digits()
+    sets = packages.load("sklearn.datasets", "scikit-learn", "the digits come with")
+    data = sets.load_digits()
     return np.rint(data.images * (255 / HIGHEST)).astype("uint8"), data.target

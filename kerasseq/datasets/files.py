@@ -60,6 +60,28 @@ def check_is_file(path: pathlib.Path) -> None:
         raise FileNotFoundError(f"There is no file {path.name} in {folder}.")
 
 
+def read_text(path: str | os.PathLike[str], encoding: str) -> tuple[pathlib.Path, str]:
+    r"""Returns the path and the text of a file, which gzip may have compressed.
+
+    A byte order mark is removed, and all line ends become `"\n"`.
+
+    Args:
+        path: The file.
+        encoding: Name of its encoding.
+
+    Raises:
+        ValueError: If the file is empty, binary, damaged, in another encoding or larger
+            than 1 GiB.
+    """
+    path, data = read_bytes(path, encoding)
+    data = decompressed(path, data)
+    text = decode(path, data, encoding)
+    if "\0" in text:
+        raise not_text(path, data, encoding)
+    del data  # free the memory
+    return path, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def decompressed(path: pathlib.Path, data: bytes) -> bytes:
     """Returns the bytes of a file, decompressed if it is one of gzip.
 

@@ -193,12 +193,9 @@ def load_pillow() -> Any:
     Raises:
         ImportError: If it is not installed.
     """
-    try:
-        import PIL.Image
-        import PIL.ImageOps
-    except ImportError as error:
-        raise packages.missing("images are read and written by", "pillow") from error
-    return PIL
+    need = "images are read and written by"
+    packages.load("PIL.ImageOps", "pillow", need)  # also imports PIL.Image
+    return packages.load("PIL", "pillow", need)
 
 
 def _converted(pillow: Any, image: Any, mode: str) -> Any:

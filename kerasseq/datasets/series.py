@@ -145,13 +145,9 @@ def _co2():
 
 
 def _statsmodels(name: str):
-    try:
-        import statsmodels.datasets
-    except ImportError as error:
-        raise packages.missing(
-            f'the series "{name}" comes with', "statsmodels"
-        ) from error
-    return getattr(statsmodels.datasets, name).load_pandas().data
+    need = f'the series "{name}" comes with'
+    sets = packages.load("statsmodels.datasets", "statsmodels", need)
+    return getattr(sets, name).load_pandas().data
 
 
 def windows(

@@ -59,7 +59,6 @@ class PositionEmbedding(PositionEncoding):
         **kwargs: Any,
     ) -> None:
         self.sequence_length: int = checks.size("sequence_length", sequence_length)
-        checks.fits_memory("sequence_length", self.sequence_length)
 
     def build(self, inputs_shape: Shape) -> None:
         check_shape("inputs", inputs_shape, more=True)

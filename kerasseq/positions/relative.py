@@ -74,8 +74,7 @@ class RelativePositionBias(AttentionPosition):
         self.num_buckets: int = checks.whole_number(
             "num_buckets", num_buckets, at_least
         )
-        self.max_distance: int = checks.size("max_distance", max_distance)
-        checks.fits_memory("max_distance", self.max_distance, 2, 8)
+        self.max_distance: int = checks.size("max_distance", max_distance, 2, 8)
         exact = self.num_buckets // at_least
         if self.max_distance <= exact:
             raise ValueError(

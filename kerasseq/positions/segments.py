@@ -54,7 +54,6 @@ class SegmentEmbedding(Layer):
     ) -> None:
         self.supports_masking = True
         self.num_segments: int = checks.size("num_segments", num_segments)
-        checks.fits_memory("num_segments", self.num_segments)
 
     def build(self, inputs_shape: Shape, segments_shape: Shape | None = None) -> None:
         check_shape("inputs", inputs_shape, more=True)

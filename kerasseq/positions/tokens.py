@@ -72,12 +72,10 @@ class TokenAndPositionEmbedding(Layer):
     ) -> None:
         self.supports_masking = True
         self.autocast = False  # keeps ids given as floats exact: bfloat16 has no 257
-        self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size)
-        self.sequence_length: int = checks.size("sequence_length", sequence_length)
-        self.embedding_dim: int = checks.size("embedding_dim", embedding_dim)
-        D = self.embedding_dim
-        checks.fits_memory("vocabulary_size", self.vocabulary_size, D)
-        checks.fits_memory("sequence_length", self.sequence_length, D)
+        D = checks.size("embedding_dim", embedding_dim)
+        self.embedding_dim: int = D
+        self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size, D)
+        self.sequence_length: int = checks.size("sequence_length", sequence_length, D)
         self.tie_weights: bool = checks.flag("tie_weights", tie_weights)
         self.mask_zero: bool = checks.flag("mask_zero", mask_zero)
         self.token_embedding = keras.layers.ReversibleEmbedding(
@@ -173,9 +171,8 @@ class PositionalEmbedding(TokenAndPositionEmbedding):
         mask_zero: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.input_dim: int = checks.size("input_dim", input_dim)
         self.output_dim: int = checks.size("output_dim", output_dim)
-        checks.fits_memory("input_dim", self.input_dim, self.output_dim)
+        self.input_dim: int = checks.size("input_dim", input_dim, self.output_dim)
         super().__init__(
             input_dim,
             sequence_length,

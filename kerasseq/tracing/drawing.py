@@ -36,11 +36,8 @@ MEASURED_SIZE = 100  # points, at which the widths of characters are measured
 
 def figure(width: float, height: float) -> "Figure":
     """Creates a matplotlib figure outside of pyplot that notebooks display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise packages.missing("figures need", "matplotlib") from error
-    made = Figure(figsize=(width, height), layout="constrained")
+    matplotlib = packages.load("matplotlib.figure", "matplotlib", "figures need")
+    made = matplotlib.Figure(figsize=(width, height), layout="constrained")
     made._repr_png_ = functools.partial(_png, made)
     return made
 

@@ -97,7 +97,6 @@ class TransformerBlock(Layer):
         self.intermediate_dim: int | None = optional(
             size, "intermediate_dim", intermediate_dim
         )
-        checks.fits_memory("intermediate_dim", self.intermediate_dim or 1)
         self.num_heads: int = size("num_heads", num_heads)
         self.dropout: float = checks.rate("dropout", dropout)
         self.layer_norm_epsilon: float = checks.positive(
@@ -117,7 +116,6 @@ class TransformerBlock(Layer):
         )
         check_head_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
         self.head_dim: int | None = optional(size, "head_dim", head_dim)
-        checks.fits_memory("head_dim", self.head_dim or 1)
         self.scale: float | None = optional(checks.finite, "scale", scale)
         self.sliding_window: int | None = optional(
             size, "sliding_window", sliding_window

@@ -126,7 +126,6 @@ class FeedForward(Layer):
     ) -> None:
         self.supports_masking = True
         self.intermediate_dim: int = checks.size("intermediate_dim", intermediate_dim)
-        checks.fits_memory("intermediate_dim", self.intermediate_dim)
         self.gated: bool = checks.flag("gated", gated)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.dropout: float = checks.rate("dropout", dropout)

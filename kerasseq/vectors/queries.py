@@ -316,11 +316,9 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _projector(method: str, dimensions: int, count: int, seed: int) -> Any:
-    try:
-        from sklearn.decomposition import PCA
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise packages.missing("a projection needs", "scikit-learn") from error
+    package = "scikit-learn", "a projection needs"
+    PCA = packages.load("sklearn.decomposition", *package).PCA
+    TSNE = packages.load("sklearn.manifold", *package).TSNE
     if method == "pca":
         return PCA(dimensions, random_state=seed)
     perplexity = min(30.0, (count - 1) / 3)

@@ -111,10 +111,8 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         check_float64(self)
         self.method: str = checks.one_of("method", method, METHODS)
         self.dimensions: int = checks.size("dimensions", dimensions)
-        self.window: int = checks.size("window", window)
-        checks.fits_memory("window", self.window, 2)
-        self.negatives: int = checks.size("negatives", negatives)
-        checks.fits_memory("negatives", self.negatives, 256, 8)  # of a batch
+        self.window: int = checks.size("window", window, 2)
+        self.negatives: int = checks.size("negatives", negatives, 256, 8)  # of a batch
         self.min_count: int = checks.size("min_count", min_count)
         self.max_words: int | None = checks.optional(
             checks.size, "max_words", max_words
