@@ -131,7 +131,6 @@ class AlignmentAttention(SingleHeadAttention):
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         if self.dropout or self.sampled:
             self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
-        self.supports_masking = True
 
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None

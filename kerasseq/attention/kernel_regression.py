@@ -60,7 +60,6 @@ class KernelAttention(SingleHeadAttention):
     ) -> None:
         self.width: float = float(checks.positive("width", width))
         self.learnable: bool = checks.flag("learnable", learnable)
-        self.supports_masking = True
 
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None

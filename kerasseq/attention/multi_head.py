@@ -178,7 +178,6 @@ class MultiHeadAttention(Layer):
         output_initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         optional, size = checks.optional, checks.size
         self.num_heads: int = size("num_heads", num_heads)
         self.key_dim: int = size("key_dim", key_dim)

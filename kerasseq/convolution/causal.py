@@ -110,7 +110,6 @@ class CausalConv1D(CarriesState, Layer):
         bias_constraint: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.filters: int = checks.size("filters", filters)
         kernel_size = _single(kernel_size)
         self.kernel_size: int = checks.size("kernel_size", kernel_size, self.filters)
@@ -204,6 +203,29 @@ class CausalConv1D(CarriesState, Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return (*shape[:-1], self.filters)
+
+
+def short_convolution(
+    layer: keras.Layer, channels: int, kernel_size: int, use_bias: bool = False
+) -> CausalConv1D:
+    """Creates the convolution of each channel in a layer, built.
+
+    Its initial weights are those of PyTorch.
+    """
+    conv = CausalConv1D(
+        channels,
+        kernel_size,
+        groups=channels,
+        activation="silu",
+        use_bias=use_bias,
+        kernel_initializer=keras.initializers.VarianceScaling(
+            1 / 3, mode="fan_in", distribution="uniform"
+        ),
+        dtype=layer.dtype_policy,
+        name="conv",
+    )
+    conv.build((None, None, channels))
+    return conv
 
 
 def convolution(

@@ -206,7 +206,6 @@ class WaveNet(CarriesState, Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.units: int = checks.size("units", units)
         self.kernel_size: int = checks.size("kernel_size", kernel_size)
         self.dilations: list[int] = checked_dilations(dilations)

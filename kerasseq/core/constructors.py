@@ -34,6 +34,26 @@ class Layer(WithSublayers, keras.layers.Layer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_float64(self)
+        self.supports_masking = True
+
+    def built_dense(
+        self, name: str, inputs: int, units: int, **options: Any
+    ) -> keras.layers.Dense:
+        """Creates a dense layer with the initializers of this one, and builds it.
+
+        Args:
+            name: Its name.
+            inputs: Width of its inputs.
+            units: Width of its outputs.
+            **options: Other arguments of `keras.layers.Dense`.
+        """
+        for own in ("use_bias", "kernel_initializer", "bias_initializer"):
+            if own in self.argument_names:
+                options.setdefault(own, getattr(self, own))
+        options = {n: objects.copy_initializer(v) for n, v in options.items()}
+        dense = keras.layers.Dense(units, dtype=self.dtype_policy, name=name, **options)
+        dense.build((None, inputs))
+        return dense
 
     def own_config(self) -> Config:
         """Returns the arguments that the constructor lists, as plain data."""

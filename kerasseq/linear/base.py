@@ -11,16 +11,13 @@ import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.convolution.causal import CausalConv1D
-from kerasseq.core import checks, masks, objects
+from kerasseq.convolution.causal import CausalConv1D, short_convolution
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import (
     CarriesState,
-    Hidden,
     check_sequence,
-    checked_states,
 )
 from kerasseq.core.constructors import Layer, passes_on
-from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import dense
@@ -74,7 +71,6 @@ class StatefulHeads(CarriesState, Layer):
         bias_initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         size = checks.size
         self.num_heads: int = size("num_heads", num_heads)
         self.key_dim: int = size("key_dim", key_dim)
@@ -100,13 +96,14 @@ class StatefulHeads(CarriesState, Layer):
         checks.fits_memory("value_dim", V, N * D)
         self.input_width: int = D
         q, k, v = self._widths()
-        self.query_dense = self.projection("query", D, q)
-        self.key_dense = self.projection("key", D, k)
-        self.value_dense = self.projection("value", D, v)
+        self.query_dense = self.built_dense("query", D, q)
+        self.key_dense = self.built_dense("key", D, k)
+        self.value_dense = self.built_dense("value", D, v)
         if self.conv_kernel is not None:
-            self.conv = self._short_convolution(q + k + v)
+            checks.fits_memory("conv_kernel", self.conv_kernel, q + k + v)
+            self.conv = short_convolution(self, q + k + v, self.conv_kernel)
         self.build_heads(D)
-        self.output_dense = self.projection("attention_output", N * V, D)
+        self.output_dense = self.built_dense("attention_output", N * V, D)
         self.built = True
 
     def build_heads(self, D: int) -> None:
@@ -115,49 +112,6 @@ class StatefulHeads(CarriesState, Layer):
         Args:
             D: Width of the inputs.
         """
-
-    def projection(
-        self, name: str, inputs: int, units: int, **options: Any
-    ) -> keras.layers.Dense:
-        """Creates a dense layer, built.
-
-        Args:
-            name: Its name.
-            inputs: Width of its inputs.
-            units: Width of its outputs.
-            **options: Arguments of `keras.layers.Dense`.
-        """
-        copy = objects.copy_initializer
-        options = {"use_bias": self.use_bias, "name": name, **options}
-        layer = keras.layers.Dense(
-            units,
-            dtype=self.dtype_policy,
-            kernel_initializer=copy(self.kernel_initializer),
-            bias_initializer=copy(
-                options.pop("bias_initializer", self.bias_initializer)
-            ),
-            **options,
-        )
-        layer.build((None, inputs))
-        return layer
-
-    def _short_convolution(self, channels):
-        """Creates the short convolution, built, with PyTorch's initial weights."""
-        checks.fits_memory("conv_kernel", self.conv_kernel, channels)
-        layer = CausalConv1D(
-            channels,
-            self.conv_kernel,
-            groups=channels,
-            activation="silu",
-            use_bias=False,
-            kernel_initializer=keras.initializers.VarianceScaling(
-                1 / 3, mode="fan_in", distribution="uniform"
-            ),
-            dtype=self.dtype_policy,
-            name="conv",
-        )
-        layer.build((None, None, channels))
-        return layer
 
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool = False
@@ -171,38 +125,8 @@ class StatefulHeads(CarriesState, Layer):
             )
         return self._run(x, None, mask)[0]
 
-    def advance(
-        self,
-        x: Tensor,
-        states: Sequence[Tensor] | None = None,
-        mask: Tensor | None = None,
-    ) -> tuple[Tensor, States]:
-        """Continues from `states`, and returns all outputs and the last states.
-
-        Args:
-            x: `(B, T, D)`.
-            states: The states that an earlier call returned; None to start.
-            mask: Boolean `(B, T)`, False at padding. No padding if None.
-
-        Returns:
-            All outputs `(B, T, D)`, and the list of states to continue from.
-
-        Raises:
-            TypeError: If `states` is not a list of tensors.
-            ValueError: If the states are those of another batch size or layer.
-        """
-        check_sequence("x", x, mask)
-        if not self.built:
-            self.build(tuple(x.shape))
-        if states is None:
-            states = self.get_initial_state(ops.shape(x)[0])
-        states = checked_states(
-            states, self.state_shapes(), self.state_dtypes(), x.shape[0]
-        )
-        return MethodLayer(self, "_advance")(x, hidden=Hidden(states, mask))
-
-    def _advance(self, x, hidden):
-        return self._run(x, hidden.states, hidden.mask)
+    def _advance(self, x, states, mask):
+        return self._run(x, None if states[0] is None else states, mask)
 
     def get_initial_state(self, batch_size: int | Tensor) -> States:
         """The states before the first step: zeros.

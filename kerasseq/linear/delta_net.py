@@ -110,10 +110,10 @@ class DeltaNet(NormedHeads):
         """See `StatefulHeads`."""
         super().build_heads(D)
         N = self.num_heads
-        self.write_dense = self.projection("write", D, N)
+        self.write_dense = self.built_dense("write", D, N)
         if not self.gated:
             return
-        self.decay_dense = self.projection("decay", D, N, use_bias=False)
+        self.decay_dense = self.built_dense("decay", D, N, use_bias=False)
         options = {"shape": (N,), "autocast": False}
         self.log_rate = self.add_weight(
             name="log_rate", initializer=log_rates, **options

@@ -61,7 +61,7 @@ class NormedHeads(StatefulHeads):
         """See `StatefulHeads`."""
         if self.gated:
             units = self.num_heads * self.value_dim
-            self.gate_dense = self.projection("gate", D, units)
+            self.gate_dense = self.built_dense("gate", D, units)
         self.norm_scale = self.add_weight(
             name="norm_scale",
             shape=(self.value_dim,),
@@ -155,9 +155,9 @@ class GatedLinearAttention(NormedHeads):
         super().build_heads(D)
         rank, units = self.decay_rank, self.num_heads * self.key_dim
         checks.fits_memory("decay_rank", rank, max(D, units))
-        self.decay_down = self.projection("decay_down", D, rank, use_bias=False)
+        self.decay_down = self.built_dense("decay_down", D, rank, use_bias=False)
         bias = {"use_bias": True, "bias_initializer": self.decay_bias_initializer}
-        self.decay_up = self.projection("decay_up", rank, units, **bias)
+        self.decay_up = self.built_dense("decay_up", rank, units, **bias)
 
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None

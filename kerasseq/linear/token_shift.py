@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from kerasseq.convolution.real_steps import RealSteps
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import CarriesState, check_sequence
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.shapes import as_floats, check_shape, check_width
@@ -40,7 +40,6 @@ class TokenShift(CarriesState, Layer):
         kernel_initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.num_layers: int = checks.whole_number("num_layers", num_layers)
         self.layer_index: int = checks.whole_number(
             "layer_index", layer_index, at_least=0
@@ -59,16 +58,7 @@ class TokenShift(CarriesState, Layer):
         self.rest: float = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
 
     def _dense(self, name, inputs, units):
-        """Creates a dense layer without bias, built."""
-        layer = keras.layers.Dense(
-            units,
-            use_bias=False,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        layer.build((None, inputs))
-        return layer
+        return self.built_dense(name, inputs, units, use_bias=False)
 
     def _mix_weight(self, name, power, offset=0.0):
         """Creates μ, which grows with the index of the channel."""

@@ -98,9 +98,6 @@ class AlibiBias(AttentionPosition):
         )
         return -m[:, None, None] * distance[:, None]
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
-
 
 def heads_of(layer: keras.Layer, scores_shape: Shape) -> int:
     """N, from the shape of scores `(B, N, T, S)`."""

@@ -1,7 +1,5 @@
 """Base classes of position encodings: added to the embeddings, or inside attention."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -30,10 +28,6 @@ class PositionEncoding(Layer):
         mask: Boolean `(B, T)`, set by Keras. Positions are counted over real tokens, so
             that padding on the left shifts no position.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
 
     def call(
         self,
@@ -118,6 +112,9 @@ class AttentionPosition(Layer):
         [[-0.0, -1.0, -2.0], [-1.0, -0.0, -1.0], [-2.0, -1.0, -0.0]]
         >>> layer = kerasseq.layers.MultiHeadAttention(2, 4, position=position)
     """
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
 
     @property
     def constant_length(self) -> int | None:

@@ -129,9 +129,6 @@ class RelativePositionBias(AttentionPosition):
         sizes = self.num_buckets, self.max_distance
         return buckets(distance, *sizes, bidirectional=self.bidirectional)
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
-
 
 def buckets(
     distance: np.ndarray,

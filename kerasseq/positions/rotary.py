@@ -19,7 +19,7 @@ from kerasseq.core import checks, masks
 from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_mask, check_numbers
-from kerasseq.core.types import Shape, Tensor
+from kerasseq.core.types import Tensor
 from kerasseq.positions import frequencies
 from kerasseq.positions.base import AttentionPosition
 
@@ -115,7 +115,6 @@ class RotaryEmbedding(AttentionPosition):
         long_factor: list[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
         self.scaling_factor: float = checks.positive("scaling_factor", scaling_factor)
         self.rope_type: str = checks.one_of("rope_type", rope_type, TYPES)
@@ -271,9 +270,6 @@ class RotaryEmbedding(AttentionPosition):
         if self.rope_type == "yarn":
             return 0.1 * math.log(s) + 1
         return math.sqrt(1 + math.log(s) / math.log(T)) if s > 1 else 1.0
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
 
 
 def _check_rotations(low_name, low, high_name, high):

@@ -52,7 +52,6 @@ class SegmentEmbedding(Layer):
         initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.num_segments: int = checks.size("num_segments", num_segments)
 
     def build(self, inputs_shape: Shape, segments_shape: Shape | None = None) -> None:

@@ -70,7 +70,6 @@ class TokenAndPositionEmbedding(Layer):
         mask_zero: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.autocast = False  # keeps ids given as floats exact: bfloat16 has no 257
         D = checks.size("embedding_dim", embedding_dim)
         self.embedding_dim: int = D

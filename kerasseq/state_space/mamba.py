@@ -28,8 +28,8 @@ import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.convolution.causal import CausalConv1D
-from kerasseq.core import checks, masks, objects
+from kerasseq.convolution.causal import CausalConv1D, short_convolution
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import CarriesState, check_sequence
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
@@ -118,7 +118,6 @@ class Mamba(CarriesState, Layer):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.state_size: int = checks.size("state_size", state_size)
         self.conv_kernel: int = checks.size("conv_kernel", conv_kernel)
         self.expand: int = checks.size("expand", expand)
@@ -152,21 +151,9 @@ class Mamba(CarriesState, Layer):
         self.width: int = D
         self.channels: int = E
         self.rank: int = R
-        self.in_dense = self._dense("input", D, 2 * E, self.use_bias)
-        self.conv = CausalConv1D(
-            E,
-            self.conv_kernel,
-            groups=E,
-            activation="silu",
-            use_bias=self.use_conv_bias,
-            kernel_initializer=keras.initializers.VarianceScaling(
-                1 / 3, mode="fan_in", distribution="uniform"
-            ),
-            dtype=self.dtype_policy,
-            name="conv",
-        )
-        self.conv.build((None, None, E))
-        self.x_dense = self._dense("selection", E, R + 2 * N, False)
+        self.in_dense = self.built_dense("input", D, 2 * E)
+        self.conv = short_convolution(self, E, self.conv_kernel, self.use_conv_bias)
+        self.x_dense = self.built_dense("selection", E, R + 2 * N, use_bias=False)
         self.step_dense = keras.layers.Dense(
             E,
             kernel_initializer=keras.initializers.RandomUniform(-(R**-0.5), R**-0.5),
@@ -186,21 +173,8 @@ class Mamba(CarriesState, Layer):
         self.skip = self.add_weight(
             name="skip", shape=(E,), initializer="ones", autocast=False
         )
-        self.out_dense = self._dense("attention_output", E, D, self.use_bias)
+        self.out_dense = self.built_dense("attention_output", E, D)
         self.built = True
-
-    def _dense(self, name, inputs, units, use_bias):
-        """Creates a dense layer, built."""
-        layer = keras.layers.Dense(
-            units,
-            use_bias=use_bias,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            bias_initializer=objects.copy_initializer(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        layer.build((None, inputs))
-        return layer
 
     def state_shapes(self) -> list[Shape]:
         conv = (self.conv_kernel - 1, self.channels)

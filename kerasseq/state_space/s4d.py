@@ -26,7 +26,7 @@ from keras import ops
 
 from kerasseq import kernels, tracing
 from kerasseq.convolution.real_steps import RealSteps
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import CarriesState, check_sequence
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
@@ -121,7 +121,6 @@ class S4D(CarriesState, Layer):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.state_size: int = checks.size("state_size", state_size)
         if self.state_size % 2:
             raise ValueError(
@@ -186,15 +185,7 @@ class S4D(CarriesState, Layer):
             initializer=keras.initializers.RandomNormal(stddev=1.0),
             **options,
         )
-        self.output_dense = keras.layers.Dense(
-            2 * D,
-            use_bias=self.use_bias,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            bias_initializer=objects.copy_initializer(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name="attention_output",
-        )
-        self.output_dense.build(shape)
+        self.output_dense = self.built_dense("attention_output", D, 2 * D)
         self.built = True
 
     def state_shapes(self) -> list[Shape]:

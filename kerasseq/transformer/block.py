@@ -91,7 +91,6 @@ class TransformerBlock(Layer):
         attention: str | keras.Layer = "multi_head",
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         optional, size = checks.optional, checks.size
         self.intermediate_dim: int | None = optional(

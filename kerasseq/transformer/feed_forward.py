@@ -15,7 +15,7 @@ from typing import Any
 import keras
 
 from kerasseq import tracing
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
@@ -104,6 +104,9 @@ class FeedForward(Layer):
         [(5, 11), (5, 11), (11, 5)]
     """
 
+    gate_dense: keras.layers.Dense
+    intermediate_dense: keras.layers.Dense
+    output_dense: keras.layers.Dense
     activation: Activation
     kernel_initializer: Initializer
     bias_initializer: Initializer
@@ -124,7 +127,6 @@ class FeedForward(Layer):
         output_initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        self.supports_masking = True
         self.intermediate_dim: int = checks.size("intermediate_dim", intermediate_dim)
         self.gated: bool = checks.flag("gated", gated)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
@@ -138,31 +140,14 @@ class FeedForward(Layer):
         D, F = shape[-1], self.intermediate_dim
         checks.fits_memory("intermediate_dim", F, D)
         self.input_width = D
-        initializer = self.kernel_initializer
         if self.gated:
-            self.gate_dense: keras.layers.Dense = self._dense(
-                "gate_dense", D, F, initializer
-            )
-        self.intermediate_dense: keras.layers.Dense = self._dense(
-            "intermediate_dense", D, F, initializer
-        )
-        initializer = self.output_initializer or initializer
-        self.output_dense: keras.layers.Dense = self._dense(
-            "output_dense", F, D, initializer
+            self.gate_dense = self.built_dense("gate_dense", D, F)
+        self.intermediate_dense = self.built_dense("intermediate_dense", D, F)
+        last = self.output_initializer or self.kernel_initializer
+        self.output_dense = self.built_dense(
+            "output_dense", F, D, kernel_initializer=last
         )
         self.built = True
-
-    def _dense(self, name, width, units, initializer):
-        layer = keras.layers.Dense(
-            units,
-            use_bias=self.use_bias,
-            name=name,
-            dtype=self.dtype_policy,
-            kernel_initializer=objects.copy_initializer(initializer),
-            bias_initializer=objects.copy_initializer(self.bias_initializer),
-        )
-        layer.build((None, width))
-        return layer
 
     def call(
         self, x: Tensor, training: bool = False, *, mask: Tensor | None = None
