@@ -83,17 +83,9 @@ def check_multi_head_inputs(
         index: Where the new tokens go in the cache, or None.
         cached_mask: Mask of the cache, or None.
     """
-    shapes = {}
-    for name, x, width in zip(
-        ("query", "value", "key"), inputs, layer.input_widths, strict=True
-    ):
-        if x is None:
-            continue
-        check_numbers(name, x, more=True)
-        shapes[name] = tuple(x.shape)
-        if name == "query" or cache is None or index is not None:
-            check_width(name, x.shape, width)
-    check_batches(**shapes)
+    # A complete cache has the keys and values already.
+    used = (True, *(cache is None or index is not None,) * 2)
+    shapes = _checked_shapes(inputs, layer.input_widths, used, more=True)
     check_ranks(**shapes)
     if len(shapes["query"]) != layer.input_rank:
         raise ValueError(
@@ -115,6 +107,19 @@ def check_multi_head_inputs(
     check_mask("value_mask", value_mask, ("batch", "time"), (B, new))
     check_mask("key_mask", key_mask, ("batch", "time"), (B, new))
     check_mask("cached_mask", cached_mask, ("batch", "length"), (B, S))
+
+
+def _checked_shapes(inputs, widths, used, more=False):
+    """The shapes of inputs by name; those that are used must have their widths."""
+    shapes = {}
+    names = ("query", "value", "key")
+    for name, x, width, is_used in zip(names, inputs, widths, used, strict=True):
+        if x is not None:
+            check_numbers(name, x, more=more)
+            shapes[name] = tuple(x.shape)
+            check_width(name, x.shape, width if is_used else None)
+    check_batches(**shapes)
+    return shapes
 
 
 def zero_masked_inputs(
@@ -227,16 +232,8 @@ def check_single_head_inputs(
         key: `(B, T_k, D_k)`, or None.
         projected: Whether the key comes from `project_keys`.
     """
-    shapes = {}
-    inputs = {"query": query, "value": value, "key": key}
-    for (name, x), width in zip(inputs.items(), widths, strict=True):
-        if x is None:
-            continue
-        check_numbers(name, x)
-        shapes[name] = tuple(x.shape)
-        if not (name == "key" and projected):
-            check_width(name, x.shape, width)
-    check_batches(**shapes)
+    used = True, True, not projected
+    shapes = _checked_shapes((query, value, key), widths, used)
     T, S = shapes["value"][1], shapes.get("key", shapes["value"])[1]
     if None not in (T, S) and T != S:
         raise ValueError(

@@ -107,8 +107,12 @@ def carries_state(layer: keras.Layer) -> bool:
     return hasattr(layer, "advance") and hasattr(layer, "get_initial_state")
 
 
-def check_sequence(name: str, x: Tensor, mask: Tensor | None) -> None:
+def check_sequence(
+    name: str, x: Tensor, mask: Tensor | None = None, *, more: bool = False
+) -> None:
     """Raises unless x is `(batch, time, features)` with a step, and has this mask.
+
+    With `more`, a step may have more axes.
 
     Examples:
         >>> check_sequence("x", np.ones((2, 0, 3)), None)
@@ -116,7 +120,7 @@ def check_sequence(name: str, x: Tensor, mask: Tensor | None) -> None:
         ...
         ValueError: x has shape (2, 0, 3), of 0 steps: there must be at least one step
     """
-    check_numbers(name, x)
+    check_numbers(name, x, more=more)
     if x.shape[1] == 0:
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}, of 0 steps: there must be at least "

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kerasseq.core import checks
 from kerasseq.core.types import FilePath
 
 LARGEST = 2**30  # bytes of a text file
@@ -99,6 +100,17 @@ def _is_alive(pid):
     except (OSError, OverflowError):  # of another user, or no number of a process
         return True
     return True
+
+
+def as_path(name: str, path: FilePath) -> pathlib.Path:
+    """Returns an argument as a path.
+
+    Raises:
+        TypeError: If it is neither a string nor a path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`{name}` must be a path, received {checks.short(path)}.")
+    return pathlib.Path(path)
 
 
 def regular(path: FilePath) -> pathlib.Path:

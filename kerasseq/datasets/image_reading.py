@@ -10,7 +10,7 @@ import numpy as np
 
 from kerasseq.core import packages
 from kerasseq.core.checks import one_of, short, whole_number
-from kerasseq.core.files import regular
+from kerasseq.core.files import as_path, regular
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of pillow, by the number of channels
 RESIZE = ("crop", "pad", "stretch")
@@ -66,8 +66,7 @@ def read_image(
         [[0, 0, 0, 0], [255, 255, 255, 255], [255, 255, 255, 255], [0, 0, 0, 0]]
     """
     pillow = load_pillow()
-    if not isinstance(file, str | os.PathLike):
-        raise TypeError(f"`file` must be a path, received {short(file)}.")
+    path = as_path("file", file)
     one_of("channels", channels, MODES)
     one_of("resize", resize, RESIZE)
     if size is not None:
@@ -77,7 +76,7 @@ def read_image(
                 f"size must be a pair (height, width), received {short(size)}."
             )
         size = tuple(whole_number("size", side) for side in size)
-    path = regular(pathlib.Path(file))
+    path = regular(path)
     try:
         with pillow.Image.open(path) as image:
             if size is not None:  # of a large JPEG a smaller one is decoded
