@@ -30,6 +30,18 @@ def test_the_reference_has_each_public_name_once():
     assert sorted(documented()) == sorted(public_names())
 
 
+def test_each_public_name_is_used():
+    """On a page besides the reference, or in an example, a lab or a benchmark."""
+    pages = [p for p in PAGES.rglob("*.md") if p.parent.name != "reference"]
+    folders = ("docs", "examples", "apps", "benchmarks")
+    programs = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    texts = (p.read_text(encoding="utf-8") for p in [*pages, *programs])
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    assert {
+        name for name in public_names() if name.split(".")[-1] not in words
+    } == set()
+
+
 def test_all_namespaces_are_compared():
     kerasseq = importlib.import_module("kerasseq")
     names = {*kerasseq.__all__, *kerasseq._OPTIONAL} - {"load_model"}
