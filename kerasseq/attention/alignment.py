@@ -210,7 +210,7 @@ class AlignmentAttention(SingleHeadAttention):
             )
 
     def project_keys(self, key: Tensor) -> Tensor:
-        """The part of the scores that depends on the keys only, computed once.
+        """Returns the part of the scores that depends on the keys only, computed once.
 
         Args:
             key: $h$, `(B, T_k, D_k)`.
@@ -231,7 +231,7 @@ class AlignmentAttention(SingleHeadAttention):
         key_time: int | Tensor,
         projected: bool = False,
     ) -> Tensor:
-        """The scores $e$, `(B, T_q, T_k)`."""
+        """Returns the scores $e$, `(B, T_q, T_k)`."""
         if self.score in WITH_UNITS:
             W_q = self.W_q if self.score == "additive" else self.W
             W_q = ops.convert_to_tensor(W_q)[: query.shape[-1]]
@@ -274,7 +274,7 @@ class AlignmentAttention(SingleHeadAttention):
 
 
 def _size_of_scores(name, value, score, scores):
-    """A size that some scores need and the others do not take."""
+    """Returns a size that some scores need and the others do not take."""
     if score in scores:
         if value is None:
             raise ValueError(

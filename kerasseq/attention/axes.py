@@ -9,7 +9,7 @@ from kerasseq.core.types import Shape, Tensor
 
 
 def attended(attention_axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The axes to attend over, counted from the front.
+    """Returns the axes to attend over, counted from the front.
 
     Args:
         attention_axes: Axis, axes, or None for all between batch and features.

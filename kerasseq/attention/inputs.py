@@ -25,7 +25,7 @@ Masks: TypeAlias = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | N
 
 
 def check_ranks(query: Shape, value: Shape, key: Shape | None = None) -> None:
-    """Raise unless key and value have as many axes as the query, and equal lengths.
+    """Raises unless key and value have as many axes as the query, and equal lengths.
 
     Args:
         query: Shape of the query.
@@ -49,7 +49,7 @@ def check_ranks(query: Shape, value: Shape, key: Shape | None = None) -> None:
 def check_build_shapes(
     query: Shape, value: Shape, key: Shape, *, more: bool = False
 ) -> tuple[int | None, ...]:
-    """Raise unless a layer can be built for these shapes; return their widths.
+    """Raises unless a layer can be built for these shapes; returns their widths.
 
     Args:
         query: Shape of the query.
@@ -73,7 +73,7 @@ def check_multi_head_inputs(
     index: int | Tensor | None,
     cached_mask: Tensor | None,
 ) -> None:
-    """Raise unless inputs, masks and cache fit each other and a `MultiHeadAttention`.
+    """Raises unless inputs, masks and cache fit each other and a `MultiHeadAttention`.
 
     Args:
         layer: The layer, built.
@@ -110,7 +110,7 @@ def check_multi_head_inputs(
 
 
 def _checked_shapes(inputs, widths, used, more=False):
-    """The shapes of inputs by name; those that are used must have their widths."""
+    """Returns the shapes of inputs by name, and checks the widths of those used."""
     shapes = {}
     names = ("query", "value", "key")
     for name, x, width, is_used in zip(names, inputs, widths, used, strict=True):
@@ -161,7 +161,7 @@ def zero_masked_inputs(
 def check_attention_mask(
     mask: Tensor | None, B: int | None, T: int | None, S: int | None
 ) -> None:
-    """Raise unless a mask has shape `(T, S)`, `(B, T, S)` or `(B, N, T, S)`."""
+    """Raises unless a mask has shape `(T, S)`, `(B, T, S)` or `(B, N, T, S)`."""
     rank = 3 if mask is None else len(getattr(mask, "shape", (0, 0, 0)))
     if rank == 2:
         check_mask("attention_mask", mask, ("query_time", "key_time"), (T, S))
@@ -174,7 +174,7 @@ def check_attention_mask(
 
 
 def check_bias(bias: Tensor, num_heads: int) -> None:
-    """Raise unless a bias by position is for all heads, or for each of them."""
+    """Raises unless a bias by position is for all heads, or for each of them."""
     if bias.shape[1] not in (1, num_heads):
         raise ValueError(
             f"position must give a bias for {num_heads} heads, received one for "
@@ -223,7 +223,7 @@ def check_single_head_inputs(
     key: Tensor | None,
     projected: bool,
 ) -> None:
-    """Raise unless the inputs of a single-head attention fit each other.
+    """Raises unless the inputs of a single-head attention fit each other.
 
     Args:
         widths: Widths of query, value and key that the layer was built for.
@@ -249,7 +249,7 @@ def check_single_head_masks(
     query_mask: Tensor | None,
     value_mask: Tensor | None,
 ) -> None:
-    """Raise unless the masks of a single-head attention fit its inputs."""
+    """Raises unless the masks of a single-head attention fit its inputs."""
     B, T_q, T_k = query.shape[0], query.shape[1], value.shape[1]
     if len(getattr(mask, "shape", ())) == 3:
         check_mask("mask", mask, ("batch", "query_time", "key_time"), (B, T_q, T_k))
@@ -260,7 +260,7 @@ def check_single_head_masks(
 
 
 def check_head_groups(num_heads: int, key_value_heads: int) -> None:
-    """Raise unless each key-value head is shared by equally many query heads."""
+    """Raises unless each key-value head is shared by equally many query heads."""
     if num_heads % key_value_heads:
         raise ValueError(
             f"num_key_value_heads must divide num_heads={num_heads}, received "
@@ -269,7 +269,7 @@ def check_head_groups(num_heads: int, key_value_heads: int) -> None:
 
 
 def check_flash_attention(flash_attention: bool | None, dropout: float) -> None:
-    """Raise if flash attention is required with dropout, which it does not have."""
+    """Raises if flash attention is required with dropout, which it does not have."""
     if flash_attention and dropout:
         raise ValueError(
             "flash_attention must be None or False with dropout, received "

@@ -87,7 +87,7 @@ class KernelAttention(SingleHeadAttention):
         key_time: int | Tensor | None = None,
         projected: bool = False,
     ) -> Tensor:
-        """The scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
+        """Returns the scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
         x, x_j = query, key
         w = ops.exp(ops.convert_to_tensor(self.log_width))
         squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)

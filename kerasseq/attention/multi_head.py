@@ -348,7 +348,7 @@ class MultiHeadAttention(Layer):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _positions(self, mask, x, given, index, cached_mask):
-        """The positions of the tokens of x, if there is a position encoding."""
+        """Returns the positions of the tokens of x, if there is a position encoding."""
         if self.position is None:
             return None
         return token_positions(mask, ops.shape(x)[1], index, given, cached_mask)
@@ -375,7 +375,7 @@ class MultiHeadAttention(Layer):
     def _attend(
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
-        """The heads `(B, T, N, V)`, and the attention weights or None."""
+        """Returns the heads `(B, T, N, V)`, and the attention weights or None."""
         content = q if self.position is None else self.position.content_queries(q)
         bias, q = self._bias(q, positions, memory), content
         k = repeat_heads(memory["key"], self.heads_per_group)  # (B, S, N, K)
@@ -397,7 +397,7 @@ class MultiHeadAttention(Layer):
         return out, alpha
 
     def _bias(self, q, positions, memory):
-        """The bias of the scores, or None."""
+        """Returns the bias of the scores, or None."""
         if self.position is None or not self.position.has_bias:
             return None
         bias = self.position.bias(positions, memory["position"], q, self.factor)

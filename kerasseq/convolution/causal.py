@@ -272,6 +272,6 @@ def convolution(
 
 
 def _single(value: int | Sequence[int]) -> Any:
-    """The number in a list of one, as Keras takes it; anything else as it is."""
+    """Returns the number of a list of one; anything else as it is."""
     is_list = isinstance(value, list | tuple) and len(value) == 1
     return value[0] if is_list else value

@@ -290,7 +290,7 @@ class WaveNet(CarriesState, Layer):
         return self._run(x, states, mask, None)
 
     def _run(self, x, states, mask, dropout):
-        """The outputs, and the states after them if there are states before."""
+        """Returns the outputs, and the states after them if there are states before."""
         real = None if mask is None else RealSteps(mask)
         x = x if real is None else real.pack(x)
         before = iter(states or [None] * (1 + len(self.blocks)))

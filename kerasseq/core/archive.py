@@ -41,7 +41,7 @@ KINDS = {
 
 
 def read_config(path: pathlib.Path) -> Config:
-    """Read the configuration of a model, once the whole file is found sound.
+    """Reads the configuration of a model, once the whole file is found sound.
 
     Raises:
         ValueError: If the file is damaged, unpacks to more than it may, or describes
@@ -78,7 +78,7 @@ def read_config(path: pathlib.Path) -> Config:
 
 
 def _check_members(archive: zipfile.ZipFile, path: pathlib.Path) -> None:
-    """Refuse what unpacks to far more than it is, before it is unpacked."""
+    """Raises if a file would be far larger when it is unpacked."""
     for member in archive.infolist():
         name, size = member.filename, member.file_size
         if name == CONFIG:
@@ -139,7 +139,7 @@ def _problem_of_names(table: dict[str, Any]) -> str | None:
 
 
 def explained(path: pathlib.Path, config: Config, error: BaseException) -> ValueError:
-    """An error that names the file, for one that Keras raised when building from it."""
+    """Returns the error of a file from which Keras could not build a model."""
     classes, found = [], error
     while found.__context__ and str(found).startswith("<class "):
         classes.append(str(found).split("'")[1].rpartition(".")[2])

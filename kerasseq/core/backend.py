@@ -42,12 +42,12 @@ class BackendError(ImportError):
 
 
 def installed() -> tuple[str, ...]:
-    """Name the installed backends, without loading them."""
+    """Returns the names of the installed backends, without loading them."""
     return tuple(name for name in BACKENDS if _is_installed(name))
 
 
 def choose() -> None:
-    """See to it that Keras, not loaded yet, will find a backend that is installed.
+    """Chooses an installed backend before Keras is loaded.
 
     Changes nothing if the user has chosen one, rightly or wrongly: see `require`.
     """
@@ -65,14 +65,14 @@ def choose() -> None:
 
 
 def chosen() -> str:
-    """Name the backend that Keras runs on, or will run on."""
+    """Returns the name of the backend that Keras runs on, or will run on."""
     if keras := sys.modules.get("keras"):
         return keras.config.backend()
     return os.environ.get("KERAS_BACKEND") or _named_in_keras_json() or BACKENDS[0]
 
 
 def require() -> None:
-    """Make sure that Keras can load, and on a backend that kerasseq runs on.
+    """Raises unless Keras can be loaded, on a backend that kerasseq supports.
 
     Raises:
         BackendError: If not, saying what to install or what to set.
@@ -99,13 +99,13 @@ def require() -> None:
 
 
 def _is_installed(name: str) -> bool:
-    """Tell a package from a folder of that name, which has no file of its own."""
+    """Tells a package from a folder of that name, which has no file of its own."""
     spec = importlib.util.find_spec(name)
     return spec is not None and spec.origin is not None
 
 
 def _named_in_keras_json() -> str | None:
-    """Read the backend from Keras' settings file, None if it names none."""
+    """Reads the backend from Keras' settings file, None if it names none."""
     try:
         settings = json.loads((_keras_folder() / "keras.json").read_text())
     except (OSError, ValueError):
@@ -115,7 +115,7 @@ def _named_in_keras_json() -> str | None:
 
 
 def _keras_folder() -> pathlib.Path:
-    """Find the folder where Keras keeps its settings, by the rule that Keras has."""
+    """Finds the folder where Keras keeps its settings, by the rule that Keras has."""
     if "KERAS_HOME" in os.environ:
         return pathlib.Path(os.environ["KERAS_HOME"]).expanduser()
     home = os.path.expanduser("~")

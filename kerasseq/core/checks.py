@@ -21,7 +21,7 @@ ABBREVIATIONS = {"tf": "tensorflow"}
 
 
 def nearest(value: object, choices: Iterable[object]) -> str:
-    """End a message about a wrong name with the right one, if one is near.
+    """Returns the end of a message about a wrong name: the nearest right one.
 
     Examples:
         >>> nearest("lsmt", ["lstm", "gru"])
@@ -39,7 +39,7 @@ def nearest(value: object, choices: Iterable[object]) -> str:
 
 
 def one_of(name: str, value: Value, choices: Iterable[object]) -> Value:
-    """Return `value` if it is one of `choices`.
+    """Returns `value` if it is one of `choices`.
 
     Examples:
         >>> one_of("peephole", "ful", [None, "diagonal", "full"])
@@ -56,7 +56,7 @@ mean "full"?
 
 
 def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
-    """Return `value` as a plain `int` of at least `at_least`.
+    """Returns `value` as a plain `int` of at least `at_least`.
 
     Examples:
         >>> whole_number("units", 3)
@@ -80,7 +80,7 @@ def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
 
 
 def fitted_size(tokenizer: Any, name: str = "tokenizer", more: str = "") -> int:
-    """Return the number of ids of a tokenizer, if it is fitted.
+    """Returns the number of ids of a tokenizer, if it is fitted.
 
     Args:
         tokenizer: An object with `vocabulary_size`, which is 0 before `fit`.
@@ -101,7 +101,7 @@ def fitted_size(tokenizer: Any, name: str = "tokenizer", more: str = "") -> int:
 
 
 def number(name: str, value: float) -> float:
-    """Return `value` if it is a number.
+    """Returns `value` if it is a number.
 
     Examples:
         >>> number("scale", "1")
@@ -116,7 +116,7 @@ def number(name: str, value: float) -> float:
 
 
 def finite(name: str, value: float) -> float:
-    """Return `value` if it is a number, neither infinite nor NaN.
+    """Returns `value` if it is a number, neither infinite nor NaN.
 
     Examples:
         >>> finite("scale", float("inf"))
@@ -129,7 +129,7 @@ def finite(name: str, value: float) -> float:
 
 
 def positive(name: str, value: float) -> float:
-    """Return `value` if it is a finite number above 0.
+    """Returns `value` if it is a finite number above 0.
 
     Examples:
         >>> positive("max_wavelength", -1)
@@ -142,7 +142,7 @@ def positive(name: str, value: float) -> float:
 
 
 def fraction(name: str, value: float) -> float:
-    """Return `value` as a `float` between 0 and 1, both included.
+    """Returns `value` as a `float` between 0 and 1, both included.
 
     Examples:
         >>> fraction("dropout", 20)
@@ -158,7 +158,7 @@ def fraction(name: str, value: float) -> float:
 
 
 def rate(name: str, value: float) -> float:
-    """Return `value` as a `float` from 0 up to, not including, 1.
+    """Returns `value` as a `float` from 0 up to, not including, 1.
 
     Examples:
         >>> rate("dropout", 1)
@@ -173,7 +173,7 @@ def rate(name: str, value: float) -> float:
 
 
 def truth(name: str, value: object) -> bool:
-    """Return `value` if it is True or False.
+    """Returns `value` if it is True or False.
 
     Examples:
         >>> truth("lowercase", "yes")
@@ -187,7 +187,7 @@ def truth(name: str, value: object) -> bool:
 
 
 def flag(name: str, value: object) -> bool:
-    """Return `value` as a `bool`: True or False, of Python or NumPy, or 1 or 0.
+    """Returns `value` as a `bool`: True or False, of Python or NumPy, or 1 or 0.
 
     Examples:
         >>> flag("use_bias", "no")
@@ -201,7 +201,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def size(name: str, value: object, others: int = 1, bytes_each: int = 4) -> int:
-    """Return `value` as an `int` of at least 1 that fits into memory, as `fits_memory`.
+    """Returns `value` as an `int` of at least 1 that fits into memory.
 
     An array is not a whole number.
 
@@ -219,7 +219,7 @@ def size(name: str, value: object, others: int = 1, bytes_each: int = 4) -> int:
 
 
 def seed(name: str, value: SupportsIndex) -> int:
-    """Return `value` as an `int` from which every backend can draw random numbers.
+    """Returns `value` as an `int` from which every backend can draw random numbers.
 
     Examples:
         >>> seed("seed", -1)
@@ -233,7 +233,7 @@ def seed(name: str, value: SupportsIndex) -> int:
 
 
 def axis(name: str, value: int) -> int:
-    """Return `value` if it is a whole number, of either sign.
+    """Returns `value` if it is a whole number, of either sign.
 
     Examples:
         >>> axis("sequence_axis", "x")
@@ -250,7 +250,7 @@ def axis(name: str, value: int) -> int:
 def optional(
     check: Callable[[str, Value], Checked], name: str, value: Value | None
 ) -> Checked | None:
-    """Return None if `value` is None, else `check(name, value)`.
+    """Returns None if `value` is None, else `check(name, value)`.
 
     Examples:
         >>> optional(size, "head_dim", None) is None, optional(size, "head_dim", 64)
@@ -264,7 +264,7 @@ class NotEnoughMemory(ValueError):
 
 
 def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4) -> None:
-    """Raise if `value` times `others` numbers are more than the machine's memory.
+    """Raises if `value` times `others` numbers are more than the machine's memory.
 
     Examples:
         >>> fits_memory("units", 10**12)
@@ -290,7 +290,7 @@ def memory() -> int:
 
 
 def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Value]:
-    """Return `value` as a list, if it is one, a tuple, or anything else but a string.
+    """Returns `value` as a list, if it is one, a tuple, or anything else but a string.
 
     Examples:
         >>> several("texts", "a")
@@ -310,7 +310,7 @@ def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Va
 
 
 def ordered(**bounds: float) -> None:
-    """Raise unless the first of two numbers is at most the second.
+    """Raises unless the first of two numbers is at most the second.
 
     Examples:
         >>> ordered(low=3, high=2)
@@ -326,7 +326,7 @@ def ordered(**bounds: float) -> None:
 
 
 def channels(name: str, value: Iterable[int]) -> list[int]:
-    """Return the indices of channels as a list of whole numbers of at least 0.
+    """Returns the indices of channels as a list of whole numbers of at least 0.
 
     Examples:
         >>> channels("channels", (0, 2))
@@ -341,7 +341,7 @@ def channels(name: str, value: Iterable[int]) -> list[int]:
 def random_generator(
     seed: "int | Sequence[int] | np.random.Generator | None", name: str = "seed"
 ) -> "np.random.Generator":
-    """Return NumPy's generator for a seed: a whole number, several, or None.
+    """Returns NumPy's generator for a seed: a whole number, several, or None.
 
     Examples:
         >>> random_generator("now")
@@ -364,7 +364,7 @@ def random_generator(
 
 
 def short(value: object) -> str:
-    """A value in a message, cut where it is long.
+    """Returns a value as text for a message, cut if it is long.
 
     Examples:
         >>> len(short(list(range(99))))

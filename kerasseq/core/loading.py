@@ -23,7 +23,7 @@ def load_model(
     compile: bool = True,
     safe_mode: bool = True,
 ) -> keras.Model:
-    """Load a model from the `.keras` file that `model.save` wrote.
+    """Loads a model from the `.keras` file that `model.save` wrote.
 
     Unlike `keras.saving.load_model` it finds all classes of kerasseq, without other
     imports, and refuses formats that can run code from the file.

@@ -331,7 +331,7 @@ def _agreeing(word: str, x: Person) -> str:
 
 @functools.cache
 def _of_part(part: str) -> dict[str, Any]:
-    """The table with the entries that occur in a part, without their marks."""
+    """Returns the table with the entries that occur in a part, without their marks."""
     return _filtered(table(), part)
 
 

@@ -336,7 +336,7 @@ def in_min_p(p: Tensor, share: float) -> Tensor:
 
 
 def renormalize(p: Tensor, kept: Tensor) -> Tensor:
-    """The distribution restricted to the tokens that are `kept`."""
+    """Returns the distribution restricted to the tokens that are `kept`."""
     p = ops.where(kept, p, 0.0)
     return p / ops.sum(p, axis=-1, keepdims=True)
 
@@ -355,7 +355,7 @@ def softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def draw(p: Tensor, u: Tensor) -> Tensor:
-    """The first token of each row at which the cumulative probability exceeds u.
+    """Finds the token of each row at which the cumulative probability exceeds u.
 
     Args:
         p: Probabilities, or anything proportional to them, `(batch, vocabulary)`.

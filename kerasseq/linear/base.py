@@ -129,7 +129,7 @@ class StatefulHeads(CarriesState, Layer):
         return self._run(x, None if states[0] is None else states, mask)
 
     def get_initial_state(self, batch_size: int | Tensor) -> States:
-        """The states before the first step: zeros.
+        """Returns the states before the first step: zeros.
 
         Args:
             batch_size: B.
@@ -143,11 +143,11 @@ class StatefulHeads(CarriesState, Layer):
         ]
 
     def state_shapes(self) -> list[Shape]:
-        """The shape of each state, without the batch."""
+        """Returns the shape of each state, without the batch."""
         return [shape for shape, _ in self.head_states() + self._conv_states()]
 
     def state_dtypes(self) -> list[str]:
-        """The dtype of each state."""
+        """Returns the dtype of each state."""
         return [dtype for _, dtype in self.head_states() + self._conv_states()]
 
     def head_states(self) -> list[tuple[Shape, str]]:
@@ -156,7 +156,7 @@ class StatefulHeads(CarriesState, Layer):
         return [(shape, self.state_dtype)]
 
     def _conv_states(self):
-        """The last inputs of the short convolution, in the same form."""
+        """Returns the last inputs of the short convolution, in the same form."""
         if self.conv_kernel is None:
             return []
         return [((self.conv_kernel - 1, sum(self._widths())), self.compute_dtype)]
@@ -255,7 +255,7 @@ class StatefulHeads(CarriesState, Layer):
         return listeners.follows_states() or is_replaced(self, "hidden_state")
 
     def _record_alignment(self, q, k, v, y, options):
-        """The heads, from the alignment `(B, N, T, T)` if that was replaced."""
+        """Returns the heads, from the alignment `(B, N, T, T)` if that was replaced."""
         before = self.alignment(q, k, **options)
         alignment = tracing.record(self, "alignment", before, axes=HEAD_AXES)
         if alignment is before:
@@ -263,7 +263,7 @@ class StatefulHeads(CarriesState, Layer):
         return ops.swapaxes(kernels.matmul(alignment, ops.swapaxes(v, 1, 2)), 1, 2)
 
     def alignment(self, q: Tensor, k: Tensor, **options: Any) -> Tensor:
-        """The weights of the values of all steps in each head, `(B, N, T, T)`.
+        """Returns the weights of the values of all steps in each head, `(B, N, T, T)`.
 
         Args:
             q: `(B, T, N, K)`.

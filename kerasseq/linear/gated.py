@@ -245,7 +245,7 @@ class Retention(NormedHeads):
         return -np.expm1(self._log_gap())
 
     def _log_gap(self):
-        """The logarithm of 1 - α of each head."""
+        """Returns the logarithm of 1 - α of each head."""
         return -math.log(2) * (5.0 + np.arange(self.num_heads))
 
     def head_states(self) -> list[tuple[Shape, str]]:

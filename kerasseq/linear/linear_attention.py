@@ -104,7 +104,7 @@ class LinearAttention(StatefulHeads):
         state: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """The normalized heads, and the state of which the last column is z."""
+        """Returns the normalized heads, and the state of which the last column is z."""
         v = ops.concatenate([v, ops.ones_like(v[..., :1])], axis=-1)
         if self.causal:
             y, S = super().kernel(q, k, v, state, **options)

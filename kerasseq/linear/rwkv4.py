@@ -244,7 +244,7 @@ class RWKV4TimeMix(TokenShift):
         return ops.log(ops.maximum(after, LEAST_DECAY))
 
     def _mean(self, terms, v, sums, mask):
-        """The weighted mean at each step, and both sums after the last."""
+        """Returns the weighted mean at each step, and both sums after the last."""
         decay, written = terms["decay"], terms["written"]
 
         def run(num, now, mask):
@@ -269,7 +269,7 @@ class RWKV4TimeMix(TokenShift):
         return (num + now * v) / (den + now), [last, den_last]
 
     def _alignment(self, terms, v, mask, channels):
-        """The weights of the values of all steps, `(B, channels, T, T)`."""
+        """Returns the weights of the values of all steps, `(B, channels, T, T)`."""
         B, T = ops.shape(v)[:2]
         eye = ops.broadcast_to(ops.eye(T, dtype=v.dtype), (B, T, T))  # v = identity
         zero = ops.zeros((B, T), v.dtype)

@@ -74,7 +74,7 @@ class TokenShift(CarriesState, Layer):
     def shift(
         self, x: Tensor, state: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The last real step before each of x, and the last one of all.
+        """Returns the last real step before each of x, and the last one of all.
 
         Args:
             x: `(B, T, D)`.

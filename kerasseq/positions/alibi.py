@@ -77,7 +77,7 @@ class AlibiBias(AttentionPosition):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        """The bias that is added to the scores; it depends on positions only.
+        """Returns the bias that is added to the scores; it depends on positions only.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
@@ -111,7 +111,7 @@ def heads_of(layer: keras.Layer, scores_shape: Shape) -> int:
 
 
 def slopes(N: int, highest: float = 8) -> np.ndarray:
-    """The slope of each head.
+    """Returns the slope of each head.
 
     If N is not a power of two, the heads beyond the next lower power take every other
     slope of the next higher power.

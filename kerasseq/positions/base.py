@@ -50,7 +50,7 @@ class PositionEncoding(Layer):
         return ops.broadcast_to(encoding, ops.shape(inputs))
 
     def encode(self, p: Tensor, D: int) -> Tensor:
-        """The encoding of the positions p.
+        """Returns the encoding of the positions p.
 
         Args:
             p: Integers `(B, T)` or `(1, T)`.
@@ -62,7 +62,7 @@ class PositionEncoding(Layer):
         raise NotImplementedError
 
     def max_positions(self, D: int) -> tuple[int, str] | None:
-        """The number of positions and what limits it; None if there is no limit.
+        """Returns the number of positions and its limit; None without a limit.
 
         Args:
             D: Width of the encoding.
@@ -146,7 +146,7 @@ class AttentionPosition(Layer):
         return x
 
     def content_queries(self, queries: Tensor) -> Tensor:
-        """The queries that are compared with the keys; by default they are unchanged.
+        """Returns the queries that are compared with the keys; unchanged by default.
 
         Args:
             queries: Rotated queries, `(B, T, N, K)`.
@@ -165,7 +165,7 @@ class AttentionPosition(Layer):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor | None:
-        """The bias that is added to the scores; by default None, no bias.
+        """Returns the bias that is added to the scores; by default None, no bias.
 
         Args:
             query_positions: p, integers `(B, T)` or `(1, T)`.
@@ -181,7 +181,7 @@ class AttentionPosition(Layer):
 def check_position(
     position: AttentionPosition | Config | None,
 ) -> AttentionPosition | None:
-    """Return `position` if it can be used inside an attention.
+    """Returns `position` if it can be used inside an attention.
 
     Args:
         position: An `AttentionPosition`, its config as in a file, or None.

@@ -106,7 +106,7 @@ class RelativePositionBias(AttentionPosition):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        """The bias that is added to the scores; it depends on positions only.
+        """Returns the bias that is added to the scores; it depends on positions only.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
@@ -137,7 +137,7 @@ def buckets(
     *,
     bidirectional: bool = True,
 ) -> np.ndarray:
-    """The bucket of each distance s - p.
+    """Returns the bucket of each distance s - p.
 
     Half of the buckets hold one distance each, the others ranges that grow
     geometrically up to `max_distance`. Computed in float32 as in T5, so that distances

@@ -151,7 +151,7 @@ class RotaryEmbedding(AttentionPosition):
         self.built = True
 
     def _longrope_factors(self, name, value):
-        """The factors as a list of floats; None for another `rope_type`."""
+        """Returns the factors as a list of floats; None for another `rope_type`."""
         if self.rope_type == "longrope":
             return _factor_list(name, value)
         if value is not None:
@@ -273,7 +273,7 @@ class RotaryEmbedding(AttentionPosition):
 
 
 def _check_rotations(low_name, low, high_name, high):
-    """Raise unless two numbers of rotations are positive and in order."""
+    """Raises unless two numbers of rotations are positive and in order."""
     if not high > low > 0:
         raise ValueError(
             f"{high_name} must be above {low_name}, and both above 0, received "
@@ -282,7 +282,7 @@ def _check_rotations(low_name, low, high_name, high):
 
 
 def _factor_list(name, value):
-    """The factors of "longrope" as a list of floats.
+    """Returns the factors of "longrope" as a list of floats.
 
     Examples:
         >>> _factor_list("long_factor", [1, 2.5])

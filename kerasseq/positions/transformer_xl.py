@@ -162,7 +162,7 @@ class TransformerXLPosition(AttentionPosition):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        r"""The scores by distance, $\lambda (q + v)^T W_R\, r_{p-s}$.
+        r"""Returns the scores by distance, $\lambda (q + v)^T W_R\, r_{p-s}$.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.

@@ -232,7 +232,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         return explain_cell(self.cell, training)
 
     def _checked_states(self, states, batch_size):
-        """The states of `advance`, nested if those of the cells are."""
+        """Returns the states of `advance`, nested if those of the cells are."""
         sizes = tree.flatten(self.state_size)
         dtype = getattr(self.cell, "state_dtype", self.compute_dtype)
         nested = any(map(tree.is_nested, self.state_size))

@@ -278,7 +278,7 @@ class Steps:
         return (new_output, new_states), emitted if self.return_sequences else ()
 
     def advance(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """The output and the new states of the cell."""
+        """Returns the output and the new states of the cell."""
         by_step = has_steps(self.cell)
         output, new_states = one_step(self.cell, x, states, self.training, by_step)
         return record_states(self.cell, output, new_states)

@@ -242,7 +242,7 @@ class Mamba(CarriesState, Layer):
         return y + ops.cast(self.skip, y.dtype) * u, path[:, -1]
 
     def selection(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The step sizes `(B, T, E)`, and the maps B and C `(B, T, N)`."""
+        """Returns the step sizes `(B, T, E)`, and the maps B and C `(B, T, N)`."""
         R, N = self.rank, self.state_size
         d, B, C = kernels.split_widths(kernels.dense(self.x_dense, u), [R, N, N])
         kernel = ops.convert_to_tensor(self.step_dense.kernel)
@@ -279,7 +279,7 @@ class Mamba(CarriesState, Layer):
         return record_states(self, run, h, inputs, mask, axes=STATE_AXES)
 
     def _alignment(self, decay, weight, C, mask, channels):
-        """The weights of the values of all steps, `(B, channels, T, T)`."""
+        """Returns the weights of the values of all steps, `(B, channels, T, T)`."""
         batch, T = ops.shape(decay)[:2]
         eye = ops.eye(T, dtype=self.state_dtype)[None, :, None]  # v = identity
         rows = []

@@ -251,7 +251,7 @@ class S4D(CarriesState, Layer):
         return x, u, mask
 
     def _finish(self, x, u, y):
-        """The term of D, the activation, and the projection with a gate."""
+        """Returns the term of D, the activation, and the projection with a gate."""
         y = y + ops.cast(self.skip, y.dtype) * u
         y = ops.cast(kernels.precise(self.activation)(y), x.dtype)
         a, b = ops.split(kernels.dense(self.output_dense, y), 2, axis=-1)
@@ -342,7 +342,7 @@ class S4D(CarriesState, Layer):
 
 
 def _complex(x):
-    """A complex tensor of real and imaginary parts in the last axis."""
+    """Returns a complex tensor of real and imaginary parts in the last axis."""
     return ops.view_as_complex(x)
 
 

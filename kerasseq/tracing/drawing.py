@@ -139,7 +139,7 @@ def layer_values(
 
 
 def _axes(trace, key, value):
-    """The names of the axes, which a plain mapping does not have."""
+    """Returns the names of the axes, which a plain mapping does not have."""
     if isinstance(trace, Trace):
         return trace.axes(key)
     return default_axes(np.ndim(value))

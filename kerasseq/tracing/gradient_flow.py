@@ -57,7 +57,7 @@ class _Probes(Listener):
         return self._add_probe(path, name, value)
 
     def _add_probe(self, path, name, value):
-        """The value with the probe of this call."""
+        """Returns the value with the probe of this call."""
         call = self._calls.get((path, name), 0)
         self._calls[path, name] = call + 1
         probe = self._probes.get((path, call, name))

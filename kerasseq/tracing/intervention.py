@@ -363,7 +363,7 @@ def _checked_index(axis, index):
 
 
 def _axis(key, axis, axes, moment):
-    """The axis of a value that `at` calls by a name."""
+    """Returns the axis of a value that `at` calls by a name."""
     if axis in axes:
         return axes.index(axis)
     advice = "Leave it out, or pass an array of all entries"

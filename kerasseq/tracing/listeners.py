@@ -118,7 +118,7 @@ def record(
 
 
 def _names(name, value, axes):
-    """The names of the axes of a value."""
+    """Returns the names of the axes of a value."""
     rank = len(getattr(value, "shape", ()))
     if axes is None:
         return default_axes(rank)

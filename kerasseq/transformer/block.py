@@ -148,7 +148,7 @@ class TransformerBlock(Layer):
         return checks.whole_number(name, value)
 
     def _check_norm_placement(self):
-        """The placement of the norms, from arguments that must agree."""
+        """Returns the placement of the norms, from arguments that must agree."""
         given = self.norm_placement
         checks.one_of("norm_placement", given, (None, *residual.NORM_PLACEMENTS))
         if self.normalize_first and given not in (None, "pre"):
@@ -174,7 +174,7 @@ class TransformerBlock(Layer):
         return given or ("pre" if self.normalize_first else "post")
 
     def _check_attention_options(self):
-        """Raise if an option of multi-head attention is given without it."""
+        """Raises if an option of multi-head attention is given without it."""
         if self.attention == "multi_head":
             return
         for name in (
@@ -216,7 +216,7 @@ class TransformerBlock(Layer):
         return isinstance(self._self_attention_layer, MultiHeadAttention)
 
     def _check_no_scores(self, **arguments):
-        """Raise if something is given that only multi-head attention can do."""
+        """Raises if something is given that only multi-head attention can do."""
         for name, value in arguments.items():
             if value is not None and value is not False:
                 raise ValueError(
@@ -268,7 +268,7 @@ class TransformerBlock(Layer):
         return norm
 
     def _build_feed_forward(self, shape, beta):
-        """The feed-forward network, built; a given layer is used as it is, or None."""
+        """Builds the feed-forward network; a given layer is used as it is."""
         layer = self.feed_forward
         if layer == NONE:
             return None
@@ -341,7 +341,7 @@ class TransformerBlock(Layer):
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
 
     def _check_masks(self, x, padding_mask=None, decoder_padding_mask=None, **others):
-        """Raise unless the arguments `OF_ONE_OUTPUT` fit the sequence x."""
+        """Raises unless the arguments `OF_ONE_OUTPUT` fit the sequence x."""
         prefix = "decoder_" if self.causal else ""
         mask = padding_mask if decoder_padding_mask is None else decoder_padding_mask
         check_self_attention_masks(x, mask, None, prefix)
@@ -352,7 +352,7 @@ class TransformerBlock(Layer):
 
 
 def _scaled(initializer, factor):
-    """A copy of an initializer, with its values scaled; None of None."""
+    """Returns a copy of an initializer, with its values scaled; None of None."""
     own = objects.copy_initializer(initializer)
     if initializer is None or factor == 1:
         return own
@@ -365,7 +365,7 @@ def check_self_attention_masks(
     attention_mask: Tensor | None,
     prefix: str = "",
 ) -> None:
-    """Raise unless the masks of a self-attention fit its inputs `(B, T, D)`."""
+    """Raises unless the masks of a self-attention fit its inputs `(B, T, D)`."""
     check_numbers(f"{prefix}sequence" if prefix else "inputs", x)
     B, T, _ = x.shape
     check_mask(f"{prefix}padding_mask", padding_mask, ("batch", "time"), (B, T))

@@ -177,7 +177,7 @@ def check_feed_forward(
     intermediate_dim: int | None,
     activation: Callable[[Tensor], Tensor],
 ) -> None:
-    """Raise unless the three arguments of a block fit each other.
+    """Raises unless the three arguments of a block fit each other.
 
     Args:
         feed_forward: A name, a layer, or None.

@@ -58,7 +58,7 @@ class Template:
         self.layer = layer
 
     def get_config(self) -> Config:
-        """The config of the layer with its class, without the shapes of its weights."""
+        """Returns the config of the layer with its class, without a build config."""
         config = keras.saving.serialize_keras_object(self.layer)
         config.pop("build_config", None)
         return config

@@ -25,7 +25,7 @@ NORM_PLACEMENTS = ("post", "pre", "deep")
 def pre_sublayer(
     x: Tensor, norm: Callable[[Tensor], Tensor], norm_placement: str
 ) -> Tensor:
-    """The input of the sublayer: x, normalized if the placement is "pre"."""
+    """Returns the input of the sublayer: x, normalized if the placement is "pre"."""
     return norm(x) if norm_placement == "pre" else x
 
 

@@ -134,7 +134,7 @@ class WindowBatches:
         return (others & found.slots[:, None]).sum(axis=-1, dtype="float32")
 
     def _rates(self, number: int) -> np.ndarray:
-        """The learning rates of the updates, relative to the first: a line."""
+        """Returns the learning rates of the updates, relative to the first: a line."""
         updates = number * self.updates + np.arange(self.updates)
         done = updates / (self.steps * self.updates)
         return np.maximum(1 - done, LOWEST_RATE).astype("float32")

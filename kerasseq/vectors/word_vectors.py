@@ -218,7 +218,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         super().compile(keras.optimizers.SGD(rate), auto_scale_loss=False, **kwargs)
 
     def get_compile_config(self) -> Config:
-        """The learning rate: all else depends on the backend."""
+        """Returns the learning rate: all else depends on the backend."""
         return {"learning_rate": self._rate}
 
     def compile_from_config(self, config: Config) -> None:
@@ -349,7 +349,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         return kernels.train_steps(self, lambda data: step(data[0]), *args)
 
     def _sampled_step(self, batch: dict[str, Tensor]) -> None:
-        """An update of skip-gram or CBOW."""
+        """Returns an update of skip-gram or CBOW."""
         skip_gram = self.method == "skip_gram"
         of_centers, of_contexts = (self.v, self.u) if skip_gram else (self.u, self.v)
         i, j, k = batch["centers"], batch["contexts"], batch["negatives"]
@@ -396,7 +396,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         self.optimizer.iterations.assign_add(1)
 
     def get_config(self) -> Config:
-        """The arguments, with the vocabulary."""
+        """Returns the arguments, with the vocabulary."""
         names = (
             *("method", "dimensions", "window", "negatives", "min_count", "max_words"),
             *("subsample", "x_max", "alpha", "lowercase", "punctuation", "seed"),

@@ -74,7 +74,7 @@ def load(text: str) -> Module:
 
 @functools.cache
 def _target() -> tuple[str, str, str]:
-    """The version of llvmlite, and the CPU with its features."""
+    """Returns the version of llvmlite, and the CPU with its features."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()

@@ -42,7 +42,7 @@ def _polynomial(name: str, x: str, coefficients: str, flags: str) -> str:
 
 
 def _rational(limit: float, above: str, below: str) -> str:
-    """The function x P(x²) / Q(x²), which is +-1 beyond +-limit."""
+    """Returns the function x P(x²) / Q(x²), which is +-1 beyond +-limit."""
     return f"""
 %large = fcmp ogt float %a, {number(limit)}
 %x1 = select i1 %large, float {number(limit)}, float %a

@@ -102,11 +102,11 @@ class Pattern:
         return spans
 
     def may_be_empty(self, number: int) -> bool:
-        """Tell whether part `number`, from 1, can stand for nothing."""
+        """Tells whether part `number`, from 1, can stand for nothing."""
         return self.parts[number - 1] == "*"
 
     def is_one_word(self, number: int) -> bool:
-        """Tell whether part `number`, from 1, always stands for the same."""
+        """Tells whether part `number`, from 1, always stands for the same."""
         part = self.parts[number - 1]
         return part not in _GAPS and part[0] != "@" and "|" not in part
 

@@ -129,7 +129,7 @@ class Table:
     def find(
         self, words: list[str], keys: list[str], at: int
     ) -> tuple[int, list[str]] | None:
-        """Look up what stands at a place.
+        """Looks up what stands at a place.
 
         Args:
             words: A clause.
