@@ -126,7 +126,9 @@ class StatefulHeads(CarriesState, Layer):
         return self._run(x, None, mask)[0]
 
     def _advance(self, x, states, mask):
-        return self._run(x, None if states[0] is None else states, mask)
+        if states[0] is None:
+            states = self.get_initial_state(ops.shape(x)[0])
+        return self._run(x, states, mask)
 
     def get_initial_state(self, batch_size: int | Tensor) -> States:
         """Returns the states before the first step: zeros.
