@@ -182,7 +182,7 @@ class AlignmentAttention(SingleHeadAttention):
         query, value = ops.convert_to_tensor(query), ops.convert_to_tensor(value)
         check_shape("query", query.shape)
         check_shape("value", value.shape)
-        found = {}
+        by_score = {}
         for score in SCORES:
             if score in EQUAL_WIDTHS and query.shape[-1] != value.shape[-1]:
                 continue
@@ -197,8 +197,8 @@ class AlignmentAttention(SingleHeadAttention):
                 weight.assign(rng.normal(size=weight.shape) / rows**0.5)
             with tracing.trace(layer) as inside:
                 layer(query, value)
-            found[score] = ScoresAndWeights(inside["scores"], inside["alignment"])
-        return found
+            by_score[score] = ScoresAndWeights(inside["scores"], inside["alignment"])
+        return by_score
 
     def check_length(self, value: Tensor) -> None:
         S = value.shape[1]

@@ -324,13 +324,13 @@ def checked_dilations(dilations: Sequence[int]) -> list[int]:
         ...
         ValueError: dilations[2] must be at least 1, received 0
     """
-    found = checks.several("dilations", dilations, "whole numbers")
-    if not found:
+    checked = checks.several("dilations", dilations, "whole numbers")
+    if not checked:
         raise ValueError(
             "dilations must have a number for each block of a stack, received "
             f"{dilations!r}. The default is 1, 2, 4 … 512"
         )
-    return [checks.size(f"dilations[{n}]", each) for n, each in enumerate(found)]
+    return [checks.size(f"dilations[{n}]", each) for n, each in enumerate(checked)]
 
 
 def copies(weights: dict[str, Any]) -> dict[str, Any]:

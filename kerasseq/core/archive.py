@@ -95,9 +95,9 @@ def _check_members(archive: zipfile.ZipFile, path: pathlib.Path) -> None:
 def _problem(keys: tuple[Any, ...], value: object, stored: int) -> str | None:
     """What is wrong with a value of the configuration, or None."""
     if isinstance(value, dict) and "class_name" in value:
-        found = _problem_of_names(value)
-        if found:
-            return found
+        problem = _problem_of_names(value)
+        if problem:
+            return problem
     key = str(keys[-1]) if keys else ""
     kinds = KINDS.get(key, KINDS.get(key.rpartition("_")[2]))
     if kinds and value is not None and not isinstance(value, kinds):
@@ -140,20 +140,20 @@ def _problem_of_names(table: dict[str, Any]) -> str | None:
 
 def explained(path: pathlib.Path, config: Config, error: BaseException) -> ValueError:
     """Returns the error of a file from which Keras could not build a model."""
-    classes, found = [], error
-    while found.__context__ and str(found).startswith("<class "):
-        classes.append(str(found).split("'")[1].rpartition(".")[2])
-        found = found.__context__
-        if "Unable to revive model" in str(found) and found.__context__:
-            found = found.__context__
+    classes, cause = [], error
+    while cause.__context__ and str(cause).startswith("<class "):
+        classes.append(str(cause).split("'")[1].rpartition(".")[2])
+        cause = cause.__context__
+        if "Unable to revive model" in str(cause) and cause.__context__:
+            cause = cause.__context__
     text = f'"{path}" cannot be loaded: '
     text += "".join(f"{name}: " for name in dict.fromkeys(classes))
-    if isinstance(found, checks.NotEnoughMemory):
-        text += str(found)
-    elif isinstance(found, ValueError | TypeError):
-        return ValueError(f"{text}{found}")
+    if isinstance(cause, checks.NotEnoughMemory):
+        text += str(cause)
+    elif isinstance(cause, ValueError | TypeError):
+        return ValueError(f"{text}{cause}")
     else:
-        text += f"{type(found).__name__}: {str(found)[:300]}"
+        text += f"{type(cause).__name__}: {str(cause)[:300]}"
     sizes = [
         (value, key_path(keys))
         for keys, value in walk(config)

@@ -53,13 +53,14 @@ def choose() -> None:
     """
     if "keras" in sys.modules or os.environ.get("KERAS_BACKEND"):
         return
-    found = installed()
+    backends = installed()
     named = _named_in_keras_json() or BACKENDS[0]  # what Keras would take by itself
-    if not found or named in found:
+    if not backends or named in backends:
         return
-    os.environ["KERAS_BACKEND"] = found[0]
+    os.environ["KERAS_BACKEND"] = backends[0]
     print(
-        f"kerasseq: Keras runs on {found[0]} here; set KERAS_BACKEND to choose another",
+        f"kerasseq: Keras runs on {backends[0]} here; set KERAS_BACKEND to choose "
+        "another",
         file=sys.stderr,
     )
 
@@ -77,8 +78,8 @@ def require() -> None:
     Raises:
         BackendError: If not, saying what to install or what to set.
     """
-    found = installed()
-    if not found:
+    backends = installed()
+    if not backends:
         raise BackendError(_NONE_INSTALLED)
     name = chosen()
     if name in _KERAS_ONLY:
@@ -91,10 +92,10 @@ def require() -> None:
             f'KERAS_BACKEND="{name}" is not one of {", ".join(BACKENDS)}.'
             f"{checks.nearest(name, BACKENDS)}"
         )
-    if name not in found:
+    if name not in backends:
         raise BackendError(
             f"KERAS_BACKEND={name}, but {name} is not installed. "
-            f"{packages.install(*_PACKAGES[name])}, or set KERAS_BACKEND={found[0]}"
+            f"{packages.install(*_PACKAGES[name])}, or set KERAS_BACKEND={backends[0]}"
         )
 
 

@@ -165,20 +165,20 @@ Pass the states that advance of this layer returned for these sequences
             f"states must have {len(shapes)} tensors, received {len(states)}. {advice}"
         )
     for n, (state, shape) in enumerate(zip(states, shapes, strict=True)):
-        found = getattr(state, "shape", None)
-        if found is None:
+        actual = getattr(state, "shape", None)
+        if actual is None:
             raise TypeError(
                 f"states[{n}] must be a tensor, received {checks.short(state)}. "
                 f"{advice}"
             )
         wanted = (batch_size, *shape)
-        if len(found) != len(wanted) or any(
-            None not in (a, b) and a != b for a, b in zip(found, wanted, strict=True)
+        if len(actual) != len(wanted) or any(
+            None not in (a, b) and a != b for a, b in zip(actual, wanted, strict=True)
         ):
             shown = ", ".join("batch" if a is None else str(a) for a in wanted)
             raise ValueError(
                 f"states[{n}] must have shape ({shown}), received shape "
-                f"{tuple(found)}. {advice}"
+                f"{tuple(actual)}. {advice}"
             )
         check_real(f"states[{n}]", state)
     return [ops.cast(*pair) for pair in zip(states, dtypes, strict=True)]

@@ -32,10 +32,10 @@ def nearest(value: object, choices: Iterable[object]) -> str:
     names = [str(c) for c in choices]
     value = ABBREVIATIONS.get(str(value).lower(), value)
     by_lower = {name.lower(): name for name in reversed(names)}
-    found = difflib.get_close_matches(str(value), names, 1)
+    close = difflib.get_close_matches(str(value), names, 1)
     for name in difflib.get_close_matches(str(value).lower(), by_lower, 1):
-        found.append(by_lower[name])
-    return f' Did you mean "{found[0]}"?' if found else ""
+        close.append(by_lower[name])
+    return f' Did you mean "{close[0]}"?' if close else ""
 
 
 def one_of(name: str, value: Value, choices: Iterable[object]) -> Value:
@@ -332,10 +332,10 @@ def channels(name: str, value: Iterable[int]) -> list[int]:
         >>> channels("channels", (0, 2))
         [0, 2]
     """
-    found = several(name, value, "whole numbers")
-    if not found:
+    indices = several(name, value, "whole numbers")
+    if not indices:
         raise ValueError(f"{name} must have at least one channel, received {value!r}")
-    return [whole_number(name, one, at_least=0) for one in found]
+    return [whole_number(name, one, at_least=0) for one in indices]
 
 
 def random_generator(

@@ -60,7 +60,7 @@ def load_model(
             )
     except ImportError:
         raise
-    except Exception as error:  # a file of a stranger can end in any
+    except Exception as error:  # a damaged file may raise any error
         raise archive.explained(path, config, error) from error
     restart_lora(model)
     return model

@@ -79,14 +79,14 @@ BY_ENDING: dict[str, Callable[[str, Identifier], Any]] = {  # of the name of an 
 def _get(module: ModuleType, kind: str, name: str, value: Identifier) -> Any:
     wanted = f"{name} must be the name of {kind} of Keras or an object"
     try:
-        found = module.get(value)
+        made = module.get(value)
     except (ValueError, TypeError) as error:
         raise type(error)(
             f"{wanted}, received {checks.short(value)}: {error}"
         ) from error
-    if found is not None and not callable(found):
+    if made is not None and not callable(made):
         raise TypeError(f"{wanted}, received {checks.short(value)}")
-    return found
+    return made
 
 
 def norm_config(name: str, norm: keras.Layer | Config | None) -> Config | None:

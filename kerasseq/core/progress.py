@@ -280,13 +280,13 @@ def _continues(file, offset):
 
 def _parsed(data: bytes) -> list[Line]:
     """Returns the lines that are JSON objects."""
-    found = []
+    parsed = []
     for text in data.splitlines():
         with contextlib.suppress(ValueError, RecursionError):
             line = json.loads(text)
             if isinstance(line, dict):
-                found.append(line)
-    return found
+                parsed.append(line)
+    return parsed
 
 
 def _without_damaged_end(data: bytes) -> bytes:

@@ -203,10 +203,12 @@ def check_mask(
     if len(shape) != len(sizes):
         wrong = f"it has {len(shape)} axes instead of {len(sizes)}"
     else:
-        for axis, size, found in zip(axes, sizes, shape, strict=True):
-            fits = None in (size, found) or found == size or (broadcasts and found == 1)
+        for axis, size, actual in zip(axes, sizes, shape, strict=True):
+            fits = (
+                None in (size, actual) or actual == size or (broadcasts and actual == 1)
+            )
             if not fits and not wrong:
-                wrong = f"its {axis} is {found} instead of {size}"
+                wrong = f"its {axis} is {actual} instead of {size}"
     if wrong:
         raise ValueError(
             f"{name} must have shape {_shape_text(axes, sizes)}, received shape "

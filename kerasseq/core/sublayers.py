@@ -50,19 +50,19 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
         >>> settings_of(model)
         {'trainable': {'Dense': False}}
     """
-    found = collections.defaultdict(dict)
+    settings = collections.defaultdict(dict)
     for path, child, parent in _walk(layer):
         if child.trainable != parent.trainable:
-            found["trainable"][path] = child.trainable
+            settings["trainable"][path] = child.trainable
         if child.dtype_policy != parent.dtype_policy:
             policy = keras.dtype_policies.serialize(child.dtype_policy)
-            found["dtype"][path] = policy
+            settings["dtype"][path] = policy
         if getattr(child, "quantization_config", None) is not None:
             how = keras.saving.serialize_keras_object(child.quantization_config)
-            found["quantization"][path] = how
+            settings["quantization"][path] = how
         if getattr(child, "lora_enabled", False):
-            found["lora"][path] = [child.lora_rank, child.lora_alpha]
-    return dict(found)
+            settings["lora"][path] = [child.lora_rank, child.lora_alpha]
+    return dict(settings)
 
 
 def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> None:

@@ -61,15 +61,15 @@ def dates(
     rng = random_generator(seed)
     cells = rng.permutation(((end - start).days + 1) * len(languages))
     formats = rng.integers(len(FORMATS), size=len(cells))
-    found = {}
+    by_text = {}
     for cell, how in zip(cells.tolist(), formats.tolist(), strict=True):
         day = start + datetime.timedelta(days=cell // len(languages))
         text = write(day, FORMATS[how], languages[cell % len(languages)])
-        found[text] = day.isoformat()
-        if len(found) == count:
-            return Pairs(list(found), list(found.values()))
+        by_text[text] = day.isoformat()
+        if len(by_text) == count:
+            return Pairs(list(by_text), list(by_text.values()))
     raise ValueError(
-        f"count is {count:,}, but from {start} to {end} only {len(found):,} different "
+        f"count is {count:,}, but from {start} to {end} only {len(by_text):,} different "
         f"dates were found in {len(languages)} languages. Use a longer period"
     )
 

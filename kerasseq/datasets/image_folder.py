@@ -126,14 +126,14 @@ def image_folder(
         )
     files, labels = [], []
     for entry in classes:
-        found = list(_walk(entry))
-        if not found:
+        of_class = list(_walk(entry))
+        if not of_class:
             raise ValueError(
                 f"{entry} has no images: a subfolder must have those of its class. Put "
                 "them there, or delete the subfolder"
             )
-        files += found
-        labels += [entry.name] * len(found)
+        files += of_class
+        labels += [entry.name] * len(of_class)
     if missing == "skip":
         rows = readable_rows(files)
         files, labels = ([part[row] for row in rows] for part in (files, labels))

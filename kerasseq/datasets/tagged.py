@@ -129,20 +129,20 @@ def read_tagged(
     path, text = read_text(path, encoding)
     lines = text.split("\n")
     layout = _layout(path, lines, separator, comments, columns)
-    found, wrong, skipped = Tagged([], []), [], 0
+    tagged, wrong, skipped = Tagged([], []), [], 0
     for sentence in _sentences(_rows(path, lines, layout, comments)):
         faults = [row for row in sentence if isinstance(row, _Fault)]
         if faults:
             wrong += faults
             skipped += 1
             continue
-        found.sentences.append([word for word, _ in sentence])
-        found.tags.append([tag for _, tag in sentence])
-        if len(found.sentences) == limit:
+        tagged.sentences.append([word for word, _ in sentence])
+        tagged.tags.append([tag for _, tag in sentence])
+        if len(tagged.sentences) == limit:
             break
     if wrong:
-        _report(path, wrong, skipped, missing == "error" or not found.sentences)
-    return found
+        _report(path, wrong, skipped, missing == "error" or not tagged.sentences)
+    return tagged
 
 
 def _report(

@@ -213,10 +213,10 @@ class Beam:
     ) -> BeamResult:
         """Reads each sequence by following the parents from its end."""
         B, L, _ = carry["tokens"].shape
-        found = np.isfinite(carry["best"])
+        is_finite = np.isfinite(carry["best"])
         ids = np.full((B, self.n_best, L), inputs.fill, "int32")
-        lengths = np.where(found, carry["best_t"] + 1, 0).astype("int32")
-        for row, n in np.argwhere(found):
+        lengths = np.where(is_finite, carry["best_t"] + 1, 0).astype("int32")
+        for row, n in np.argwhere(is_finite):
             path = backtrack(
                 carry, row, carry["best_t"][row, n], carry["best_index"][row, n]
             )

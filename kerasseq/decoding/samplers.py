@@ -295,15 +295,15 @@ class RandomSampler(Sampler):
         return {"model": softmax(logits), **self._filtered(logits)}
 
     def _filtered(self, logits: Tensor) -> dict[str, Tensor]:
-        found = {"temperature": softmax(logits, self.temperature)}
-        p = found["temperature"]
+        stages = {"temperature": softmax(logits, self.temperature)}
+        p = stages["temperature"]
         if self.top_k is not None:
-            p = found["top_k"] = renormalize(p, in_top_k(logits, self.top_k))
+            p = stages["top_k"] = renormalize(p, in_top_k(logits, self.top_k))
         if self.top_p is not None:
-            p = found["top_p"] = renormalize(p, in_top_p(p, self.top_p))
+            p = stages["top_p"] = renormalize(p, in_top_p(p, self.top_p))
         if self.min_p is not None:
-            found["min_p"] = renormalize(p, in_min_p(p, self.min_p))
-        return found
+            stages["min_p"] = renormalize(p, in_min_p(p, self.min_p))
+        return stages
 
 
 def in_top_k(logits: Tensor, k: int) -> Tensor:

@@ -127,9 +127,9 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
             y_pred = model(x, training=False)
             return model.compute_loss(x=x, y=y, y_pred=y_pred, training=False)
 
-    found = kernels.gradients(loss, zeros)
+    of_probes = kernels.gradients(loss, zeros)
     flow = {}
-    for (path, call, name), gradient in found.items():
+    for (path, call, name), gradient in of_probes.items():
         gradient = ops.convert_to_numpy(ops.cast(gradient, "float32"))
         gradient = gradient.astype("float64")  # squares of small numbers are not 0
         key = join(path, name)

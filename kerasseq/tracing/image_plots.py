@@ -140,7 +140,7 @@ def _write_title(axis: "Axes", text: str) -> None:
     lines, fonts = [], []
     for line in text.split("\n"):
         line = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
-        shown, found = drawing.drawable(line)
+        shown, of_line = drawing.drawable(line)
         lines.append(shown)
-        fonts += [font for font in found if font not in fonts]
+        fonts += [font for font in of_line if font not in fonts]
     axis.set_title("\n".join(lines), fontsize=9, fontfamily=fonts, parse_math=False)

@@ -242,10 +242,10 @@ def paths(root: keras.Layer) -> dict[int, str]:
         >>> sorted(paths(model).values())[:3]
         ['', 'both', 'both/backward_lstm']
     """
-    found = {}
+    by_layer = {}
     for path, layer in _walk(root, ""):
-        found.setdefault(id(layer), path)
-    return found
+        by_layer.setdefault(id(layer), path)
+    return by_layer
 
 
 def located(root: keras.Layer) -> dict[str, keras.Layer]:

@@ -76,11 +76,11 @@ def logit_lens(model: keras.Model, x: Nested, output: str | None = None) -> Logi
     blocks = _blocks(inside, model)
     states = [inside[f"{blocks[0]}/input"]]
     states += [inside[f"{block}/output"] for block in blocks[:-1]]
-    found = []
+    logits = []
     for h in states:
         with intervene(model, {f"{blocks[-1]}/output": h}):
-            found.append(_logits(model(x, training=False), output))
-    return LogitLens(["input", *blocks], np.stack([*found, last]))
+            logits.append(_logits(model(x, training=False), output))
+    return LogitLens(["input", *blocks], np.stack([*logits, last]))
 
 
 def _blocks(inside: Trace, model: keras.Model) -> list[str]:

@@ -254,8 +254,8 @@ def draw_noise(
         cumulated: As of `noise`.
         shape: The shape.
     """
-    found = np.searchsorted(cumulated, rng.random(shape), side="right")
-    return np.minimum(found, len(cumulated) - 1).astype("int32")  # a sum below 1
+    indices = np.searchsorted(cumulated, rng.random(shape), side="right")
+    return np.minimum(indices, len(cumulated) - 1).astype("int32")  # a sum below 1
 
 
 def id_chunks(

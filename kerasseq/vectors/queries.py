@@ -280,9 +280,9 @@ class VectorQueries:
         if not isinstance(word, str):
             raise TypeError(f"a word must be a string, received {short(word)}")
         self._check_words()
-        found = self.index.get(word)
-        if found is not None:
-            return found
+        number = self.index.get(word)
+        if number is not None:
+            return number
         near = difflib.get_close_matches(word, self.words, 3)
         if word.lower() in self.index:
             near = [word.lower()]

@@ -321,9 +321,9 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
             self._set_words(words)
         if self.method == "glove":
             chunks = id_chunks(sentences, self.index)
-            found = cooccurrences(chunks, len(self.words), self.window)
+            counted = cooccurrences(chunks, len(self.words), self.window)
             options = {"x_max": self.x_max, "alpha": self.alpha}
-            return CountBatches(found, batch_size=size, seed=self.seed, **options)
+            return CountBatches(counted, batch_size=size, seed=self.seed, **options)
         if size % BLOCK:
             raise ValueError(
                 f"batch_size must be a multiple of {BLOCK}, received {size}. Choose, "

@@ -250,9 +250,9 @@ class Eliza:
         """Returns the reply of the best keyword with a matching rule."""
         keys = [fold(word) for word in words]
         known = self._rules.keywords
-        found = {known[k].name: known[k] for k in keys if k in known}
+        by_name = {known[k].name: known[k] for k in keys if k in known}
         # Sorting is stable: of equal ranks the keyword that came first goes first.
-        ranked = sorted(found.values(), key=lambda keyword: -keyword.rank)
+        ranked = sorted(by_name.values(), key=lambda keyword: -keyword.rank)
         if ranked:
             trace.clause = " ".join(words)
             trace.keywords = tuple((k.name, k.rank) for k in ranked)

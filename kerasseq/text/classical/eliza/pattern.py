@@ -224,10 +224,10 @@ def _piece(piece, pattern):
         return piece
     if pattern is None:
         raise ValueError(f"has {piece}, but no pattern took anything apart: leave out")
-    found = _PLACE.fullmatch(piece[1:-1])
-    if not found:
+    match = _PLACE.fullmatch(piece[1:-1])
+    if not match:
         raise ValueError(f"has {piece}: write {{2}}, {{2-4}} or {{said 2}}")
-    first, last = int(found[2]), int(found[3] or found[2])
+    first, last = int(match[2]), int(match[3] or match[2])
     parts = ", ".join(f'{i} "{part}"' for i, part in enumerate(pattern.parts, 1))
     if not 1 <= first <= last <= len(pattern.parts):
         raise ValueError(f"uses {piece}, but the parts of the pattern are {parts}")
@@ -241,4 +241,4 @@ def _piece(piece, pattern):
             f'uses {piece}, which is always "{pattern.parts[first - 1]}"; the parts of '
             f"the pattern are {parts}"
         )
-    return Place(piece, first, last, bool(found[1]))
+    return Place(piece, first, last, bool(match[1]))
