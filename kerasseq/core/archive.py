@@ -1,4 +1,4 @@
-"""What a `.keras` file holds, checked before anything is built from it.
+"""Checks the content of a `.keras` file before anything is built from it.
 
 A file may come from anybody. Nothing is unpacked beyond a bound, nothing is built
 whose weights cannot be in the file, and no code that it holds runs.

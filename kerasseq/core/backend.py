@@ -1,13 +1,12 @@
-"""Which backend Keras will run on, settled before Keras loads. Imports no Keras.
+"""Chooses the backend before Keras is loaded. Imports no Keras.
 
 Keras reads `KERAS_BACKEND` and keras.json once, when it is imported, and falls back on
-TensorFlow; where TensorFlow is not installed it then fails deep inside. So `choose`,
-called by `import kerasseq`, picks an installed backend when nothing names one, and
-`require`, called by whatever is about to load Keras, explains what is missing.
+TensorFlow, with an obscure error if TensorFlow is not installed. So `choose`, called by
+`import kerasseq`, picks an installed backend if none is named, and `require`, called
+before Keras is loaded, explains what is missing.
 
-A note on PyTorch and TensorFlow in one process: PyTorch has to be imported first, or
-the process can crash. Nothing here needs to see to that. With the torch backend Keras
-imports PyTorch at once, and TensorFlow only later (in `model.save`); with TensorFlow
+PyTorch must be imported before TensorFlow in the same process, or the process can
+crash. This needs no code here: with the torch backend Keras imports PyTorch at once, and TensorFlow only later (in `model.save`); with TensorFlow
 nothing in kerasseq imports PyTorch.
 """
 

@@ -1,4 +1,4 @@
-"""States that a layer hands on from one part of a sequence to the next."""
+"""States that a layer carries from one part of a sequence to the next."""
 
 import dataclasses
 from collections.abc import Sequence

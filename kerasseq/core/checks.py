@@ -1,4 +1,4 @@
-"""Checks of arguments: each says which one, what it was, what would be right.
+"""Checks of arguments, with errors that name the argument, its value and valid ones.
 
 Loads no Keras: the text tools and the data sets stand on it, too.
 """

@@ -1,4 +1,4 @@
-"""Load a saved model, and run no foreign code on the way.
+"""Loads a saved model without running code from the file.
 
 The classes of kerasseq are known by then: `kerasseq.load_model` loads them first.
 """

@@ -1,4 +1,4 @@
-r"""What a file must hold, checked before anything is built from it.
+r"""Checks the content of a file against a schema before anything is built from it.
 
 A schema looks like what it describes:
 

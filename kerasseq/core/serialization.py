@@ -1,4 +1,4 @@
-"""What every layer and model needs to be saved, and to be built with a float type."""
+"""Registration and configs of layers and models, and the check of float64."""
 
 import warnings
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Checks of what a layer is called with: ranks, masks and number types, in one place.
+"""Checks of the inputs of a layer: ranks, masks and dtypes.
 
 Sizes that are not known before the graph runs are not checked. Keras casts floating
 inputs of a layer to its compute dtype, and leaves others as they are: `as_floats` casts

@@ -1,4 +1,4 @@
-"""What was set on the layers inside a layer or model after it was made.
+"""Settings of the layers inside a layer or model that were changed after creation.
 
 A layer that makes others is saved as its own arguments. Whether one of those inside is
 frozen, adapted by LoRA, or has a dtype policy of its own, as after `quantize("int8")`,

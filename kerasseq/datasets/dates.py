@@ -69,8 +69,8 @@ def dates(
         if len(by_text) == count:
             return Pairs(list(by_text), list(by_text.values()))
     raise ValueError(
-        f"count is {count:,}, but from {start} to {end} only {len(by_text):,} different "
-        f"dates were found in {len(languages)} languages. Use a longer period"
+        f"count is {count:,}, but from {start} to {end} only {len(by_text):,} "
+        f"different dates were found in {len(languages)} languages. Use a longer period"
     )
 
 

@@ -280,13 +280,13 @@ class Reflection:
             # Not further: a long row of such words would take quadratic time.
             while verb < min(len(words), at + 1 + _FAR) and keys[verb] in between:
                 verb += 1
-            verb_form = verbs.find(words, keys, verb) if verb < len(words) else None
-            if verb_form:
+            entry = verbs.find(words, keys, verb) if verb < len(words) else None
+            if entry:
                 turned = [self._word(words, keys, i)[1] for i in range(at + 1, verb)]
-                return verb + verb_form[0] - at, [
+                return verb + entry[0] - at, [
                     becomes,
                     *sum(turned, []),
-                    *verb_form[1],
+                    *entry[1],
                 ]
         return None
 
