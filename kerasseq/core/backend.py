@@ -6,8 +6,9 @@ TensorFlow, with an obscure error if TensorFlow is not installed. So `choose`, c
 before Keras is loaded, explains what is missing.
 
 PyTorch must be imported before TensorFlow in the same process, or the process can
-crash. This needs no code here: with the torch backend Keras imports PyTorch at once, and TensorFlow only later (in `model.save`); with TensorFlow
-nothing in kerasseq imports PyTorch.
+crash. This needs no code here: with the torch backend Keras imports PyTorch at once,
+and TensorFlow only later (in `model.save`); with TensorFlow nothing in kerasseq imports
+PyTorch.
 """
 
 import importlib.util

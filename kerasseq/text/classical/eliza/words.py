@@ -283,11 +283,7 @@ class Reflection:
             entry = verbs.find(words, keys, verb) if verb < len(words) else None
             if entry:
                 turned = [self._word(words, keys, i)[1] for i in range(at + 1, verb)]
-                return verb + entry[0] - at, [
-                    becomes,
-                    *sum(turned, []),
-                    *entry[1],
-                ]
+                return verb + entry[0] - at, [becomes, *sum(turned, []), *entry[1]]
         return None
 
     def _word(self, words, keys, at):
