@@ -48,6 +48,30 @@ def _png(made: "Figure") -> bytes:
     return out.getvalue()
 
 
+def pairs_of_images(
+    count: int, per_row: int, size: float, least_width: float = 0.0
+) -> tuple["Figure", np.ndarray]:
+    """Creates a figure with two panels without axes for each image.
+
+    Args:
+        count: Number of images.
+        per_row: The most images in a row.
+        size: Width and height of a panel, in inches.
+        least_width: The least width of the figure.
+
+    Returns:
+        The figure and its panels, `(count or more, 2)`.
+    """
+    columns = min(per_row, count)
+    rows = -(-count // columns)
+    width = max(2 * size * columns, least_width)
+    made = figure(width, (size + 0.35) * rows + 0.5)
+    axes = made.subplots(rows, 2 * columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    return made, axes.reshape(-1, 2)
+
+
 def width_for(length: int, tokens: Sequence[object] | None) -> float:
     """Returns the width in inches for a number of steps; more if there are tokens."""
     per_step = 0.12 if tokens is None else 0.24

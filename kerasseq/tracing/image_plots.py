@@ -108,15 +108,9 @@ def plot_pixels(
             f"titles must have one entry for each of {len(scores)} images, received "
             f"{len(titles)}"
         )
-    columns = min(IMAGES_PER_ROW // 2, len(scores))
-    rows = -(-len(scores) // columns)
-    figure = drawing.figure(
-        max(2 * IMAGE_SIZE * columns, 4.0), (IMAGE_SIZE + 0.35) * rows + 0.5
+    figure, pairs = drawing.pairs_of_images(
+        len(scores), IMAGES_PER_ROW // 2, IMAGE_SIZE, least_width=4.0
     )
-    axes = figure.subplots(rows, 2 * columns, squeeze=False)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    pairs = axes.reshape(-1, 2)
     for (left, right), image, values, text in zip(
         pairs, images, scores, titles, strict=False
     ):
