@@ -257,6 +257,7 @@ class AlignmentAttention(SingleHeadAttention):
             return alpha
         logits = alpha
         if self.sampled and training:  # the argmax of log α + Gumbel noise samples α
+            # Both logarithms are finite from 1e-6 to 1 - 1e-6 in float32.
             u = keras.random.uniform(
                 ops.shape(alpha), 1e-6, 1 - 1e-6, seed=self.seed_generator
             )

@@ -114,6 +114,7 @@ def _problem_of_size(keys: tuple[Any, ...], value: int, stored: int) -> str | No
     what = f"among the {stored:,} bytes of weights in the file, received {value}"
     if keys[-1] in SIZES and value > max(SMALL, stored):
         return f"expected a size whose weights can be {what}"
+    # Up to 1000 layers are allowed, however small the file is.
     if keys[-1] in COUNTS and value > max(1000, stored // OF_A_LAYER):
         return f"expected a number of layers whose weights can be {what}"
     return None

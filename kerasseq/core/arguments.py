@@ -40,4 +40,4 @@ def drawn_seed(rate: float) -> int | None:
         >>> drawn_seed(0.0) is None, isinstance(drawn_seed(0.1), int)
         (True, True)
     """
-    return random.randint(1, 10**9) if rate else None
+    return random.randint(1, 10**9) if rate else None  # the range of Keras' seeds

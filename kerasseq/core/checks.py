@@ -286,7 +286,7 @@ def memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return 2**40
+        return 2**40  # more than a machine has: rather no error than a wrong one
 
 
 def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Value]:
@@ -371,4 +371,5 @@ def short(value: object) -> str:
         60
     """
     text = repr(value)
+    # A message has several values: each may take most of a line.
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -238,6 +238,7 @@ def lowest(dtype: DType) -> Tensor:
         >>> float(lowest("float16"))
         -30000.0
     """
+    # float16 ends at 65504: a bias may be added to -3e4 without an overflow.
     return ops.cast(-3e4 if standardize_dtype(dtype) == "float16" else -1e38, dtype)
 
 

@@ -208,7 +208,7 @@ class ProgressFile:
             if time.monotonic() > deadline:
                 self.file.close()
                 raise ValueError(self._in_use())
-            time.sleep(0.05)
+            time.sleep(0.05)  # short for a person, and long for a processor
         data = self._read()
         whole = _without_damaged_end(data)
         self.file.truncate(len(whole))

@@ -25,7 +25,7 @@ from kerasseq.datasets.family_grammar import (
 from kerasseq.datasets.family_rules import Rules
 from kerasseq.datasets.misspelling import misspelled
 
-SIZE = 1648
+SIZE = 1648  # of the data of the course
 TRIES = 50  # to find a sentence that is new
 STREAMS = {"test": 0, "training": 1, "unlabeled": 2}  # of random numbers
 

@@ -15,7 +15,7 @@ from kerasseq.core.files import as_path, regular
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of pillow, by the number of channels
 RESIZE = ("crop", "pad", "stretch")
 DEEP = ("I", "I;16", "I;16L", "I;16B", "I;16N", "F")  # modes of more than 8 bits
-WHITE_OF_16_BITS = 65535
+WHITE_OF_16_BITS = 65535  # 2 ** 16 - 1
 FIRST = 3  # damaged files that a message names
 
 

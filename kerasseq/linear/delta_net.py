@@ -172,6 +172,7 @@ def decay_biases(shape: Shape, dtype: DType = None) -> Tensor:
         >>> bool(keras.ops.all(rate > 9e-4)) and bool(keras.ops.all(rate < 0.11))
         True
     """
+    # The range of the published code, that of Mamba's step sizes.
     low, high = np.log(0.001), np.log(0.1)
     rate = ops.exp(keras.random.uniform(shape, low, high, dtype=dtype))
     return rate + ops.log(-ops.expm1(-rate))  # the inverse of softplus

@@ -141,6 +141,7 @@ class RWKV4TimeMix(TokenShift):
     def _decays(self, shape: Shape, dtype: DType | None = None) -> Tensor:
         """Initial log w, from -5 to 3: slow in the first channels, fast in the last."""
         channels = ops.arange(shape[0], dtype=dtype) / max(shape[0] - 1, 1)
+        # As in the published code of RWKV-4.
         return -5 + 8 * ops.power(channels, 0.7 + 1.3 * self.start)
 
     def state_shapes(self) -> list[Shape]:

@@ -268,7 +268,7 @@ class RotaryEmbedding(AttentionPosition):
         if self.attention_factor is not None:
             return self.attention_factor
         if self.rope_type == "yarn":
-            return 0.1 * math.log(s) + 1
+            return 0.1 * math.log(s) + 1  # fitted to LLaMA in the paper of YaRN
         return math.sqrt(1 + math.log(s) / math.log(T)) if s > 1 else 1.0
 
 

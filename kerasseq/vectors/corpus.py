@@ -25,7 +25,7 @@ from kerasseq.text.words import find_words
 
 LONGEST = 2**18  # characters of a line; a longer one is several sentences
 CHUNK = 2**14  # words that are encoded at a time
-NOISE_POWER = 0.75
+NOISE_POWER = 0.75  # of word2vec: rare words are drawn more often than they occur
 
 
 class Sentences:

@@ -321,7 +321,7 @@ def _projector(method: str, dimensions: int, count: int, seed: int) -> Any:
     TSNE = packages.load("sklearn.manifold", *package).TSNE
     if method == "pca":
         return PCA(dimensions, random_state=seed)
-    perplexity = min(30.0, (count - 1) / 3)
+    perplexity = min(30.0, (count - 1) / 3)  # scikit-learn's; below the words' number
     init = "pca" if count > dimensions else "random"
     # The fast approximation is for up to 3 dimensions.
     how = "barnes_hut" if dimensions < 4 else "exact"

@@ -28,6 +28,7 @@ from kerasseq.vectors.queries import VectorQueries
 from kerasseq.vectors.windows import BLOCK
 
 METHODS = ("skip_gram", "cbow", "glove")
+# Those of word2vec and of GloVe.
 LEARNING_RATES = {"skip_gram": 0.025, "cbow": 0.05, "glove": 0.05}
 CHECKED_EVERY = 50  # batches, for a loss that is not finite
 BATCH_SIZES = {"skip_gram": 256, "cbow": 256, "glove": 1024}

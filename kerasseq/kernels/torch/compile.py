@@ -106,7 +106,7 @@ def folder() -> pathlib.Path | None:
         path = files.cache_folder() / "compiled"
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+            path.mkdir(mode=0o700)  # others must not put code there
         status = path.lstat()
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
