@@ -282,7 +282,7 @@ def _size_of_scores(name, value, score, scores):
                 f'{name} must be a whole number for score="{score}", received None. '
                 f"Pass {name}"
             )
-        value = checks.size(name, value)
+        value = checks.size(name, value, 1)
     elif value is not None:
         raise ValueError(
             f'{name} is not used by score="{score}", received {name}={value}. Leave it '

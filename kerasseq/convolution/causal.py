@@ -110,10 +110,12 @@ class CausalConv1D(CarriesState, Layer):
         bias_constraint: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        self.filters: int = checks.size("filters", filters)
+        self.filters: int = checks.size("filters", filters, 1)
         kernel_size = _single(kernel_size)
         self.kernel_size: int = checks.size("kernel_size", kernel_size, self.filters)
-        self.dilation_rate: int = checks.size("dilation_rate", _single(dilation_rate))
+        self.dilation_rate: int = checks.size(
+            "dilation_rate", _single(dilation_rate), 1
+        )
         self.groups: int = checks.size("groups", groups)
         if self.filters % self.groups:
             raise ValueError(

@@ -200,10 +200,12 @@ def flag(name: str, value: object) -> bool:
     return truth(name, value)
 
 
-def size(name: str, value: object, others: int = 1, bytes_each: int = 4) -> int:
-    """Returns `value` as an `int` of at least 1 that fits into memory.
+def size(
+    name: str, value: object, others: int | None = None, bytes_each: int = 4
+) -> int:
+    """Returns `value` as an `int` of at least 1; an array is not a whole number.
 
-    An array is not a whole number.
+    With `others`, an array of `value` times `others` numbers must fit into memory.
 
     Examples:
         >>> import numpy as np
@@ -214,7 +216,8 @@ def size(name: str, value: object, others: int = 1, bytes_each: int = 4) -> int:
     if not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, received {short(value)}")
     value = whole_number(name, value)
-    fits_memory(name, value, others, bytes_each)
+    if others is not None:
+        fits_memory(name, value, others, bytes_each)
     return value
 
 
@@ -248,15 +251,15 @@ def axis(name: str, value: int) -> int:
 
 
 def optional(
-    check: Callable[[str, Value], Checked], name: str, value: Value | None
+    check: Callable[..., Checked], name: str, value: object, *more: Any
 ) -> Checked | None:
-    """Returns None if `value` is None, else `check(name, value)`.
+    """Returns None if `value` is None, else `check(name, value, *more)`.
 
     Examples:
         >>> optional(size, "head_dim", None) is None, optional(size, "head_dim", 64)
         (True, 64)
     """
-    return None if value is None else check(name, value)
+    return None if value is None else check(name, value, *more)
 
 
 class NotEnoughMemory(ValueError):

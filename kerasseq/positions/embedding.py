@@ -58,7 +58,7 @@ class PositionEmbedding(PositionEncoding):
         initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        self.sequence_length: int = checks.size("sequence_length", sequence_length)
+        self.sequence_length: int = checks.size("sequence_length", sequence_length, 1)
 
     def build(self, inputs_shape: Shape) -> None:
         check_shape("inputs", inputs_shape, more=True)

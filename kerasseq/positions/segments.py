@@ -52,7 +52,7 @@ class SegmentEmbedding(Layer):
         initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        self.num_segments: int = checks.size("num_segments", num_segments)
+        self.num_segments: int = checks.size("num_segments", num_segments, 1)
 
     def build(self, inputs_shape: Shape, segments_shape: Shape | None = None) -> None:
         check_shape("inputs", inputs_shape, more=True)

@@ -94,7 +94,7 @@ class TransformerBlock(Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3)
         optional, size = checks.optional, checks.size
         self.intermediate_dim: int | None = optional(
-            size, "intermediate_dim", intermediate_dim
+            size, "intermediate_dim", intermediate_dim, 1
         )
         self.num_heads: int = size("num_heads", num_heads)
         self.dropout: float = checks.rate("dropout", dropout)
@@ -114,7 +114,7 @@ class TransformerBlock(Layer):
             size, "num_key_value_heads", num_key_value_heads
         )
         check_head_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
-        self.head_dim: int | None = optional(size, "head_dim", head_dim)
+        self.head_dim: int | None = optional(size, "head_dim", head_dim, 1)
         self.scale: float | None = optional(checks.finite, "scale", scale)
         self.sliding_window: int | None = optional(
             size, "sliding_window", sliding_window

@@ -127,7 +127,9 @@ class FeedForward(Layer):
         output_initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        self.intermediate_dim: int = checks.size("intermediate_dim", intermediate_dim)
+        self.intermediate_dim: int = checks.size(
+            "intermediate_dim", intermediate_dim, 1
+        )
         self.gated: bool = checks.flag("gated", gated)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.dropout: float = checks.rate("dropout", dropout)
