@@ -1,4 +1,4 @@
-"""Registration and configs of layers and models, and the check of float64."""
+"""Registration of layers and models, shared objects in a config, the check of float64."""
 
 import warnings
 from typing import TypeVar
