@@ -1,4 +1,4 @@
-"""Registration of layers and models, shared objects in a config, the check of float64."""
+"""Registration, shared objects in a config, and the check of float64."""
 
 import warnings
 from typing import TypeVar
