@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
         tracing,
         training,
     )
+    from kerasseq import sklearn as sklearn
     from kerasseq.core.loading import load_model
 
 __version__ = "0.1.0"
@@ -37,10 +38,12 @@ __all__ = [
     "training",
 ]
 _WITHOUT_KERAS = ("datasets", "runs", "text")
+# Not in __all__: `from kerasseq import *` does not need scikit-learn.
+_OPTIONAL = ("sklearn",)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in (*__all__, *_OPTIONAL):
         _missing_name(__name__)(name)
     if name not in _WITHOUT_KERAS:
         _backend.require()
@@ -51,7 +54,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *__all__, *_OPTIONAL]
 
 
 _backend.choose()

@@ -42,7 +42,7 @@ LIGHT = (
     "kerasseq.published",
     "kerasseq.vectors.files",
 )
-TABLES = {"layers", "runs"}  # tables of contents: layers.py and others
+TABLES = {"layers", "runs", "sklearn"}  # public files: layers.py and others
 PUBLIC = TABLES | {"models"} | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC

@@ -19,6 +19,7 @@ from typing import assert_type
 import numpy as np
 from kerasseq.rnn.lstm import LSTM
 from kerasseq.models.gpt.gpt import GPT
+from kerasseq.models.seq2seq.translation import Translation
 
 assert_type(kerasseq.layers.LSTM(3), LSTM)
 assert_type(kerasseq.models.GPT(vocabulary_size=3), GPT)
@@ -27,6 +28,15 @@ assert_type(tokenizer.encode("be"), np.ndarray)
 assert_type(tokenizer.encode(["be"]), list[np.ndarray])
 assert_type(tokenizer.decode([1]), str)
 assert_type(tokenizer.decode([[1]]), list[str])
+model = kerasseq.models.GPT(tokenizer)
+assert_type(model.generate("to", 3, top_k=2), str)
+assert_type(model.generate(["to", "be"]), list[str])
+kerasseq.models.LanguageModel("gru", tokenizer=tokenizer).generate("to").upper()
+translator = kerasseq.models.Seq2Seq("gru")
+assert_type(translator.translate("to"), Translation)
+assert_type(translator.translate(["to"], alignments=False), list[Translation])
+model.generate(prompts="to")
+model.generate([1, 2]).tolist()
 """
 
 

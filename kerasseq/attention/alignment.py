@@ -21,9 +21,10 @@ from kerasseq.attention import scores as score_functions
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
 from kerasseq.core.arguments import seed_generator
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
 # The weights of each score and their shapes: widths of query Q, key K and both B, units
@@ -99,6 +100,9 @@ class AlignmentAttention(SingleHeadAttention):
         ((2, 3, 6), (2, 3, 5))
     """
 
+    choices: tuple[str, ...] = SCORES  # of `score`
+
+    @passes_on(SingleHeadAttention)
     def __init__(
         self,
         units: int | None = None,
@@ -111,9 +115,7 @@ class AlignmentAttention(SingleHeadAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.score: str = checks.one_of("score", score, SCORES)
+        self.score: str = checks.one_of("score", score, self.choices)
         self.units: int | None = _size_of_scores("units", units, score, WITH_UNITS)
         self.max_length: int | None = _size_of_scores(
             "max_length", max_length, score, ("location",)
@@ -129,7 +131,6 @@ class AlignmentAttention(SingleHeadAttention):
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         if self.dropout or self.sampled:
             self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
-        self.supports_masking = True
 
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
@@ -181,7 +182,7 @@ class AlignmentAttention(SingleHeadAttention):
         query, value = ops.convert_to_tensor(query), ops.convert_to_tensor(value)
         check_shape("query", query.shape)
         check_shape("value", value.shape)
-        found = {}
+        by_score = {}
         for score in SCORES:
             if score in EQUAL_WIDTHS and query.shape[-1] != value.shape[-1]:
                 continue
@@ -196,8 +197,8 @@ class AlignmentAttention(SingleHeadAttention):
                 weight.assign(rng.normal(size=weight.shape) / rows**0.5)
             with tracing.trace(layer) as inside:
                 layer(query, value)
-            found[score] = ScoresAndWeights(inside["scores"], inside["alignment"])
-        return found
+            by_score[score] = ScoresAndWeights(inside["scores"], inside["alignment"])
+        return by_score
 
     def check_length(self, value: Tensor) -> None:
         S = value.shape[1]
@@ -209,7 +210,7 @@ class AlignmentAttention(SingleHeadAttention):
             )
 
     def project_keys(self, key: Tensor) -> Tensor:
-        """The part of the scores that depends on the keys only, computed once.
+        """Returns the part of the scores that depends on the keys only, computed once.
 
         Args:
             key: $h$, `(B, T_k, D_k)`.
@@ -230,7 +231,7 @@ class AlignmentAttention(SingleHeadAttention):
         key_time: int | Tensor,
         projected: bool = False,
     ) -> Tensor:
-        """The scores $e$, `(B, T_q, T_k)`."""
+        """Returns the scores $e$, `(B, T_q, T_k)`."""
         if self.score in WITH_UNITS:
             W_q = self.W_q if self.score == "additive" else self.W
             W_q = ops.convert_to_tensor(W_q)[: query.shape[-1]]
@@ -256,6 +257,7 @@ class AlignmentAttention(SingleHeadAttention):
             return alpha
         logits = alpha
         if self.sampled and training:  # the argmax of log α + Gumbel noise samples α
+            # Both logarithms are finite from 1e-6 to 1 - 1e-6 in float32.
             u = keras.random.uniform(
                 ops.shape(alpha), 1e-6, 1 - 1e-6, seed=self.seed_generator
             )
@@ -271,29 +273,16 @@ class AlignmentAttention(SingleHeadAttention):
             return alpha
         return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
 
-    def get_config(self) -> Config:
-        config = {
-            "units": self.units,
-            "score": self.score,
-            "max_length": self.max_length,
-            "hard": self.hard,
-            "sampled": self.sampled,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
-        return {**super().get_config(), **config}
-
 
 def _size_of_scores(name, value, score, scores):
-    """A size that some scores need and the others do not take."""
+    """Returns a size that some scores need and the others do not take."""
     if score in scores:
         if value is None:
             raise ValueError(
                 f'{name} must be a whole number for score="{score}", received None. '
                 f"Pass {name}"
             )
-        value = checks.size(name, value)
-        checks.fits_memory(name, value)
+        value = checks.size(name, value, 1)
     elif value is not None:
         raise ValueError(
             f'{name} is not used by score="{score}", received {name}={value}. Leave it '
@@ -302,18 +291,8 @@ def _size_of_scores(name, value, score, scores):
     return value
 
 
-class _OneScore(AlignmentAttention):
-    """Base class of attentions that fix some arguments of `AlignmentAttention`."""
-
-    fixed: tuple[str, ...] = ()  # names of these arguments, which are not in the config
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        return {name: v for name, v in config.items() if name not in self.fixed}
-
-
 @register
-class BahdanauAttention(_OneScore):
+class BahdanauAttention(AlignmentAttention):
     r"""Additive attention, $e_{ij} = v^T \tanh(W_q s_i + W_k h_j)$.
 
     Two matrices and a vector, as in the paper; `keras.layers.AdditiveAttention` has
@@ -336,8 +315,7 @@ class BahdanauAttention(_OneScore):
         ['W_k', 'W_q', 'v']
     """
 
-    fixed: tuple[str, ...] = ("score", "max_length")
-
+    @passes_on(AlignmentAttention, score="additive")
     def __init__(
         self,
         units: int,
@@ -348,19 +326,11 @@ class BahdanauAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            score="additive",
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them
 
 
 @register
-class LuongAttention(_OneScore):
+class LuongAttention(AlignmentAttention):
     r"""Multiplicative attention and the other scores of Luong et al. 2015.
 
     Course slides B.
@@ -383,6 +353,9 @@ class LuongAttention(_OneScore):
         (2, 3, 6)
     """
 
+    choices: tuple[str, ...] = LUONG
+
+    @passes_on(AlignmentAttention)
     def __init__(
         self,
         score: str = "general",
@@ -395,20 +368,11 @@ class LuongAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            units,
-            score=checks.one_of("score", score, LUONG),
-            max_length=max_length,
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them
 
 
 @register
-class LocationAttention(_OneScore):
+class LocationAttention(AlignmentAttention):
     r"""Location-based attention, $\alpha_i = \mathrm{softmax}(W s_i)$.
 
     The weights depend on the query only, not on the source. Luong et al. 2015; course
@@ -429,8 +393,7 @@ class LocationAttention(_OneScore):
         (2, 3, 6)
     """
 
-    fixed: tuple[str, ...] = ("score", "units")
-
+    @passes_on(AlignmentAttention, score="location")
     def __init__(
         self,
         max_length: int,
@@ -441,19 +404,11 @@ class LocationAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            score="location",
-            max_length=max_length,
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them
 
 
 @register
-class CosineAttention(_OneScore):
+class CosineAttention(AlignmentAttention):
     r"""Content-based attention, $e_{ij} = \beta\, s_i^T h_j / |s_i|\,|h_j|$.
 
     $\beta$ is learned. Graves et al. 2014 (content-based addressing); course slides B.
@@ -472,8 +427,7 @@ class CosineAttention(_OneScore):
         (2, 3, 4)
     """
 
-    fixed: tuple[str, ...] = ("score", "units", "max_length")
-
+    @passes_on(AlignmentAttention, score="cosine")
     def __init__(
         self,
         *,
@@ -483,11 +437,4 @@ class CosineAttention(_OneScore):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            score="cosine",
-            hard=hard,
-            sampled=sampled,
-            dropout=dropout,
-            seed=seed,
-            **kwargs,
-        )
+        pass  # the base class has all of them

@@ -9,7 +9,7 @@ from kerasseq.core.types import Shape, Tensor
 
 
 def attended(attention_axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The axes to attend over, counted from the front.
+    """Returns the axes to attend over, counted from the front.
 
     Args:
         attention_axes: Axis, axes, or None for all between batch and features.
@@ -23,13 +23,13 @@ def attended(attention_axes: int | Sequence[int] | None, rank: int) -> tuple[int
         return tuple(range(1, rank - 1))
     given = attention_axes
     given = (given,) if isinstance(given, int) else given
-    found = tuple(axis if axis >= 0 else rank + axis for axis in given)
-    if not all(0 < axis < rank - 1 for axis in found):
+    chosen = tuple(axis if axis >= 0 else rank + axis for axis in given)
+    if not all(0 < axis < rank - 1 for axis in chosen):
         raise ValueError(
             "attention_axes must be axes between batch and features of a query of rank "
             f"{rank}, received {attention_axes}. Choose from 1 to {rank - 2}"
         )
-    return found
+    return chosen
 
 
 def fold(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Shape]:

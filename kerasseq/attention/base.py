@@ -12,12 +12,13 @@ from kerasseq.attention.inputs import (
     check_single_head_masks,
 )
 from kerasseq.core import masks
+from kerasseq.core.constructors import Layer
 from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
 
-class SingleHeadAttention(keras.layers.Layer):
+class SingleHeadAttention(Layer):
     """Base class of attention layers with one score for each query and key.
 
     A subclass overrides `scores`, and calls `check_shapes` in `build`.
@@ -26,7 +27,7 @@ class SingleHeadAttention(keras.layers.Layer):
     def check_shapes(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
     ) -> None:
-        """Raise unless the shapes have three axes; save their widths."""
+        """Raises unless the shapes have three axes, and saves their widths."""
         self._widths = check_build_shapes(
             query_shape, value_shape, key_shape or value_shape
         )
@@ -99,7 +100,7 @@ class SingleHeadAttention(keras.layers.Layer):
         return tracing.record(self, "context", c), alpha
 
     def check_length(self, value: Tensor) -> None:
-        """Raise if the source is too long; here any length is allowed."""
+        """Raises if the source is too long; here any length is allowed."""
 
     def scores(
         self,
@@ -108,7 +109,7 @@ class SingleHeadAttention(keras.layers.Layer):
         key_time: int | Tensor,
         projected: bool = False,
     ) -> Tensor:
-        """The scores $e$, `(B, T_q, T_k)`.
+        """Returns the scores $e$, `(B, T_q, T_k)`.
 
         Args:
             query: `(B, T_q, D_q)`.

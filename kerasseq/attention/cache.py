@@ -199,7 +199,7 @@ def mask_of_cache(
     cache: Cache,
     index: int | Tensor | None,
 ) -> Tensor | None:
-    """The mask of all tokens of a cache.
+    """Returns the mask of all tokens of a cache.
 
     Args:
         name: Name of the padding mask, for messages.

@@ -87,7 +87,7 @@ def dot_product_attention(
 def attention_scores(
     q: Tensor, k: Tensor, *, scale: float, bias: Tensor | None = None
 ) -> Tensor:
-    r"""The scores $\lambda Q K^T + b$, `(B, N, T, S)`; arguments as above."""
+    r"""Returns the scores $\lambda Q K^T + b$, `(B, N, T, S)`; arguments as above."""
     q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
     e = matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
     return e if bias is None else e + ops.cast(bias, e.dtype)
@@ -101,7 +101,7 @@ def attention_weights(
     mask: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """The attention weights α, `(B, N, T, S)`; arguments as above."""
+    """Returns the attention weights α, `(B, N, T, S)`; arguments as above."""
     return masks.softmax(attention_scores(q, k, scale=scale, bias=bias), mask)
 
 
@@ -135,7 +135,7 @@ def recorded_attention(
     drop: bool,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """The heads `(B, T, N, V)`, and the attention weights or None.
+    """Returns the heads `(B, T, N, V)`, and the attention weights or None.
 
     The fused operation of the backend is used unless weights are returned, dropped or
     replaced.
@@ -191,7 +191,7 @@ def recorded_weights(
     mask: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> RecordedWeights:
-    """The attention weights, recorded with scores and mask; arguments as above.
+    """Returns the attention weights, recorded with scores and mask; arguments as above.
 
     Args:
         layer: The layer under whose path they are recorded.

@@ -25,7 +25,7 @@ Masks: TypeAlias = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | N
 
 
 def check_ranks(query: Shape, value: Shape, key: Shape | None = None) -> None:
-    """Raise unless key and value have as many axes as the query, and equal lengths.
+    """Raises unless key and value have as many axes as the query, and equal lengths.
 
     Args:
         query: Shape of the query.
@@ -49,7 +49,7 @@ def check_ranks(query: Shape, value: Shape, key: Shape | None = None) -> None:
 def check_build_shapes(
     query: Shape, value: Shape, key: Shape, *, more: bool = False
 ) -> tuple[int | None, ...]:
-    """Raise unless a layer can be built for these shapes; return their widths.
+    """Raises unless a layer can be built for these shapes; returns their widths.
 
     Args:
         query: Shape of the query.
@@ -73,7 +73,7 @@ def check_multi_head_inputs(
     index: int | Tensor | None,
     cached_mask: Tensor | None,
 ) -> None:
-    """Raise unless inputs, masks and cache fit each other and a `MultiHeadAttention`.
+    """Raises unless inputs, masks and cache fit each other and a `MultiHeadAttention`.
 
     Args:
         layer: The layer, built.
@@ -83,17 +83,9 @@ def check_multi_head_inputs(
         index: Where the new tokens go in the cache, or None.
         cached_mask: Mask of the cache, or None.
     """
-    shapes = {}
-    for name, x, width in zip(
-        ("query", "value", "key"), inputs, layer.input_widths, strict=True
-    ):
-        if x is None:
-            continue
-        check_numbers(name, x, more=True)
-        shapes[name] = tuple(x.shape)
-        if name == "query" or cache is None or index is not None:
-            check_width(name, x.shape, width)
-    check_batches(**shapes)
+    # A complete cache has the keys and values already.
+    used = (True, *(cache is None or index is not None,) * 2)
+    shapes = _checked_shapes(inputs, layer.input_widths, used, more=True)
     check_ranks(**shapes)
     if len(shapes["query"]) != layer.input_rank:
         raise ValueError(
@@ -115,6 +107,19 @@ def check_multi_head_inputs(
     check_mask("value_mask", value_mask, ("batch", "time"), (B, new))
     check_mask("key_mask", key_mask, ("batch", "time"), (B, new))
     check_mask("cached_mask", cached_mask, ("batch", "length"), (B, S))
+
+
+def _checked_shapes(inputs, widths, used, more=False):
+    """Returns the shapes of inputs by name, and checks the widths of those used."""
+    shapes = {}
+    names = ("query", "value", "key")
+    for name, x, width, is_used in zip(names, inputs, widths, used, strict=True):
+        if x is not None:
+            check_numbers(name, x, more=more)
+            shapes[name] = tuple(x.shape)
+            check_width(name, x.shape, width if is_used else None)
+    check_batches(**shapes)
+    return shapes
 
 
 def zero_masked_inputs(
@@ -156,7 +161,7 @@ def zero_masked_inputs(
 def check_attention_mask(
     mask: Tensor | None, B: int | None, T: int | None, S: int | None
 ) -> None:
-    """Raise unless a mask has shape `(T, S)`, `(B, T, S)` or `(B, N, T, S)`."""
+    """Raises unless a mask has shape `(T, S)`, `(B, T, S)` or `(B, N, T, S)`."""
     rank = 3 if mask is None else len(getattr(mask, "shape", (0, 0, 0)))
     if rank == 2:
         check_mask("attention_mask", mask, ("query_time", "key_time"), (T, S))
@@ -169,7 +174,7 @@ def check_attention_mask(
 
 
 def check_bias(bias: Tensor, num_heads: int) -> None:
-    """Raise unless a bias by position is for all heads, or for each of them."""
+    """Raises unless a bias by position is for all heads, or for each of them."""
     if bias.shape[1] not in (1, num_heads):
         raise ValueError(
             f"position must give a bias for {num_heads} heads, received one for "
@@ -218,7 +223,7 @@ def check_single_head_inputs(
     key: Tensor | None,
     projected: bool,
 ) -> None:
-    """Raise unless the inputs of a single-head attention fit each other.
+    """Raises unless the inputs of a single-head attention fit each other.
 
     Args:
         widths: Widths of query, value and key that the layer was built for.
@@ -227,16 +232,8 @@ def check_single_head_inputs(
         key: `(B, T_k, D_k)`, or None.
         projected: Whether the key comes from `project_keys`.
     """
-    shapes = {}
-    inputs = {"query": query, "value": value, "key": key}
-    for (name, x), width in zip(inputs.items(), widths, strict=True):
-        if x is None:
-            continue
-        check_numbers(name, x)
-        shapes[name] = tuple(x.shape)
-        if not (name == "key" and projected):
-            check_width(name, x.shape, width)
-    check_batches(**shapes)
+    used = True, True, not projected
+    shapes = _checked_shapes((query, value, key), widths, used)
     T, S = shapes["value"][1], shapes.get("key", shapes["value"])[1]
     if None not in (T, S) and T != S:
         raise ValueError(
@@ -252,7 +249,7 @@ def check_single_head_masks(
     query_mask: Tensor | None,
     value_mask: Tensor | None,
 ) -> None:
-    """Raise unless the masks of a single-head attention fit its inputs."""
+    """Raises unless the masks of a single-head attention fit its inputs."""
     B, T_q, T_k = query.shape[0], query.shape[1], value.shape[1]
     if len(getattr(mask, "shape", ())) == 3:
         check_mask("mask", mask, ("batch", "query_time", "key_time"), (B, T_q, T_k))
@@ -263,7 +260,7 @@ def check_single_head_masks(
 
 
 def check_head_groups(num_heads: int, key_value_heads: int) -> None:
-    """Raise unless each key-value head is shared by equally many query heads."""
+    """Raises unless each key-value head is shared by equally many query heads."""
     if num_heads % key_value_heads:
         raise ValueError(
             f"num_key_value_heads must divide num_heads={num_heads}, received "
@@ -272,7 +269,7 @@ def check_head_groups(num_heads: int, key_value_heads: int) -> None:
 
 
 def check_flash_attention(flash_attention: bool | None, dropout: float) -> None:
-    """Raise if flash attention is required with dropout, which it does not have."""
+    """Raises if flash attention is required with dropout, which it does not have."""
     if flash_attention and dropout:
         raise ValueError(
             "flash_attention must be None or False with dropout, received "

@@ -18,8 +18,9 @@ from keras import ops
 
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
-from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.constructors import passes_on
+from kerasseq.core.serialization import register
+from kerasseq.core.types import Shape, Tensor
 
 
 @register
@@ -53,14 +54,12 @@ class KernelAttention(SingleHeadAttention):
         (1, 5, 1)
     """
 
+    @passes_on(SingleHeadAttention)
     def __init__(
         self, width: float = 1.0, *, learnable: bool = True, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
         self.width: float = float(checks.positive("width", width))
         self.learnable: bool = checks.flag("learnable", learnable)
-        self.supports_masking = True
 
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
@@ -88,12 +87,8 @@ class KernelAttention(SingleHeadAttention):
         key_time: int | Tensor | None = None,
         projected: bool = False,
     ) -> Tensor:
-        """The scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
+        """Returns the scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
         x, x_j = query, key
         w = ops.exp(ops.convert_to_tensor(self.log_width))
         squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)
         return -0.5 * squares / (w * w)
-
-    def get_config(self) -> Config:
-        config = {"width": self.width, "learnable": self.learnable}
-        return {**super().get_config(), **config}

@@ -15,7 +15,7 @@ and keys, V width of the values. The equation after the projections is in
 
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -28,15 +28,23 @@ from kerasseq.attention.dot_product import recorded_attention, repeat_heads
 from kerasseq.attention.projections import input_projection, output_projection
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.arguments import seed_generator
-from kerasseq.core.serialization import check_float64, register, shared_config
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
+from kerasseq.core.types import (
+    Config,
+    Constraint,
+    Identifier,
+    Initializer,
+    Regularizer,
+    Shape,
+    Tensor,
+)
 from kerasseq.kernels import dense
 from kerasseq.positions.base import AttentionPosition, check_position
 
 
 @register
-class MultiHeadAttention(WithSublayers, keras.layers.Layer):
+class MultiHeadAttention(Layer):
     r"""Multi-head attention.
 
     Equivalent to `keras.layers.MultiHeadAttention`, with the same arguments, weights
@@ -116,14 +124,12 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         ((5, 7, 11), (5, 2, 7, 13))
     """
 
-    kernel_initializer: Callable[..., Tensor] | None
-    bias_initializer: Callable[..., Tensor] | None
-    value_initializer: Callable[..., Tensor] | None
-    output_initializer: Callable[..., Tensor] | None
-    kernel_regularizer: Callable[..., Tensor] | None
-    bias_regularizer: Callable[..., Tensor] | None
-    kernel_constraint: Callable[..., Tensor] | None
-    bias_constraint: Callable[..., Tensor] | None
+    stored_as: Mapping[str, str] = types.MappingProxyType(
+        {
+            "output_shape": "_output_shape",
+            "activity_regularizer": "_activity_regularizer",
+        }
+    )
     query_key_norm: Config | None
     sliding_window: int | None
     attended_axes: tuple[int, ...]
@@ -132,7 +138,16 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
     value_dense: keras.layers.EinsumDense
     gate_dense: keras.layers.EinsumDense
     output_dense: keras.layers.EinsumDense
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    value_initializer: Initializer
+    output_initializer: Initializer
+    kernel_regularizer: Regularizer
+    bias_regularizer: Regularizer
+    kernel_constraint: Constraint
+    bias_constraint: Constraint
 
+    @passes_on(Layer)
     def __init__(
         self,
         num_heads: int,
@@ -163,9 +178,6 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         output_initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         optional, size = checks.optional, checks.size
         self.num_heads: int = size("num_heads", num_heads)
         self.key_dim: int = size("key_dim", key_dim)
@@ -187,19 +199,9 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self.flash_attention = flash_attention
         inputs.check_flash_attention(flash_attention, self.dropout)
         self.scale: float | None = optional(checks.finite, "scale", scale)
-        get = objects.initializer
-        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
-        self.bias_initializer = get("bias_initializer", bias_initializer)
-        self.value_initializer = get("value_initializer", value_initializer)
-        self.output_initializer = get("output_initializer", output_initializer)
-        get = objects.regularizer
-        self.kernel_regularizer = get("kernel_regularizer", kernel_regularizer)
-        self.bias_regularizer = get("bias_regularizer", bias_regularizer)
-        # `activity_regularizer` would regularize the output of this layer.
-        self._activity_regularizer = get("activity_regularizer", activity_regularizer)
-        get = objects.constraint
-        self.kernel_constraint = get("kernel_constraint", kernel_constraint)
-        self.bias_constraint = get("bias_constraint", bias_constraint)
+        # Keras regularizes the output of a layer that has an `activity_regularizer`.
+        self._activity_regularizer = self.activity_regularizer
+        self.activity_regularizer = None
         self.query_key_norm = objects.norm_config("query_key_norm", query_key_norm)
         self.query_norm: keras.Layer | None = None
         self.key_norm: keras.Layer | None = None
@@ -346,7 +348,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _positions(self, mask, x, given, index, cached_mask):
-        """The positions of the tokens of x, if there is a position encoding."""
+        """Returns the positions of the tokens of x, if there is a position encoding."""
         if self.position is None:
             return None
         return token_positions(mask, ops.shape(x)[1], index, given, cached_mask)
@@ -373,7 +375,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
     def _attend(
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
-        """The heads `(B, T, N, V)`, and the attention weights or None."""
+        """Returns the heads `(B, T, N, V)`, and the attention weights or None."""
         content = q if self.position is None else self.position.content_queries(q)
         bias, q = self._bias(q, positions, memory), content
         k = repeat_heads(memory["key"], self.heads_per_group)  # (B, S, N, K)
@@ -395,7 +397,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         return out, alpha
 
     def _bias(self, q, positions, memory):
-        """The bias of the scores, or None."""
+        """Returns the bias of the scores, or None."""
         if self.position is None or not self.position.has_bias:
             return None
         bias = self.position.bias(positions, memory["position"], q, self.factor)
@@ -453,36 +455,3 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         # There may be several outputs: Keras infers them by a call.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        regularizer = keras.regularizers.serialize
-        constraint = keras.constraints.serialize
-        config = {
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "output_shape": self._output_shape,
-            "attention_axes": self.attention_axes,
-            "sliding_window": self.sliding_window,
-            "flash_attention": self.flash_attention,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-            "kernel_regularizer": regularizer(self.kernel_regularizer),
-            "bias_regularizer": regularizer(self.bias_regularizer),
-            "activity_regularizer": regularizer(self._activity_regularizer),
-            "kernel_constraint": constraint(self.kernel_constraint),
-            "bias_constraint": constraint(self.bias_constraint),
-            "use_gate": self.use_gate,
-            "seed": self.seed,
-            "num_key_value_heads": self.num_key_value_heads,
-            "scale": self.scale,
-            "position": shared_config(self.position),
-            "value_initializer": initializer(self.value_initializer),
-            "use_query_key_value_bias": self.use_query_key_value_bias,
-            "query_key_norm": self.query_key_norm,
-            "output_initializer": initializer(self.output_initializer),
-        }
-        return {**super().get_config(), **config}

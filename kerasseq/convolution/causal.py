@@ -6,7 +6,7 @@ with kernel size $k$ and dilation $d$. Steps before the first one are zeros. Sou
 den Oord et al., "WaveNet", 2016 (arXiv 1609.03499). Slides C.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,15 +14,24 @@ from keras import ops
 
 from kerasseq import kernels, tracing
 from kerasseq.convolution.real_steps import RealSteps
-from kerasseq.core import checks, objects
+from kerasseq.core import checks
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape, check_width
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import (
+    Activation,
+    Constraint,
+    Identifier,
+    Initializer,
+    Regularizer,
+    Shape,
+    Tensor,
+)
 
 
 @register
-class CausalConv1D(CarriesState, keras.layers.Layer):
+class CausalConv1D(CarriesState, Layer):
     r"""Convolution over time that reads no later steps.
 
     $$y_t = \phi\Big(b + \sum_{j=0}^{k-1} x_{t - (k-1-j)\,d}\, W_j\Big)$$
@@ -74,6 +83,15 @@ class CausalConv1D(CarriesState, keras.layers.Layer):
         Slides C.
     """
 
+    activation: Activation
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    kernel_regularizer: Regularizer
+    bias_regularizer: Regularizer
+    kernel_constraint: Constraint
+    bias_constraint: Constraint
+
+    @passes_on(Layer)
     def __init__(
         self,
         filters: int,
@@ -92,48 +110,19 @@ class CausalConv1D(CarriesState, keras.layers.Layer):
         bias_constraint: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            activity_regularizer=objects.regularizer(
-                "activity_regularizer", activity_regularizer
-            ),
-            **kwargs,
+        self.filters: int = checks.size("filters", filters, 1)
+        kernel_size = _single(kernel_size)
+        self.kernel_size: int = checks.size("kernel_size", kernel_size, self.filters)
+        self.dilation_rate: int = checks.size(
+            "dilation_rate", _single(dilation_rate), 1
         )
-        check_float64(self)
-        self.supports_masking = True
-        self.filters: int = checks.size("filters", filters)
-        self.kernel_size: int = checks.size("kernel_size", _single(kernel_size))
-        self.dilation_rate: int = checks.size("dilation_rate", _single(dilation_rate))
         self.groups: int = checks.size("groups", groups)
         if self.filters % self.groups:
             raise ValueError(
                 f"groups must divide filters={self.filters}, received groups={groups}. "
                 "Choose a divisor"
             )
-        checks.fits_memory("filters", self.filters)
-        checks.fits_memory("kernel_size", self.kernel_size, self.filters)
-        checks.fits_memory("dilation_rate", self.dilation_rate)
-        self.activation: Callable[[Tensor], Tensor] = objects.activation(
-            "activation", activation
-        )
         self.use_bias: bool = checks.flag("use_bias", use_bias)
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
-        )
-        self.kernel_regularizer: Callable[[Tensor], Tensor] | None = (
-            objects.regularizer("kernel_regularizer", kernel_regularizer)
-        )
-        self.bias_regularizer: Callable[[Tensor], Tensor] | None = objects.regularizer(
-            "bias_regularizer", bias_regularizer
-        )
-        self.kernel_constraint: Callable[[Tensor], Tensor] | None = objects.constraint(
-            "kernel_constraint", kernel_constraint
-        )
-        self.bias_constraint: Callable[[Tensor], Tensor] | None = objects.constraint(
-            "bias_constraint", bias_constraint
-        )
 
     def build(self, shape: Shape) -> None:
         check_shape("x", shape)
@@ -217,26 +206,28 @@ class CausalConv1D(CarriesState, keras.layers.Layer):
     def compute_output_shape(self, shape: Shape) -> Shape:
         return (*shape[:-1], self.filters)
 
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        regularizer = keras.regularizers.serialize
-        constraint = keras.constraints.serialize
-        config = {
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "dilation_rate": self.dilation_rate,
-            "groups": self.groups,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-            "kernel_regularizer": regularizer(self.kernel_regularizer),
-            "bias_regularizer": regularizer(self.bias_regularizer),
-            "activity_regularizer": regularizer(self.activity_regularizer),
-            "kernel_constraint": constraint(self.kernel_constraint),
-            "bias_constraint": constraint(self.bias_constraint),
-        }
-        return {**super().get_config(), **config}
+
+def short_convolution(
+    layer: keras.Layer, channels: int, kernel_size: int, use_bias: bool = False
+) -> CausalConv1D:
+    """Creates the convolution of each channel in a layer, built.
+
+    Its initial weights are those of PyTorch.
+    """
+    conv = CausalConv1D(
+        channels,
+        kernel_size,
+        groups=channels,
+        activation="silu",
+        use_bias=use_bias,
+        kernel_initializer=keras.initializers.VarianceScaling(
+            1 / 3, mode="fan_in", distribution="uniform"
+        ),
+        dtype=layer.dtype_policy,
+        name="conv",
+    )
+    conv.build((None, None, channels))
+    return conv
 
 
 def convolution(
@@ -283,6 +274,6 @@ def convolution(
 
 
 def _single(value: int | Sequence[int]) -> Any:
-    """The number in a list of one, as Keras takes it; anything else as it is."""
+    """Returns the number of a list of one; anything else as it is."""
     is_list = isinstance(value, list | tuple) and len(value) == 1
     return value[0] if is_list else value

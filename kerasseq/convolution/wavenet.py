@@ -29,10 +29,11 @@ from kerasseq.convolution.real_steps import RealSteps, record
 from kerasseq.core import checks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 
 DILATIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 Dropout = Callable[[Tensor], Tensor]
@@ -120,7 +121,7 @@ class WaveNetBlock(WithSublayers, keras.layers.Layer):
 
 
 @register
-class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
+class WaveNet(CarriesState, Layer):
     r"""Stacks of gated causal convolutions, each with twice the dilation of the last.
 
     $$
@@ -186,6 +187,10 @@ class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
         Slides C.
     """
 
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+
+    @passes_on(Layer)
     def __init__(
         self,
         units: int,
@@ -201,9 +206,6 @@ class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         self.units: int = checks.size("units", units)
         self.kernel_size: int = checks.size("kernel_size", kernel_size)
         self.dilations: list[int] = checked_dilations(dilations)
@@ -213,12 +215,6 @@ class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
         )
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.dropout: float = checks.rate("dropout", dropout)
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
-        )
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         if self.dropout:
             self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
@@ -294,7 +290,7 @@ class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
         return self._run(x, states, mask, None)
 
     def _run(self, x, states, mask, dropout):
-        """The outputs, and the states after them if there are states before."""
+        """Returns the outputs, and the states after them if there are states before."""
         real = None if mask is None else RealSteps(mask)
         x = x if real is None else real.pack(x)
         before = iter(states or [None] * (1 + len(self.blocks)))
@@ -318,22 +314,6 @@ class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
     def compute_output_shape(self, shape: Shape) -> Shape:
         return (*shape[:-1], self.units)
 
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "units": self.units,
-            "kernel_size": self.kernel_size,
-            "dilations": self.dilations,
-            "stacks": self.stacks,
-            "skip_units": self.skip_units,
-            "use_bias": self.use_bias,
-            "dropout": self.dropout,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-            "seed": self.seed,
-        }
-        return {**super().get_config(), **config}
-
 
 def checked_dilations(dilations: Sequence[int]) -> list[int]:
     """Returns the dilations as a list of whole numbers of at least 1.
@@ -344,13 +324,13 @@ def checked_dilations(dilations: Sequence[int]) -> list[int]:
         ...
         ValueError: dilations[2] must be at least 1, received 0
     """
-    found = checks.several("dilations", dilations, "whole numbers")
-    if not found:
+    checked = checks.several("dilations", dilations, "whole numbers")
+    if not checked:
         raise ValueError(
             "dilations must have a number for each block of a stack, received "
             f"{dilations!r}. The default is 1, 2, 4 … 512"
         )
-    return [checks.size(f"dilations[{n}]", each) for n, each in enumerate(found)]
+    return [checks.size(f"dilations[{n}]", each) for n, each in enumerate(checked)]
 
 
 def copies(weights: dict[str, Any]) -> dict[str, Any]:

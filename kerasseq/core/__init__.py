@@ -1,1 +1,1 @@
-"""What everything else stands on. Loading it loads no Keras."""
+"""Checks, masks, serialization and files. Importing it does not load Keras."""

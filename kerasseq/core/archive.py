@@ -1,4 +1,4 @@
-"""What a `.keras` file holds, checked before anything is built from it.
+"""Checks the content of a `.keras` file before anything is built from it.
 
 A file may come from anybody. Nothing is unpacked beyond a bound, nothing is built
 whose weights cannot be in the file, and no code that it holds runs.
@@ -41,7 +41,7 @@ KINDS = {
 
 
 def read_config(path: pathlib.Path) -> Config:
-    """Read the configuration of a model, once the whole file is found sound.
+    """Reads the configuration of a model, once the whole file is found sound.
 
     Raises:
         ValueError: If the file is damaged, unpacks to more than it may, or describes
@@ -78,7 +78,7 @@ def read_config(path: pathlib.Path) -> Config:
 
 
 def _check_members(archive: zipfile.ZipFile, path: pathlib.Path) -> None:
-    """Refuse what unpacks to far more than it is, before it is unpacked."""
+    """Raises if a file would be far larger when it is unpacked."""
     for member in archive.infolist():
         name, size = member.filename, member.file_size
         if name == CONFIG:
@@ -95,9 +95,9 @@ def _check_members(archive: zipfile.ZipFile, path: pathlib.Path) -> None:
 def _problem(keys: tuple[Any, ...], value: object, stored: int) -> str | None:
     """What is wrong with a value of the configuration, or None."""
     if isinstance(value, dict) and "class_name" in value:
-        found = _problem_of_names(value)
-        if found:
-            return found
+        problem = _problem_of_names(value)
+        if problem:
+            return problem
     key = str(keys[-1]) if keys else ""
     kinds = KINDS.get(key, KINDS.get(key.rpartition("_")[2]))
     if kinds and value is not None and not isinstance(value, kinds):
@@ -114,6 +114,7 @@ def _problem_of_size(keys: tuple[Any, ...], value: int, stored: int) -> str | No
     what = f"among the {stored:,} bytes of weights in the file, received {value}"
     if keys[-1] in SIZES and value > max(SMALL, stored):
         return f"expected a size whose weights can be {what}"
+    # Up to 1000 layers are allowed, however small the file is.
     if keys[-1] in COUNTS and value > max(1000, stored // OF_A_LAYER):
         return f"expected a number of layers whose weights can be {what}"
     return None
@@ -139,21 +140,21 @@ def _problem_of_names(table: dict[str, Any]) -> str | None:
 
 
 def explained(path: pathlib.Path, config: Config, error: BaseException) -> ValueError:
-    """An error that names the file, for one that Keras raised when building from it."""
-    classes, found = [], error
-    while found.__context__ and str(found).startswith("<class "):
-        classes.append(str(found).split("'")[1].rpartition(".")[2])
-        found = found.__context__
-        if "Unable to revive model" in str(found) and found.__context__:
-            found = found.__context__
+    """Returns the error of a file from which Keras could not build a model."""
+    classes, cause = [], error
+    while cause.__context__ and str(cause).startswith("<class "):
+        classes.append(str(cause).split("'")[1].rpartition(".")[2])
+        cause = cause.__context__
+        if "Unable to revive model" in str(cause) and cause.__context__:
+            cause = cause.__context__
     text = f'"{path}" cannot be loaded: '
     text += "".join(f"{name}: " for name in dict.fromkeys(classes))
-    if isinstance(found, checks.NotEnoughMemory):
-        text += str(found)
-    elif isinstance(found, ValueError | TypeError):
-        return ValueError(f"{text}{found}")
+    if isinstance(cause, checks.NotEnoughMemory):
+        text += str(cause)
+    elif isinstance(cause, ValueError | TypeError):
+        return ValueError(f"{text}{cause}")
     else:
-        text += f"{type(found).__name__}: {str(found)[:300]}"
+        text += f"{type(cause).__name__}: {str(cause)[:300]}"
     sizes = [
         (value, key_path(keys))
         for keys, value in walk(config)

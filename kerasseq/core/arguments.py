@@ -7,7 +7,7 @@ import keras
 
 
 def names(cls: type) -> list[str]:
-    """The named arguments of `cls`, in order.
+    """Returns the named arguments of `cls`, in order.
 
     Examples:
         >>> class Cell:
@@ -21,7 +21,7 @@ def names(cls: type) -> list[str]:
 
 
 def seed_generator(seed: int | None) -> keras.random.SeedGenerator:
-    """A generator from a seed, or from one that is drawn as Keras draws it.
+    """Returns a generator from a seed, or from one that is drawn as Keras draws it.
 
     Keras' dropout on PyTorch would use the global generator of PyTorch for one without
     a seed, whose state is in no file.
@@ -34,10 +34,10 @@ def seed_generator(seed: int | None) -> keras.random.SeedGenerator:
 
 
 def drawn_seed(rate: float) -> int | None:
-    """A seed for a layer of Keras that drops at this rate, as for `seed_generator`.
+    """Draws the seed of a layer of Keras that drops, as for `seed_generator`.
 
     Examples:
         >>> drawn_seed(0.0) is None, isinstance(drawn_seed(0.1), int)
         (True, True)
     """
-    return random.randint(1, 10**9) if rate else None
+    return random.randint(1, 10**9) if rate else None  # the range of Keras' seeds

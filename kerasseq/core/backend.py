@@ -1,14 +1,14 @@
-"""Which backend Keras will run on, settled before Keras loads. Imports no Keras.
+"""Chooses the backend before Keras is loaded. Imports no Keras.
 
 Keras reads `KERAS_BACKEND` and keras.json once, when it is imported, and falls back on
-TensorFlow; where TensorFlow is not installed it then fails deep inside. So `choose`,
-called by `import kerasseq`, picks an installed backend when nothing names one, and
-`require`, called by whatever is about to load Keras, explains what is missing.
+TensorFlow, with an obscure error if TensorFlow is not installed. So `choose`, called by
+`import kerasseq`, picks an installed backend if none is named, and `require`, called
+before Keras is loaded, explains what is missing.
 
-A note on PyTorch and TensorFlow in one process: PyTorch has to be imported first, or
-the process can crash. Nothing here needs to see to that. With the torch backend Keras
-imports PyTorch at once, and TensorFlow only later (in `model.save`); with TensorFlow
-nothing in kerasseq imports PyTorch.
+PyTorch must be imported before TensorFlow in the same process, or the process can
+crash. This needs no code here: with the torch backend Keras imports PyTorch at once,
+and TensorFlow only later (in `model.save`); with TensorFlow nothing in kerasseq imports
+PyTorch.
 """
 
 import importlib.util
@@ -42,43 +42,44 @@ class BackendError(ImportError):
 
 
 def installed() -> tuple[str, ...]:
-    """Name the installed backends, without loading them."""
+    """Returns the names of the installed backends, without loading them."""
     return tuple(name for name in BACKENDS if _is_installed(name))
 
 
 def choose() -> None:
-    """See to it that Keras, not loaded yet, will find a backend that is installed.
+    """Chooses an installed backend before Keras is loaded.
 
     Changes nothing if the user has chosen one, rightly or wrongly: see `require`.
     """
     if "keras" in sys.modules or os.environ.get("KERAS_BACKEND"):
         return
-    found = installed()
+    backends = installed()
     named = _named_in_keras_json() or BACKENDS[0]  # what Keras would take by itself
-    if not found or named in found:
+    if not backends or named in backends:
         return
-    os.environ["KERAS_BACKEND"] = found[0]
+    os.environ["KERAS_BACKEND"] = backends[0]
     print(
-        f"kerasseq: Keras runs on {found[0]} here; set KERAS_BACKEND to choose another",
+        f"kerasseq: Keras runs on {backends[0]} here; set KERAS_BACKEND to choose "
+        "another",
         file=sys.stderr,
     )
 
 
 def chosen() -> str:
-    """Name the backend that Keras runs on, or will run on."""
+    """Returns the name of the backend that Keras runs on, or will run on."""
     if keras := sys.modules.get("keras"):
         return keras.config.backend()
     return os.environ.get("KERAS_BACKEND") or _named_in_keras_json() or BACKENDS[0]
 
 
 def require() -> None:
-    """Make sure that Keras can load, and on a backend that kerasseq runs on.
+    """Raises unless Keras can be loaded, on a backend that kerasseq supports.
 
     Raises:
         BackendError: If not, saying what to install or what to set.
     """
-    found = installed()
-    if not found:
+    backends = installed()
+    if not backends:
         raise BackendError(_NONE_INSTALLED)
     name = chosen()
     if name in _KERAS_ONLY:
@@ -91,21 +92,21 @@ def require() -> None:
             f'KERAS_BACKEND="{name}" is not one of {", ".join(BACKENDS)}.'
             f"{checks.nearest(name, BACKENDS)}"
         )
-    if name not in found:
+    if name not in backends:
         raise BackendError(
             f"KERAS_BACKEND={name}, but {name} is not installed. "
-            f"{packages.install(*_PACKAGES[name])}, or set KERAS_BACKEND={found[0]}"
+            f"{packages.install(*_PACKAGES[name])}, or set KERAS_BACKEND={backends[0]}"
         )
 
 
 def _is_installed(name: str) -> bool:
-    """Tell a package from a folder of that name, which has no file of its own."""
+    """Tells a package from a folder of that name, which has no file of its own."""
     spec = importlib.util.find_spec(name)
     return spec is not None and spec.origin is not None
 
 
 def _named_in_keras_json() -> str | None:
-    """Read the backend from Keras' settings file, None if it names none."""
+    """Reads the backend from Keras' settings file, None if it names none."""
     try:
         settings = json.loads((_keras_folder() / "keras.json").read_text())
     except (OSError, ValueError):
@@ -115,7 +116,7 @@ def _named_in_keras_json() -> str | None:
 
 
 def _keras_folder() -> pathlib.Path:
-    """Find the folder where Keras keeps its settings, by the rule that Keras has."""
+    """Finds the folder where Keras keeps its settings, by the rule that Keras has."""
     if "KERAS_HOME" in os.environ:
         return pathlib.Path(os.environ["KERAS_HOME"]).expanduser()
     home = os.path.expanduser("~")

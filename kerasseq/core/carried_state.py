@@ -1,4 +1,4 @@
-"""States that a layer hands on from one part of a sequence to the next."""
+"""States that a layer carries from one part of a sequence to the next."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -107,8 +107,12 @@ def carries_state(layer: keras.Layer) -> bool:
     return hasattr(layer, "advance") and hasattr(layer, "get_initial_state")
 
 
-def check_sequence(name: str, x: Tensor, mask: Tensor | None) -> None:
+def check_sequence(
+    name: str, x: Tensor, mask: Tensor | None = None, *, more: bool = False
+) -> None:
     """Raises unless x is `(batch, time, features)` with a step, and has this mask.
+
+    With `more`, a step may have more axes.
 
     Examples:
         >>> check_sequence("x", np.ones((2, 0, 3)), None)
@@ -116,7 +120,7 @@ def check_sequence(name: str, x: Tensor, mask: Tensor | None) -> None:
         ...
         ValueError: x has shape (2, 0, 3), of 0 steps: there must be at least one step
     """
-    check_numbers(name, x)
+    check_numbers(name, x, more=more)
     if x.shape[1] == 0:
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}, of 0 steps: there must be at least "
@@ -161,20 +165,20 @@ Pass the states that advance of this layer returned for these sequences
             f"states must have {len(shapes)} tensors, received {len(states)}. {advice}"
         )
     for n, (state, shape) in enumerate(zip(states, shapes, strict=True)):
-        found = getattr(state, "shape", None)
-        if found is None:
+        actual = getattr(state, "shape", None)
+        if actual is None:
             raise TypeError(
                 f"states[{n}] must be a tensor, received {checks.short(state)}. "
                 f"{advice}"
             )
         wanted = (batch_size, *shape)
-        if len(found) != len(wanted) or any(
-            None not in (a, b) and a != b for a, b in zip(found, wanted, strict=True)
+        if len(actual) != len(wanted) or any(
+            None not in (a, b) and a != b for a, b in zip(actual, wanted, strict=True)
         ):
             shown = ", ".join("batch" if a is None else str(a) for a in wanted)
             raise ValueError(
                 f"states[{n}] must have shape ({shown}), received shape "
-                f"{tuple(found)}. {advice}"
+                f"{tuple(actual)}. {advice}"
             )
         check_real(f"states[{n}]", state)
     return [ops.cast(*pair) for pair in zip(states, dtypes, strict=True)]

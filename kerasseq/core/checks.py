@@ -1,4 +1,4 @@
-"""Checks of arguments: each says which one, what it was, what would be right.
+"""Checks of arguments, with errors that name the argument, its value and valid ones.
 
 Loads no Keras: the text tools and the data sets stand on it, too.
 """
@@ -21,7 +21,7 @@ ABBREVIATIONS = {"tf": "tensorflow"}
 
 
 def nearest(value: object, choices: Iterable[object]) -> str:
-    """End a message about a wrong name with the right one, if one is near.
+    """Returns the end of a message about a wrong name: the nearest right one.
 
     Examples:
         >>> nearest("lsmt", ["lstm", "gru"])
@@ -32,14 +32,14 @@ def nearest(value: object, choices: Iterable[object]) -> str:
     names = [str(c) for c in choices]
     value = ABBREVIATIONS.get(str(value).lower(), value)
     by_lower = {name.lower(): name for name in reversed(names)}
-    found = difflib.get_close_matches(str(value), names, 1)
+    close = difflib.get_close_matches(str(value), names, 1)
     for name in difflib.get_close_matches(str(value).lower(), by_lower, 1):
-        found.append(by_lower[name])
-    return f' Did you mean "{found[0]}"?' if found else ""
+        close.append(by_lower[name])
+    return f' Did you mean "{close[0]}"?' if close else ""
 
 
 def one_of(name: str, value: Value, choices: Iterable[object]) -> Value:
-    """Return `value` if it is one of `choices`.
+    """Returns `value` if it is one of `choices`.
 
     Examples:
         >>> one_of("peephole", "ful", [None, "diagonal", "full"])
@@ -56,7 +56,7 @@ mean "full"?
 
 
 def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
-    """Return `value` as a plain `int` of at least `at_least`.
+    """Returns `value` as a plain `int` of at least `at_least`.
 
     Examples:
         >>> whole_number("units", 3)
@@ -80,7 +80,7 @@ def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
 
 
 def number(name: str, value: float) -> float:
-    """Return `value` if it is a number.
+    """Returns `value` if it is a number.
 
     Examples:
         >>> number("scale", "1")
@@ -95,7 +95,7 @@ def number(name: str, value: float) -> float:
 
 
 def finite(name: str, value: float) -> float:
-    """Return `value` if it is a number, neither infinite nor NaN.
+    """Returns `value` if it is a number, neither infinite nor NaN.
 
     Examples:
         >>> finite("scale", float("inf"))
@@ -108,7 +108,7 @@ def finite(name: str, value: float) -> float:
 
 
 def positive(name: str, value: float) -> float:
-    """Return `value` if it is a finite number above 0.
+    """Returns `value` if it is a finite number above 0.
 
     Examples:
         >>> positive("max_wavelength", -1)
@@ -121,7 +121,7 @@ def positive(name: str, value: float) -> float:
 
 
 def fraction(name: str, value: float) -> float:
-    """Return `value` as a `float` between 0 and 1, both included.
+    """Returns `value` as a `float` between 0 and 1, both included.
 
     Examples:
         >>> fraction("dropout", 20)
@@ -137,7 +137,7 @@ def fraction(name: str, value: float) -> float:
 
 
 def rate(name: str, value: float) -> float:
-    """Return `value` as a `float` from 0 up to, not including, 1.
+    """Returns `value` as a `float` from 0 up to, not including, 1.
 
     Examples:
         >>> rate("dropout", 1)
@@ -152,7 +152,7 @@ def rate(name: str, value: float) -> float:
 
 
 def truth(name: str, value: object) -> bool:
-    """Return `value` if it is True or False.
+    """Returns `value` if it is True or False.
 
     Examples:
         >>> truth("lowercase", "yes")
@@ -166,7 +166,7 @@ def truth(name: str, value: object) -> bool:
 
 
 def flag(name: str, value: object) -> bool:
-    """Return `value` as a `bool`: True or False, of Python or NumPy, or 1 or 0.
+    """Returns `value` as a `bool`: True or False, of Python or NumPy, or 1 or 0.
 
     Examples:
         >>> flag("use_bias", "no")
@@ -179,8 +179,12 @@ def flag(name: str, value: object) -> bool:
     return truth(name, value)
 
 
-def size(name: str, value: object) -> int:
-    """Return `value` as an `int` of at least 1; an array is not a whole number.
+def size(
+    name: str, value: object, others: int | None = None, bytes_each: int = 4
+) -> int:
+    """Returns `value` as an `int` of at least 1; an array is not a whole number.
+
+    With `others`, an array of `value` times `others` numbers must fit into memory.
 
     Examples:
         >>> import numpy as np
@@ -190,11 +194,14 @@ def size(name: str, value: object) -> int:
     """
     if not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, received {short(value)}")
-    return whole_number(name, value)
+    value = whole_number(name, value)
+    if others is not None:
+        fits_memory(name, value, others, bytes_each)
+    return value
 
 
 def seed(name: str, value: SupportsIndex) -> int:
-    """Return `value` as an `int` from which every backend can draw random numbers.
+    """Returns `value` as an `int` from which every backend can draw random numbers.
 
     Examples:
         >>> seed("seed", -1)
@@ -208,7 +215,7 @@ def seed(name: str, value: SupportsIndex) -> int:
 
 
 def axis(name: str, value: int) -> int:
-    """Return `value` if it is a whole number, of either sign.
+    """Returns `value` if it is a whole number, of either sign.
 
     Examples:
         >>> axis("sequence_axis", "x")
@@ -223,15 +230,15 @@ def axis(name: str, value: int) -> int:
 
 
 def optional(
-    check: Callable[[str, Value], Checked], name: str, value: Value | None
+    check: Callable[..., Checked], name: str, value: object, *more: Any
 ) -> Checked | None:
-    """Return None if `value` is None, else `check(name, value)`.
+    """Returns None if `value` is None, else `check(name, value, *more)`.
 
     Examples:
         >>> optional(size, "head_dim", None) is None, optional(size, "head_dim", 64)
         (True, 64)
     """
-    return None if value is None else check(name, value)
+    return None if value is None else check(name, value, *more)
 
 
 class NotEnoughMemory(ValueError):
@@ -239,7 +246,7 @@ class NotEnoughMemory(ValueError):
 
 
 def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4) -> None:
-    """Raise if `value` times `others` numbers are more than the machine's memory.
+    """Raises if `value` times `others` numbers are more than the machine's memory.
 
     Examples:
         >>> fits_memory("units", 10**12)
@@ -261,11 +268,11 @@ def memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return 2**40
+        return 2**40  # more than a machine has: rather no error than a wrong one
 
 
 def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Value]:
-    """Return `value` as a list, if it is one, a tuple, or anything else but a string.
+    """Returns `value` as a list, if it is one, a tuple, or anything else but a string.
 
     Examples:
         >>> several("texts", "a")
@@ -285,7 +292,7 @@ def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Va
 
 
 def ordered(**bounds: float) -> None:
-    """Raise unless the first of two numbers is at most the second.
+    """Raises unless the first of two numbers is at most the second.
 
     Examples:
         >>> ordered(low=3, high=2)
@@ -301,22 +308,22 @@ def ordered(**bounds: float) -> None:
 
 
 def channels(name: str, value: Iterable[int]) -> list[int]:
-    """Return the indices of channels as a list of whole numbers of at least 0.
+    """Returns the indices of channels as a list of whole numbers of at least 0.
 
     Examples:
         >>> channels("channels", (0, 2))
         [0, 2]
     """
-    found = several(name, value, "whole numbers")
-    if not found:
+    indices = several(name, value, "whole numbers")
+    if not indices:
         raise ValueError(f"{name} must have at least one channel, received {value!r}")
-    return [whole_number(name, one, at_least=0) for one in found]
+    return [whole_number(name, one, at_least=0) for one in indices]
 
 
 def random_generator(
     seed: "int | Sequence[int] | np.random.Generator | None", name: str = "seed"
 ) -> "np.random.Generator":
-    """Return NumPy's generator for a seed: a whole number, several, or None.
+    """Returns NumPy's generator for a seed: a whole number, several, or None.
 
     Examples:
         >>> random_generator("now")
@@ -339,11 +346,12 @@ def random_generator(
 
 
 def short(value: object) -> str:
-    """A value in a message, cut where it is long.
+    """Returns a value as text for a message, cut if it is long.
 
     Examples:
         >>> len(short(list(range(99))))
         60
     """
     text = repr(value)
+    # A message has several values: each may take most of a line.
     return text if len(text) <= 60 else f"{text[:59]}…"

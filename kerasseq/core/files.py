@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kerasseq.core import checks
 from kerasseq.core.types import FilePath
 
 LARGEST = 2**30  # bytes of a text file
@@ -101,6 +102,17 @@ def _is_alive(pid):
     return True
 
 
+def as_path(name: str, path: FilePath) -> pathlib.Path:
+    """Returns an argument as a path.
+
+    Raises:
+        TypeError: If it is neither a string nor a path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`{name}` must be a path, received {checks.short(path)}.")
+    return pathlib.Path(path)
+
+
 def regular(path: FilePath) -> pathlib.Path:
     """Returns the path if it is a regular file.
 
@@ -123,7 +135,7 @@ def regular(path: FilePath) -> pathlib.Path:
 
 
 def read_bytes(path: FilePath, largest: int | None = None) -> bytes:
-    """Read a regular file of at most `largest` bytes, by default `LARGEST`.
+    """Reads a regular file of at most `largest` bytes, by default `LARGEST`.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -146,7 +158,7 @@ def read_bytes(path: FilePath, largest: int | None = None) -> bytes:
 
 
 def read_text(path: FilePath) -> str:
-    """Read a UTF-8 file, with or without a byte order mark.
+    """Reads a UTF-8 file, with or without a byte order mark.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -167,7 +179,7 @@ def read_text(path: FilePath) -> str:
 
 
 def read_json(path: FilePath) -> Any:
-    """Read a JSON file.
+    """Reads a JSON file.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -179,7 +191,7 @@ def read_json(path: FilePath) -> Any:
 
 
 def parse_json(text: str | bytes, where: object, deepest: int | None = None) -> Any:
-    """Return the content of JSON, nested at most `deepest` levels.
+    """Returns the content of JSON, nested at most `deepest` levels.
 
     Args:
         text: The JSON.
@@ -220,7 +232,7 @@ def _is_deeper(content: object, deepest: int) -> bool:
 
 
 def walk(content: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield each value in nested lists and dictionaries with its keys.
+    """Yields each value in nested lists and dictionaries with its keys.
 
     Examples:
         >>> list(walk({"a": [1]}))
@@ -240,7 +252,7 @@ def walk(content: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def key_path(keys: Iterable[object]) -> str:
-    """Write the keys that lead to a value.
+    """Writes the keys that lead to a value.
 
     Examples:
         >>> key_path(("model", "vocab", 3, 0))

@@ -53,8 +53,8 @@ def children(layer: keras.Layer) -> list[keras.Layer]:
         return layer._flatten_layers(include_self=False, recursive=False)
     if isinstance(layer, keras.Sequential):  # an attribute holds them again as a model
         return layer.layers
-    found = {id(child): child for child in _layers_in(vars(layer))}
-    return list(found.values())
+    by_id = {id(child): child for child in _layers_in(vars(layer))}
+    return list(by_id.values())
 
 
 def _layers_in(value: object) -> Iterator[keras.Layer]:

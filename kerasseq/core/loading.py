@@ -1,4 +1,4 @@
-"""Load a saved model, and run no foreign code on the way.
+"""Loads a saved model without running code from the file.
 
 The classes of kerasseq are known by then: `kerasseq.load_model` loads them first.
 """
@@ -23,7 +23,7 @@ def load_model(
     compile: bool = True,
     safe_mode: bool = True,
 ) -> keras.Model:
-    """Load a model from the `.keras` file that `model.save` wrote.
+    """Loads a model from the `.keras` file that `model.save` wrote.
 
     Unlike `keras.saving.load_model` it finds all classes of kerasseq, without other
     imports, and refuses formats that can run code from the file.
@@ -60,7 +60,7 @@ def load_model(
             )
     except ImportError:
         raise
-    except Exception as error:  # a file of a stranger can end in any
+    except Exception as error:  # a damaged file may raise any error
         raise archive.explained(path, config, error) from error
     restart_lora(model)
     return model

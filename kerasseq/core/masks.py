@@ -96,7 +96,7 @@ def combine_masks(
 
 
 def first_given(*masks: Tensor | None) -> Tensor | None:
-    """The first mask that is not None, or None."""
+    """Returns the first mask that is not None, or None."""
     return next((mask for mask in masks if mask is not None), None)
 
 
@@ -168,7 +168,7 @@ def intersect(*masks: Tensor | None) -> Tensor | None:
 
 
 def add_head_axis(mask: Tensor | None) -> Tensor | None:
-    """An attention mask as `(B, N, T_q, T_k)`, where B and N may be 1.
+    """Returns an attention mask as `(B, N, T_q, T_k)`, where B and N may be 1.
 
     Args:
         mask: `(T_q, T_k)`, `(B, T_q, T_k)`, `(B, N, T_q, T_k)`, or None.
@@ -213,7 +213,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def largest(x: Tensor, axis: int, *, keepdims: bool = False) -> Tensor:
-    """The largest values along an axis, as `ops.amax`; also of a batch of 0 rows.
+    """Computes the largest values along an axis, also of a batch of 0 rows.
 
     Args:
         x: The values.
@@ -230,7 +230,7 @@ def largest(x: Tensor, axis: int, *, keepdims: bool = False) -> Tensor:
 
 
 def lowest(dtype: DType) -> Tensor:
-    """The score of a masked key: finite, as infinity minus infinity is NaN.
+    """Returns the score of a masked key: finite, as infinity minus infinity is NaN.
 
     It is below any real score, even where a masked key holds numbers as large as 1e30.
 
@@ -238,6 +238,7 @@ def lowest(dtype: DType) -> Tensor:
         >>> float(lowest("float16"))
         -30000.0
     """
+    # float16 ends at 65504: a bias may be added to -3e4 without an overflow.
     return ops.cast(-3e4 if standardize_dtype(dtype) == "float16" else -1e38, dtype)
 
 

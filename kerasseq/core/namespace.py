@@ -21,10 +21,10 @@ class Submodule(types.ModuleType):
             for name in package.__all__
             if getattr(getattr(package, name), "__module__", None) == self.__name__
         ]
-        found = ", ".join(f"{package.__name__}.{name}" for name in public)
+        listed = ", ".join(f"{package.__name__}.{name}" for name in public)
         raise TypeError(
             f"{self.__name__} is a module, not a function."
-            + (f" Public names in it are {found}" if found else "")
+            + (f" Public names in it are {listed}" if listed else "")
         )
 
 

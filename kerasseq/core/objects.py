@@ -11,7 +11,7 @@ from kerasseq.core.types import Config, DType, Identifier, Tensor
 
 
 def activation(name: str, value: Identifier) -> Callable[[Tensor], Tensor]:
-    """The activation function that `value` names.
+    """Returns the activation function that `value` names.
 
     Args:
         name: Name of the argument, for messages.
@@ -34,7 +34,7 @@ def activation(name: str, value: Identifier) -> Callable[[Tensor], Tensor]:
 
 
 def initializer(name: str, value: Identifier) -> Callable[..., Tensor] | None:
-    """The initializer that `value` names; see `activation`.
+    """Returns the initializer that `value` names; see `activation`.
 
     Examples:
         >>> type(initializer("kernel_initializer", "zeros")).__name__
@@ -59,30 +59,38 @@ def copy_initializer(value: Callable[..., Tensor] | None) -> Any:
 
 
 def regularizer(name: str, value: Identifier) -> Callable[[Tensor], Tensor] | None:
-    """The regularizer that `value` names, or None; see `activation`."""
+    """Returns the regularizer that `value` names, or None; see `activation`."""
     return _get(keras.regularizers, "a regularizer", name, value)
 
 
 def constraint(name: str, value: Identifier) -> Callable[[Tensor], Tensor] | None:
-    """The constraint that `value` names, or None; see `activation`."""
+    """Returns the constraint that `value` names, or None; see `activation`."""
     return _get(keras.constraints, "a constraint", name, value)
+
+
+BY_ENDING: dict[str, Callable[[str, Identifier], Any]] = {  # of the name of an argument
+    "activation": activation,
+    "initializer": initializer,
+    "regularizer": regularizer,
+    "constraint": constraint,
+}
 
 
 def _get(module: ModuleType, kind: str, name: str, value: Identifier) -> Any:
     wanted = f"{name} must be the name of {kind} of Keras or an object"
     try:
-        found = module.get(value)
+        made = module.get(value)
     except (ValueError, TypeError) as error:
         raise type(error)(
             f"{wanted}, received {checks.short(value)}: {error}"
         ) from error
-    if found is not None and not callable(found):
+    if made is not None and not callable(made):
         raise TypeError(f"{wanted}, received {checks.short(value)}")
-    return found
+    return made
 
 
 def norm_config(name: str, norm: keras.Layer | Config | None) -> Config | None:
-    """The config of a normalization layer of which copies are made; None of None.
+    """Returns the config of a normalization layer that is copied; None of None.
 
     Args:
         name: Name of the argument, for messages.

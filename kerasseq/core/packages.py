@@ -4,6 +4,9 @@ kerasseq is in no package index. There, anybody can register its name, and a com
 that installs it by name would run their code: messages name the missing packages.
 """
 
+import importlib
+from typing import Any
+
 REPOSITORY = ""  # address, as in https://HOST/OWNER/kerasseq; empty: not published
 
 
@@ -32,6 +35,23 @@ def install(*packages: str) -> str:
         'In this environment: pip install pandas pyarrow'
     """
     return f"In this environment: pip install {' '.join(packages)}"
+
+
+def load(module: str, package: str, need: str) -> Any:
+    """Imports a module of an optional package.
+
+    Args:
+        module: The module.
+        package: The package that has it.
+        need: What needs it, for the message: "a table needs".
+
+    Raises:
+        ImportError: If the package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing(need, package) from error
 
 
 def missing(need: str, package: str) -> ImportError:

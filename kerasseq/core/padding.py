@@ -10,7 +10,7 @@ FIRST = 3  # the first id of a token
 
 
 def bucket(length: int) -> int:
-    """Round a length up to one of a few: multiples of 8, then four to each doubling.
+    """Rounds a length up to one of a few: multiples of 8, then four to each doubling.
 
     Examples:
         >>> [bucket(n) for n in (1, 8, 9, 24, 65, 100, 1000)]
@@ -21,7 +21,7 @@ def bucket(length: int) -> int:
 
 
 def pad_rows(rows: np.ndarray | Sequence[Sequence[int]], value: int = 0) -> np.ndarray:
-    """Fill rows of ids on the right with `value`, up to a `bucket`.
+    """Fills rows of ids on the right with `value`, up to a `bucket`.
 
     Args:
         rows: Array `(rows, time)`, or a list of sequences of unequal length.

@@ -26,7 +26,7 @@ OPTIMIZERS = "keras.optimizers"
 
 @contextlib.contextmanager
 def portable_file(path: pathlib.Path, config: Config) -> Iterator[pathlib.Path]:
-    """Yield the path of a `.keras` file that fits this backend.
+    """Yields the path of a `.keras` file that fits this backend.
 
     This is the file itself, unless its settings belong to another backend. Then it is a
     copy with other settings, which is removed at the end of the block.
@@ -48,7 +48,7 @@ def portable_file(path: pathlib.Path, config: Config) -> Iterator[pathlib.Path]:
 def _copy(
     archive: zipfile.ZipFile, path: pathlib.Path, changed: dict[str, bytes]
 ) -> None:
-    """Copy an archive, with other content of some members."""
+    """Copies an archive, with other content of some members."""
     with zipfile.ZipFile(path, "w") as copy:
         for name in archive.namelist():
             if name in changed:
@@ -59,7 +59,7 @@ def _copy(
 
 
 def portable_settings(config: Any) -> Any:
-    """The config of a model, with settings of training that fit this backend.
+    """Returns the config of a model, with settings of training that fit this backend.
 
     Optimizers get their public class. A `jit_compile` that may be the default of
     another backend becomes "auto"; Keras does not write down whether the user chose it.
@@ -79,7 +79,7 @@ def portable_settings(config: Any) -> Any:
 
 
 def public_optimizers(config: Any) -> Any:
-    """The config with optimizers under the names that every backend knows.
+    """Returns the config with optimizers under the names that every backend knows.
 
     Examples:
         >>> config = {"module": "keras.torch.sgd", "class_name": "SGD", "config": {}}

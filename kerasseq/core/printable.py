@@ -16,4 +16,4 @@ def printable(text: str) -> str:
         >>> print(printable("\x1b]0;title\x07"))
         \x1b]0;title\x07
     """
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

@@ -208,7 +208,7 @@ class ProgressFile:
             if time.monotonic() > deadline:
                 self.file.close()
                 raise ValueError(self._in_use())
-            time.sleep(0.05)
+            time.sleep(0.05)  # short for a person, and long for a processor
         data = self._read()
         whole = _without_damaged_end(data)
         self.file.truncate(len(whole))
@@ -280,13 +280,13 @@ def _continues(file, offset):
 
 def _parsed(data: bytes) -> list[Line]:
     """Returns the lines that are JSON objects."""
-    found = []
+    parsed = []
     for text in data.splitlines():
         with contextlib.suppress(ValueError, RecursionError):
             line = json.loads(text)
             if isinstance(line, dict):
-                found.append(line)
-    return found
+                parsed.append(line)
+    return parsed
 
 
 def _without_damaged_end(data: bytes) -> bytes:

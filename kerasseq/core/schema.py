@@ -1,4 +1,4 @@
-r"""What a file must hold, checked before anything is built from it.
+r"""Checks the content of a file against a schema before anything is built from it.
 
 A schema looks like what it describes:
 
@@ -38,7 +38,7 @@ class Maybe(NamedTuple):
 
 
 def check(content: Any, schema: Any, path: str = "") -> Any:
-    """Return `content` if it fits a schema.
+    """Returns `content` if it fits a schema.
 
     Args:
         content: Of a file, as `json.loads` gives it.
@@ -77,7 +77,7 @@ def check(content: Any, schema: Any, path: str = "") -> Any:
 def fault(
     path: str, expected: str, received: object, kind: type[Exception] = TypeError
 ) -> Exception:
-    """Build the error about a value in a file."""
+    """Builds the error about a value in a file."""
     where = f"{path}: " if path else ""
     return kind(f"{where}expected {expected}, received {_shown(received)}")
 

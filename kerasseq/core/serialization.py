@@ -1,4 +1,4 @@
-"""What every layer and model needs to be saved, and to be built with a float type."""
+"""Registration, shared objects in a config, and the check of float64."""
 
 import warnings
 from typing import TypeVar
@@ -14,7 +14,7 @@ Registered = TypeVar("Registered")
 
 
 def register(cls: Registered, name: str | None = None) -> Registered:
-    """Register a class or function with Keras' serialization as `kerasseq>name`.
+    """Registers a class or function with Keras' serialization as `kerasseq>name`.
 
     Args:
         cls: The class or function.
@@ -24,7 +24,7 @@ def register(cls: Registered, name: str | None = None) -> Registered:
 
 
 def shared_config(thing: object) -> Config | None:
-    """The config of an object that may stand in several layers, or None of None.
+    """Returns the config of an object that several layers may share; None of None.
 
     Inside a file Keras marks an object from the second time that it meets it; those
     that hold it must all have the mark, or the first would load one of its own.
@@ -34,7 +34,7 @@ def shared_config(thing: object) -> Config | None:
 
 
 def check_float64(layer: keras.Layer) -> None:
-    """Refuse `float64` where the backend would compute in `float32` and not say so.
+    """Refuses `float64` where the backend would compute in `float32` and not say so.
 
     JAX has 64-bit numbers only when the user switches them on.
 

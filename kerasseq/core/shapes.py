@@ -1,4 +1,4 @@
-"""Checks of what a layer is called with: ranks, masks and number types, in one place.
+"""Checks of the inputs of a layer: ranks, masks and dtypes.
 
 Sizes that are not known before the graph runs are not checked. Keras casts floating
 inputs of a layer to its compute dtype, and leaves others as they are: `as_floats` casts
@@ -18,7 +18,7 @@ STEPS = "(batch, time, features)"
 def check_numbers(
     name: str, x: Tensor, axes: str = STEPS, *, more: bool = False
 ) -> None:
-    """Raise unless a tensor has its axes and holds numbers.
+    """Raises unless a tensor has its axes and holds numbers.
 
     Args:
         name: Of the argument.
@@ -48,7 +48,7 @@ def check_numbers(
 
 
 def check_real(name: str, x: Tensor) -> None:
-    """Raise unless a tensor has a dtype of real numbers or booleans.
+    """Raises unless a tensor has a dtype of real numbers or booleans.
 
     Examples:
         >>> check_real("query", np.ones((2, 3)) * 1j)
@@ -110,7 +110,7 @@ def check_shape(
     more: bool = False,
     received: object = None,
 ) -> None:
-    """Raise unless a shape has the right number of axes; see `check_numbers`."""
+    """Raises unless a shape has the right number of axes; see `check_numbers`."""
     if shape is None:
         raise TypeError(
             f"{name} must be a tensor of shape {axes}, received {received!r}"
@@ -128,7 +128,7 @@ def check_shape(
 
 
 def check_width(name: str, shape: Shape, width: int | None) -> None:
-    """Raise unless the last axis is as wide as it was when the layer was built.
+    """Raises unless the last axis is as wide as it was when the layer was built.
 
     Examples:
         >>> check_width("value", (2, 7, 5), 6)
@@ -145,7 +145,7 @@ received shape (2, 7, 5)
 
 
 def check_batches(**shapes: Shape) -> None:
-    """Raise unless all shapes, by the names of their arguments, have one batch size.
+    """Raises unless all shapes, by the names of their arguments, have one batch size.
 
     Examples:
         >>> check_batches(query=(2, 3, 5), value=(7, 3, 5))
@@ -171,7 +171,7 @@ def check_mask(
     *,
     broadcasts: bool = True,
 ) -> None:
-    """Raise unless a mask fits what it masks.
+    """Raises unless a mask fits what it masks.
 
     Args:
         name: Of the argument.
@@ -203,10 +203,12 @@ def check_mask(
     if len(shape) != len(sizes):
         wrong = f"it has {len(shape)} axes instead of {len(sizes)}"
     else:
-        for axis, size, found in zip(axes, sizes, shape, strict=True):
-            fits = None in (size, found) or found == size or (broadcasts and found == 1)
+        for axis, size, actual in zip(axes, sizes, shape, strict=True):
+            fits = (
+                None in (size, actual) or actual == size or (broadcasts and actual == 1)
+            )
             if not fits and not wrong:
-                wrong = f"its {axis} is {found} instead of {size}"
+                wrong = f"its {axis} is {actual} instead of {size}"
     if wrong:
         raise ValueError(
             f"{name} must have shape {_shape_text(axes, sizes)}, received shape "
@@ -215,7 +217,7 @@ def check_mask(
 
 
 def check_steps(name: str, x: Tensor, time: int | Tensor | None) -> None:
-    """Raise unless there is one number for each step: `(batch, time)` or `(time,)`.
+    """Raises unless there is one number for each step: `(batch, time)` or `(time,)`.
 
     Args:
         name: Of the argument.

@@ -1,4 +1,4 @@
-"""What was set on the layers inside a layer or model after it was made.
+"""Settings of the layers inside a layer or model that were changed after creation.
 
 A layer that makes others is saved as its own arguments. Whether one of those inside is
 frozen, adapted by LoRA, or has a dtype policy of its own, as after `quantize("int8")`,
@@ -24,20 +24,20 @@ class WithSublayers:
     """A layer with others inside that Keras does not find in its config: a mixin."""
 
     def get_build_config(self) -> Config | None:
-        """The shapes to build with, and what was set on the layers inside."""
+        """Returns the shapes to build with, and what was set on the layers inside."""
         config = super().get_build_config()
         settings = settings_of(self) if config else {}
         return {**config, KEY: settings} if settings else config
 
     def build_from_config(self, config: Config) -> None:
-        """Build the layer, and set what was set on the layers inside."""
+        """Builds the layer, and sets what was set on the layers inside."""
         super().build_from_config(config)
         if KEY in config:
             apply_settings(self, config[KEY])
 
 
 def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
-    """What tells the layers inside from the layer that each stands in.
+    """Returns the settings in which layers differ from the one that contains them.
 
     Returns:
         Plain data: by kind of setting and by path, see `_walk`.
@@ -50,23 +50,23 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
         >>> settings_of(model)
         {'trainable': {'Dense': False}}
     """
-    found = collections.defaultdict(dict)
+    settings = collections.defaultdict(dict)
     for path, child, parent in _walk(layer):
         if child.trainable != parent.trainable:
-            found["trainable"][path] = child.trainable
+            settings["trainable"][path] = child.trainable
         if child.dtype_policy != parent.dtype_policy:
             policy = keras.dtype_policies.serialize(child.dtype_policy)
-            found["dtype"][path] = policy
+            settings["dtype"][path] = policy
         if getattr(child, "quantization_config", None) is not None:
             how = keras.saving.serialize_keras_object(child.quantization_config)
-            found["quantization"][path] = how
+            settings["quantization"][path] = how
         if getattr(child, "lora_enabled", False):
-            found["lora"][path] = [child.lora_rank, child.lora_alpha]
-    return dict(found)
+            settings["lora"][path] = [child.lora_rank, child.lora_alpha]
+    return dict(settings)
 
 
 def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> None:
-    """Set on the layers inside `layer`, which is built, what `settings_of` found."""
+    """Sets on the layers inside `layer`, which is built, what `settings_of` found."""
     trainable, dtypes = settings.get("trainable", {}), settings.get("dtype", {})
     for path, child, parent in _walk(layer):
         policy = keras.dtype_policies.get(dtypes.get(path, parent.dtype_policy))
@@ -87,7 +87,7 @@ def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> N
 
 
 def restart_lora(model: keras.Model) -> None:
-    """Let the LoRA of a model that was just loaded learn again.
+    """Gives LoRA weights of 0 new values, so that a loaded model can train them.
 
     A file holds the product of A and B within the matrix that they adapt, and Keras
     then loads zeros for both, which have no gradient. A starts as in `enable_lora`, B
@@ -138,7 +138,7 @@ def _walk(
 
 @contextlib.contextmanager
 def default_policy(policy: keras.DTypePolicy | str | Config | None) -> Iterator[None]:
-    """Make layers of this dtype policy, unless they are given another.
+    """Makes this dtype policy the default inside the block.
 
     Args:
         policy: A `keras.DTypePolicy`, its name or its config; None changes nothing.

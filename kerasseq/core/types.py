@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 # A tensor of the backend, a symbolic tensor or a variable of Keras, or an array. Any,
 # as the tensors of the backends have no common type, and Keras declares none.
@@ -24,5 +24,43 @@ Config: TypeAlias = dict[str, Any]
 # function itself.
 Identifier: TypeAlias = str | Config | Callable[..., Any] | None
 
+# What layers make of it.
+Initializer: TypeAlias = Callable[..., Any] | None
+Regularizer: TypeAlias = Callable[[Tensor], Tensor] | None
+Constraint: TypeAlias = Callable[[Tensor], Tensor] | None
+Activation: TypeAlias = Callable[[Tensor], Tensor]
+
 # Where a file is.
 FilePath: TypeAlias = str | os.PathLike[str]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Method: TypeAlias = Callable[Concatenate[Any, Any, P], Any]
+
+
+class OneOrSeveral(Protocol[P, T]):
+    """A method that returns one result for a text, and a list for a list of texts."""
+
+    @overload
+    def __call__(self, text: str, /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def __call__(
+        self, texts: list[str], /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[T]: ...
+    @overload  # ids, arrays, columns of tables; the first argument by its name
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class _Typed(Protocol[T]):
+    def __call__(self, method: "Method[P]", /) -> OneOrSeveral[P, T]: ...
+
+
+def one_or_several(result: type[T]) -> _Typed[T]:
+    """Tells type checkers what a method returns for a text, and for a list of texts.
+
+    The method itself is not changed.
+
+    Args:
+        result: The type of the result for one text.
+    """
+    return lambda method: method

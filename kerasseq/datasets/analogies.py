@@ -119,12 +119,7 @@ def _names(country: str, currency: str) -> tuple[str, str]:
         >>> _names("JP", "JPY")
         ('japan', 'yen')
     """
-    try:
-        import babel
-    except ImportError as error:
-        raise packages.missing(
-            "names of countries and currencies need", "babel"
-        ) from error
+    babel = packages.load("babel", "babel", "names of countries and currencies need")
     locale = babel.Locale("en")
     # The last word, as in "Japanese Yen".
     currency_name = locale.currencies[currency].split()[-1]

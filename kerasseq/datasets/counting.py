@@ -15,7 +15,7 @@ _UNITS = (
     *("seventeen", "eighteen", "nineteen"),
 )
 _TENS = "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"
-LARGEST = 99
+LARGEST = 99  # of two words
 SENTENCES = (2, 9)  # in a document
 NUMBERS = (3, 6)  # in a sentence
 

@@ -61,16 +61,16 @@ def dates(
     rng = random_generator(seed)
     cells = rng.permutation(((end - start).days + 1) * len(languages))
     formats = rng.integers(len(FORMATS), size=len(cells))
-    found = {}
+    by_text = {}
     for cell, how in zip(cells.tolist(), formats.tolist(), strict=True):
         day = start + datetime.timedelta(days=cell // len(languages))
         text = write(day, FORMATS[how], languages[cell % len(languages)])
-        found[text] = day.isoformat()
-        if len(found) == count:
-            return Pairs(list(found), list(found.values()))
+        by_text[text] = day.isoformat()
+        if len(by_text) == count:
+            return Pairs(list(by_text), list(by_text.values()))
     raise ValueError(
-        f"count is {count:,}, but from {start} to {end} only {len(found):,} different "
-        f"dates were found in {len(languages)} languages. Use a longer period"
+        f"count is {count:,}, but from {start} to {end} only {len(by_text):,} "
+        f"different dates were found in {len(languages)} languages. Use a longer period"
     )
 
 
@@ -104,15 +104,12 @@ def _day(name: str, value) -> datetime.date:
 
 def _writer():
     """Returns a function that writes a day in one of `FORMATS`, in a language."""
-    try:
-        from babel.dates import format_date, format_skeleton
-    except ImportError as error:
-        raise packages.missing("formats of dates need", "babel") from error
+    babel = packages.load("babel.dates", "babel", "formats of dates need")
 
     def write(day, how, language):
         if how == "weekday":
             noon = datetime.datetime(day.year, day.month, day.day, 12)
-            return format_skeleton("yMMMEd", noon, locale=language)
-        return format_date(day, how, locale=language)
+            return babel.format_skeleton("yMMMEd", noon, locale=language)
+        return babel.format_date(day, how, locale=language)
 
     return write

@@ -12,7 +12,7 @@ import numpy as np
 
 from kerasseq.core import packages
 from kerasseq.core.checks import optional, whole_number
-from kerasseq.core.files import temporary_path
+from kerasseq.core.files import as_path, temporary_path
 from kerasseq.datasets.image_reading import load_pillow
 
 HIGHEST = 16  # gray values of the data set are 0 to 16
@@ -47,10 +47,8 @@ def digits_folder(
         ...     sorted(file.name for file in written.glob("1/*.png"))
         ['0001.png', '0011.png']
     """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"`path` must be a path, received {type(path).__name__}.")
+    path = as_path("path", path)
     count = optional(whole_number, "count", count)
-    path = pathlib.Path(path)
     images, labels = digit_arrays()
     if count is not None and count > len(images):
         raise ValueError(
@@ -87,9 +85,6 @@ def digit_arrays() -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ImportError: If scikit-learn is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise packages.missing("the digits come with", "scikit-learn") from error
-    data = load_digits()
+    sets = packages.load("sklearn.datasets", "scikit-learn", "the digits come with")
+    data = sets.load_digits()
     return np.rint(data.images * (255 / HIGHEST)).astype("uint8"), data.target

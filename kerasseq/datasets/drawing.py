@@ -28,9 +28,9 @@ def shares(count: int, available: list[int], what: str) -> list[int]:
         raise ValueError(
             f"count is {count:,}, but there are only {sum(available):,} {what}"
         )
-    found = [0] * len(available)
+    counts = [0] * len(available)
     order = sorted(range(len(available)), key=available.__getitem__)
     for done, i in enumerate(order):
-        found[i] = min(available[i], count // (len(order) - done))
-        count -= found[i]
-    return found
+        counts[i] = min(available[i], count // (len(order) - done))
+        count -= counts[i]
+    return counts

@@ -46,10 +46,10 @@ class FamilyTree(NamedTuple):
 
     def words(self) -> list[str]:
         """Returns the words of the leaves, in order."""
-        found: list[str] = []
+        leaves: list[str] = []
         for child in self.children:
-            found += child.split() if isinstance(child, str) else child.words()
-        return found
+            leaves += child.split() if isinstance(child, str) else child.words()
+        return leaves
 
 
 def family_labels(tree: FamilyTree) -> list[str]:
@@ -71,28 +71,28 @@ def family_labels(tree: FamilyTree) -> list[str]:
         >>> family_labels(FamilyTree("not", "", (clause,)))
         ['+', 'j']
     """
-    found = valences(tree) or {"i"}
-    return [label for label in LABELS if label in found | subjects(tree)]
+    of_clauses = valences(tree) or {"i"}
+    return [label for label in LABELS if label in of_clauses | subjects(tree)]
 
 
 def subjects(tree: FamilyTree) -> set[str]:
     """Returns the labels of the persons in a tree."""
-    found = {tree.value} if tree.kind == "person" else set()
+    people = {tree.value} if tree.kind == "person" else set()
     for child in tree.children:
-        found |= set() if isinstance(child, str) else subjects(child)
-    return found
+        people |= set() if isinstance(child, str) else subjects(child)
+    return people
 
 
 def valences(tree: FamilyTree) -> set[str]:
     """Returns the valences that a tree expresses: "+", "-", "0", or none."""
-    found = {tree.value} - {"i"} if tree.kind == "clause" else set()
+    signs = {tree.value} - {"i"} if tree.kind == "clause" else set()
     for child in tree.children:
-        found |= set() if isinstance(child, str) else valences(child)
+        signs |= set() if isinstance(child, str) else valences(child)
     if tree.kind in ("not", "irony"):
-        return {OPPOSITE[each] for each in found}
+        return {OPPOSITE[each] for each in signs}
     if tree.kind == "before":
         return set()
-    return {"0"} if tree.kind == "balance" else found
+    return {"0"} if tree.kind == "balance" else signs
 
 
 def spell(words: Iterable[str]) -> str:
@@ -136,8 +136,8 @@ def plan(size: int, rng: np.random.Generator) -> list[tuple[str, str]]:
         for _ in range(count)
     ]
     places = (np.arange(size) + rng.random()) * len(cells) / size
-    found = [cells[int(place) % len(cells)] for place in places]
-    return [found[n] for n in rng.permutation(size)]
+    chosen = [cells[int(place) % len(cells)] for place in places]
+    return [chosen[n] for n in rng.permutation(size)]
 
 
 class Person(NamedTuple):
@@ -235,17 +235,17 @@ class Grammar:
         text = re.sub(r"\[([^\]]*)\]", lambda m: _agree(m[1], x, plural), entry)
         text = self.with_words(text, x)
         text = text.replace("ne? ", "ne " if self.chance(KEPT) else "")
-        found = []
+        children = []
         for piece in re.split(r"(<[^>]*>|\{[xy]\})", text):
             if piece.startswith("<"):
                 label, _, words = piece[1:-1].rpartition(":")
-                found.append(FamilyTree("person", label or "j", (words,)))
+                children.append(FamilyTree("person", label or "j", (words,)))
             elif piece in ("{x}", "{y}"):
                 person = x if piece == "{x}" else y
-                found.append(person.tree)
+                children.append(person.tree)
             elif piece.strip():
-                found.append(piece.strip())
-        return tuple(found)
+                children.append(piece.strip())
+        return tuple(children)
 
     def with_words(self, text: str, x: Person | None) -> str:
         """Replaces `{name}` by words."""
@@ -331,7 +331,7 @@ def _agreeing(word: str, x: Person) -> str:
 
 @functools.cache
 def _of_part(part: str) -> dict[str, Any]:
-    """The table with the entries that occur in a part, without their marks."""
+    """Returns the table with the entries that occur in a part, without their marks."""
     return _filtered(table(), part)
 
 

@@ -186,7 +186,7 @@ class Rules:
         return FamilyTree("text", "", children)
 
     def _either(self, frame, valence, **options):
-        """A phrase of a valence, or a negation of the opposite."""
+        """Returns a phrase of a valence, or a negation of the opposite."""
         denied = self.grammar.chance(0.3)
         shown = OPPOSITE[valence] if denied else valence
         return self.grammar.clause(frame, shown, denied=denied, **options)

@@ -25,7 +25,7 @@ from kerasseq.datasets.family_grammar import (
 from kerasseq.datasets.family_rules import Rules
 from kerasseq.datasets.misspelling import misspelled
 
-SIZE = 1648
+SIZE = 1648  # of the data of the course
 TRIES = 50  # to find a sentence that is new
 STREAMS = {"test": 0, "training": 1, "unlabeled": 2}  # of random numbers
 
@@ -85,8 +85,8 @@ def family_sentences(
     errors = fraction("errors", errors)
     seed = _seed(seed)
     held_out = _generate("test", count, errors, seed, set())
-    found = {sentence_key(tree) for tree in held_out.trees}
-    return _generate("training", size - count, errors, seed, found), held_out
+    known = {sentence_key(tree) for tree in held_out.trees}
+    return _generate("training", size - count, errors, seed, known), held_out
 
 
 def unlabeled_family_sentences(
@@ -128,8 +128,8 @@ def unlabeled_family_sentences(
             "`excluded` must be a test set of `family_sentences`, received "
             f"{type(excluded).__name__}"
         )
-    found = {sentence_key(tree) for tree in excluded.trees}
-    return _generate("unlabeled", size, errors, _seed(seed), found).texts
+    known = {sentence_key(tree) for tree in excluded.trees}
+    return _generate("unlabeled", size, errors, _seed(seed), known).texts
 
 
 def sentence_key(tree: FamilyTree) -> str:
@@ -147,14 +147,14 @@ def _seed(seed: int | None) -> int:
 
 
 def _generate(
-    part: str, size: int, errors: float, seed: int, found: set[str]
+    part: str, size: int, errors: float, seed: int, known: set[str]
 ) -> FamilySentences:
     """Generates a part, without the sentences found before."""
     rng = np.random.default_rng([seed, STREAMS[part]])
     rules = Rules(Grammar(part, rng))
     made = FamilySentences([], [], [])
     for valence, people in plan(size, rng):
-        tree = _new_tree(rules, valence, people, found)
+        tree = _new_tree(rules, valence, people, known)
         text = misspelled(str(tree), errors, table()["errors"]["homophones"], rng)
         made.texts.append(_written(text, rng))
         meaning = valence + people
@@ -163,14 +163,14 @@ def _generate(
     return made
 
 
-def _new_tree(rules: Rules, valence: str, people: str, found: set[str]) -> FamilyTree:
+def _new_tree(rules: Rules, valence: str, people: str, known: set[str]) -> FamilyTree:
     """Returns a tree whose sentence is not among those found, and adds it."""
     for _ in range(TRIES):
         tree = rules.text(valence, people)
         key = sentence_key(tree)
-        if key not in found:
+        if key not in known:
             break
-    found.add(key)
+    known.add(key)
     return tree
 
 

@@ -1,6 +1,7 @@
 """Reads text files in any encoding, and suggests encodings in errors."""
 
 import codecs
+import contextlib
 import difflib
 import encodings.aliases
 import gzip
@@ -8,8 +9,10 @@ import io
 import os
 import pathlib
 import zlib
+from collections.abc import Iterator
 
 from kerasseq.core import files
+from kerasseq.core.types import FilePath
 
 GZIP = b"\x1f\x8b"  # the first bytes of all files of gzip
 _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -39,11 +42,9 @@ def read_bytes(
         TypeError: If `path` is not a path, or `encoding` not a string.
         ValueError: If the file is empty, larger than 1 GiB, or a pipe or device.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"`path` must be a path, received {type(path).__name__}.")
+    path = files.as_path("path", path)
     if not isinstance(encoding, str):
         raise TypeError(f"`encoding` must be a string, received {encoding!r}.")
-    path = pathlib.Path(path)
     check_is_file(path)
     data = files.read_bytes(path)
     if not data:
@@ -60,6 +61,28 @@ def check_is_file(path: pathlib.Path) -> None:
         raise FileNotFoundError(f"There is no file {path.name} in {folder}.")
 
 
+def read_text(path: str | os.PathLike[str], encoding: str) -> tuple[pathlib.Path, str]:
+    r"""Returns the path and the text of a file, which gzip may have compressed.
+
+    A byte order mark is removed, and all line ends become `"\n"`.
+
+    Args:
+        path: The file.
+        encoding: Name of its encoding.
+
+    Raises:
+        ValueError: If the file is empty, binary, damaged, in another encoding or larger
+            than 1 GiB.
+    """
+    path, data = read_bytes(path, encoding)
+    data = decompressed(path, data)
+    text = decode(path, data, encoding)
+    if "\0" in text:
+        raise not_text(path, data, encoding)
+    del data  # free the memory
+    return path, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def decompressed(path: pathlib.Path, data: bytes) -> bytes:
     """Returns the bytes of a file, decompressed if it is one of gzip.
 
@@ -72,20 +95,26 @@ def decompressed(path: pathlib.Path, data: bytes) -> bytes:
     """
     if not data.startswith(GZIP):
         return data
-    try:
-        with gzip.open(io.BytesIO(data)) as file:
-            content = file.read(files.LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(
-            f"{path} is damaged: it begins as a file of gzip, but cannot be "
-            f"decompressed ({error}). Copy or download it again."
-        ) from error
+    with decompressing(path), gzip.open(io.BytesIO(data)) as file:
+        content = file.read(files.LARGEST + 1)
     if len(content) > files.LARGEST:
         raise ValueError(
             f"{path} is larger than {files.LARGEST:,} bytes when decompressed: it is "
             "not read."
         )
     return content
+
+
+@contextlib.contextmanager
+def decompressing(path: FilePath) -> Iterator[None]:
+    """Raises a `ValueError` if a file of gzip that is read in the block is damaged."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} is damaged: it begins as a file of gzip, but cannot be "
+            f"decompressed ({error}). Copy or download it again"
+        ) from error
 
 
 def decode(path: pathlib.Path, data: bytes, encoding: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerasseq.core.checks import fraction, one_of, whole_number
+from kerasseq.core.files import as_path
 from kerasseq.datasets.image_reading import readable_rows
 from kerasseq.datasets.splitting import split_by_class
 
@@ -125,14 +126,14 @@ def image_folder(
         )
     files, labels = [], []
     for entry in classes:
-        found = list(_walk(entry))
-        if not found:
+        of_class = list(_walk(entry))
+        if not of_class:
             raise ValueError(
                 f"{entry} has no images: a subfolder must have those of its class. Put "
                 "them there, or delete the subfolder"
             )
-        files += found
-        labels += [entry.name] * len(found)
+        files += of_class
+        labels += [entry.name] * len(of_class)
     if missing == "skip":
         rows = readable_rows(files)
         files, labels = ([part[row] for row in rows] for part in (files, labels))
@@ -171,9 +172,7 @@ def is_image_name(name: str) -> bool:
 
 
 def _existing(path: str | os.PathLike[str]) -> pathlib.Path:
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"`path` must be a path, received {type(path).__name__}.")
-    folder = pathlib.Path(path)
+    folder = as_path("path", path)
     if not folder.exists():
         raise FileNotFoundError(f"there is no folder {folder}")
     if not folder.is_dir():

@@ -10,12 +10,12 @@ import numpy as np
 
 from kerasseq.core import packages
 from kerasseq.core.checks import one_of, short, whole_number
-from kerasseq.core.files import regular
+from kerasseq.core.files import as_path, regular
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of pillow, by the number of channels
 RESIZE = ("crop", "pad", "stretch")
 DEEP = ("I", "I;16", "I;16L", "I;16B", "I;16N", "F")  # modes of more than 8 bits
-WHITE_OF_16_BITS = 65535
+WHITE_OF_16_BITS = 65535  # 2 ** 16 - 1
 FIRST = 3  # damaged files that a message names
 
 
@@ -66,8 +66,7 @@ def read_image(
         [[0, 0, 0, 0], [255, 255, 255, 255], [255, 255, 255, 255], [0, 0, 0, 0]]
     """
     pillow = load_pillow()
-    if not isinstance(file, str | os.PathLike):
-        raise TypeError(f"`file` must be a path, received {short(file)}.")
+    path = as_path("file", file)
     one_of("channels", channels, MODES)
     one_of("resize", resize, RESIZE)
     if size is not None:
@@ -77,7 +76,7 @@ def read_image(
                 f"size must be a pair (height, width), received {short(size)}."
             )
         size = tuple(whole_number("size", side) for side in size)
-    path = regular(pathlib.Path(file))
+    path = regular(path)
     try:
         with pillow.Image.open(path) as image:
             if size is not None:  # of a large JPEG a smaller one is decoded
@@ -193,12 +192,9 @@ def load_pillow() -> Any:
     Raises:
         ImportError: If it is not installed.
     """
-    try:
-        import PIL.Image
-        import PIL.ImageOps
-    except ImportError as error:
-        raise packages.missing("images are read and written by", "pillow") from error
-    return PIL
+    need = "images are read and written by"
+    packages.load("PIL.ImageOps", "pillow", need)  # also imports PIL.Image
+    return packages.load("PIL", "pillow", need)
 
 
 def _converted(pillow: Any, image: Any, mode: str) -> Any:

@@ -47,9 +47,9 @@ def misspelled(
     words = text.split(" ")
     count = int(rng.binomial(len(words), fraction))
     for n in rng.permutation(len(words)).tolist() if count else ():
-        found = variants(words[n], homophones)
-        if found:
-            words[n] = found[int(rng.random() * len(found))]
+        choices = variants(words[n], homophones)
+        if choices:
+            words[n] = choices[int(rng.random() * len(choices))]
             count -= 1
         if not count:
             break
@@ -67,10 +67,10 @@ def variants(word: str, homophones: Iterable[Iterable[str]] = ()) -> list[str]:
     """
     match = re.match(r"(.*?)([.,;!?]*)$", word)
     core, end = match[1], match[2]
-    found = [wrong for right, wrong in homophones if right == core]
-    if not found and core.isalpha():
-        found = [_plain(core), *(re.sub(*rule, core, count=1) for rule in RULES)]
-    return [each + end for each in dict.fromkeys(found) if each != core]
+    wrong_forms = [wrong for right, wrong in homophones if right == core]
+    if not wrong_forms and core.isalpha():
+        wrong_forms = [_plain(core), *(re.sub(*rule, core, count=1) for rule in RULES)]
+    return [each + end for each in dict.fromkeys(wrong_forms) if each != core]
 
 
 def _plain(word: str) -> str:

@@ -112,8 +112,5 @@ def _names(code: str) -> set[str]:
 
 
 def _locale(code: str) -> Any:
-    try:
-        import babel
-    except ImportError as error:
-        raise packages.missing("names in several languages need", "babel") from error
+    babel = packages.load("babel", "babel", "names in several languages need")
     return babel.Locale(code)

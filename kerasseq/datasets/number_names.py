@@ -88,8 +88,5 @@ def _draw(count: int, low: int, high: int, seed) -> list[int]:
 
 
 def _num2words():
-    try:
-        from num2words import num2words
-    except ImportError as error:
-        raise packages.missing("names of numbers need", "num2words") from error
-    return num2words
+    need = "names of numbers need"
+    return packages.load("num2words", "num2words", need).num2words

@@ -120,11 +120,11 @@ def _kept(source: PairSource, path: pathlib.Path, progress: bool) -> pathlib.Pat
     advice = "Delete it to download it anew" if path.exists() else "It was not kept"
 
     def check(file):
-        found = sha256(file)
-        if expected is not None and found != expected:
+        actual = sha256(file)
+        if expected is not None and actual != expected:
             also = "" if source.sha256 else f"; delete {note} to trust what comes next"
             raise ValueError(
-                f"{what} has the wrong checksum, {found} and not {expected}: it is "
+                f"{what} has the wrong checksum, {actual} and not {expected}: it is "
                 f"damaged or was changed. {advice}{also}"
             )
         try:
@@ -161,9 +161,9 @@ def _unpack(path: pathlib.Path, name: str, what: str) -> bytes:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-            found = [m for m in members if m.rpartition("/")[2] == name]
-            if found:
-                return archive.read(found[0])
+            matching = [m for m in members if m.rpartition("/")[2] == name]
+            if matching:
+                return archive.read(matching[0])
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(f"{what} is no whole zip archive: {error}") from error
     inside = ", ".join(members) or "nothing"

@@ -144,14 +144,14 @@ def _sorted_out(lines: list[bytes], encoding: str, limit):
     """Returns pairs, the number of blank lines, and other line numbers by kind."""
     pairs, blank, problems = Pairs([], []), 0, {}
     for number, line in enumerate(lines, start=1):
-        found = _read_line(line, encoding)
-        if found is None:
+        pair = _read_line(line, encoding)
+        if pair is None:
             blank += 1
-        elif isinstance(found, str):
-            problems.setdefault(found, []).append(number)
+        elif isinstance(pair, str):
+            problems.setdefault(pair, []).append(number)
         else:
-            pairs.sources.append(found[0])
-            pairs.targets.append(found[1])
+            pairs.sources.append(pair[0])
+            pairs.targets.append(pair[1])
             if len(pairs.sources) == limit:
                 break
     return pairs, blank, problems

@@ -16,20 +16,6 @@ import numpy as np
 
 from kerasseq.core.checks import one_of, random_generator, several, whole_number
 
-_SLIDE_ROWS = (  # sequence, colors, label: the twelve examples of course C
-    ((1, 1, -1, -1, 1, -1), 1, 1),
-    ((1, -1, 1, -1), 1, 1),
-    ((1, -1, 1, 1, -1, 1, -1, -1), 1, 1),
-    ((1, 1, -1, -1, -1, 1, -1, 1), 1, 0),
-    ((1, -1, -1, 1, 1, -1), 1, 0),
-    ((1, -1, -1, 1), 1, 0),
-    ((2, 0, 9, 7, 0, 9), 5, 1),
-    ((1, 8, 3, 6), 5, 1),
-    ((0, 9, 2, 4, 5, 2, 7, 7), 5, 1),
-    ((0, 2, 7, 9, 7, 2, 7, 3), 5, 0),
-    ((1, 8, 9, 0, 1, 9), 5, 0),
-    ((1, 8, 7, 1), 5, 0),
-)
 LENGTHS = {"training": (4, 20), "balanced": (4, 20), "hard": (22, 40)}
 
 

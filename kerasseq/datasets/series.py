@@ -109,10 +109,10 @@ def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray
     sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
     largest = sizes.max(initial=0.0)
     if largest >= 1:
-        found = ", ".join(f"{size:.3f}" for size in sizes)
+        shown = ", ".join(f"{size:.3f}" for size in sizes)
         raise ValueError(
             f"`coefficients` {tuple(a.tolist())} make a series that does not settle: "
-            f"the roots of its polynomial have sizes {found}, and all must be below 1."
+            f"the roots of its polynomial have sizes {shown}, and all must be below 1."
         )
     # Until the effect of the initial zeros is below one part in a million.
     burn_in = 100 + math.ceil(math.log(1e-6) / math.log(max(largest, 0.5)))
@@ -145,13 +145,9 @@ def _co2():
 
 
 def _statsmodels(name: str):
-    try:
-        import statsmodels.datasets
-    except ImportError as error:
-        raise packages.missing(
-            f'the series "{name}" comes with', "statsmodels"
-        ) from error
-    return getattr(statsmodels.datasets, name).load_pandas().data
+    need = f'the series "{name}" comes with'
+    sets = packages.load("statsmodels.datasets", "statsmodels", need)
+    return getattr(sets, name).load_pandas().data
 
 
 def windows(

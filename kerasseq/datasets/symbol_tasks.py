@@ -184,12 +184,12 @@ def _strings(count, symbols: str, min_length, max_length, seed) -> list[str]:
     what = f"strings of {len(symbols)} symbols and length {min_length} to {max_length}"
     numbers = shares(count, [len(symbols) ** length for length in lengths], what)
     rng = random_generator(seed)
-    found = {}  # in order of sampling, independent of hashes
+    drawn = {}  # in order of sampling, independent of hashes
     for length, number in zip(lengths, numbers, strict=True):
-        enough = len(found) + number
-        while len(found) < enough:
+        enough = len(drawn) + number
+        while len(drawn) < enough:
             for row in rng.integers(len(symbols), size=(number, length)).tolist():
-                if len(found) < enough:
-                    found["".join(symbols[i] for i in row)] = None
-    texts = list(found)
+                if len(drawn) < enough:
+                    drawn["".join(symbols[i] for i in row)] = None
+    texts = list(drawn)
     return [texts[i] for i in rng.permutation(len(texts))]

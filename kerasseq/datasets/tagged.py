@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kerasseq.core.checks import one_of, optional, short, truth, whole_number
-from kerasseq.datasets.files import decode, decompressed, not_text, read_bytes
+from kerasseq.datasets.files import read_text
 
 _LOOK = (
     "A line should have a word and its tag, as in 'Paris B-LOC', and a blank line "
@@ -116,7 +116,7 @@ def read_tagged(
         usual = {"word_column": 1, "tag_column": 3}
     given = {"word_column": word_column, "tag_column": tag_column}
     columns = tuple(
-        usual[name] if value is None else _column(name, value)
+        usual[name] if value is None else whole_number(name, value, at_least=-(10**6))
         for name, value in given.items()
     )
     optional(truth, "comments", comments)
@@ -126,23 +126,23 @@ def read_tagged(
             '`separator` must be a string such as "\\t", or None, received '
             f"{short(separator)}."
         )
-    path, data = read_bytes(path, encoding)
-    lines = _text(path, data, encoding).split("\n")
+    path, text = read_text(path, encoding)
+    lines = text.split("\n")
     layout = _layout(path, lines, separator, comments, columns)
-    found, wrong, skipped = Tagged([], []), [], 0
+    tagged, wrong, skipped = Tagged([], []), [], 0
     for sentence in _sentences(_rows(path, lines, layout, comments)):
         faults = [row for row in sentence if isinstance(row, _Fault)]
         if faults:
             wrong += faults
             skipped += 1
             continue
-        found.sentences.append([word for word, _ in sentence])
-        found.tags.append([tag for _, tag in sentence])
-        if len(found.sentences) == limit:
+        tagged.sentences.append([word for word, _ in sentence])
+        tagged.tags.append([tag for _, tag in sentence])
+        if len(tagged.sentences) == limit:
             break
     if wrong:
-        _report(path, wrong, skipped, missing == "error" or not found.sentences)
-    return found
+        _report(path, wrong, skipped, missing == "error" or not tagged.sentences)
+    return tagged
 
 
 def _report(
@@ -224,19 +224,6 @@ def _is_comment(
             "Pass `comments=True` or `comments=False`."
         )
     return True
-
-
-def _column(name: str, value: int) -> int:
-    return whole_number(name, value, at_least=-(10**6))
-
-
-def _text(path: pathlib.Path, data: bytes, encoding: str) -> str:
-    """Returns the text of a file, decompressed if necessary."""
-    data = decompressed(path, data)
-    text = decode(path, data, encoding)
-    if "\0" in text:
-        raise not_text(path, data, encoding)
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _layout(

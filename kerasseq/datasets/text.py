@@ -7,7 +7,7 @@ prose without a download.
 import os
 import re
 
-from kerasseq.datasets.files import decode, decompressed, not_text, read_bytes
+from kerasseq.datasets.files import read_text
 
 # Underlines of titles and rules of tables: lines of only these characters.
 _RULE = re.compile(r"^[ |+=*~^-]*[|+=*~^-]{3}[ |+=*~^-]*\n", re.MULTILINE)
@@ -62,13 +62,7 @@ def text_file(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
         Traceback (most recent call last):
         FileNotFoundError: There is no file hamlet.txt in ...
     """
-    path, data = read_bytes(path, encoding)
-    data = decompressed(path, data)
-    text = decode(path, data, encoding)
-    if "\0" in text:
-        raise not_text(path, data, encoding)
-    del data  # free the memory
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    path, text = read_text(path, encoding)
     if not text or text.isspace():
         raise ValueError(f"{path} must have text, but has only whitespace.")
     return text

@@ -213,10 +213,10 @@ class Beam:
     ) -> BeamResult:
         """Reads each sequence by following the parents from its end."""
         B, L, _ = carry["tokens"].shape
-        found = np.isfinite(carry["best"])
+        is_finite = np.isfinite(carry["best"])
         ids = np.full((B, self.n_best, L), inputs.fill, "int32")
-        lengths = np.where(found, carry["best_t"] + 1, 0).astype("int32")
-        for row, n in np.argwhere(found):
+        lengths = np.where(is_finite, carry["best_t"] + 1, 0).astype("int32")
+        for row, n in np.argwhere(is_finite):
             path = backtrack(
                 carry, row, carry["best_t"][row, n], carry["best_index"][row, n]
             )
@@ -270,7 +270,7 @@ class BeamSearch:
         }
 
     def expand(self, score: Tensor, logits: Tensor) -> dict[str, Tensor]:
-        """The best expansions of each hypothesis; no more than W can be kept."""
+        """Returns the best expansions of each hypothesis, at most W."""
         B, W = score.shape
         log_p = keras.activations.log_softmax(logits)  # (B W, V)
         # A rule about the next token would set some of these to -inf.
@@ -327,7 +327,7 @@ def length_penalties(length: int, alpha: float) -> np.ndarray:
 def backtrack(
     history: Mapping[str, np.ndarray], row: int, t: int, index: int
 ) -> list[int]:
-    """The tokens of the hypothesis at `index` of the beam after step t.
+    """Returns the tokens of the hypothesis at `index` of the beam after step t.
 
     Examples:
         >>> history = {
@@ -347,7 +347,7 @@ def backtrack(
 def build_tree(
     history: Mapping[str, np.ndarray], row: int, stop: Sequence[int]
 ) -> BeamTree:
-    """The tree of one row from the expansions of each step.
+    """Returns the tree of one row from the expansions of each step.
 
     Args:
         history: `expanded` and `expanded_scores`, `(batch, length, width, K)`;

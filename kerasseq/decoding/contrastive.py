@@ -114,4 +114,4 @@ def unit(h: Tensor) -> Tensor:
     """
     h = ops.cast(h, "float32")
     length = ops.sqrt(ops.sum(h * h, axis=-1, keepdims=True))
-    return h / ops.maximum(length, 1e-12)
+    return h / ops.maximum(length, 1e-12)  # a state of zeros stays zeros

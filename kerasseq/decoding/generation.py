@@ -152,7 +152,7 @@ def stream(
 
 
 def _tokens(carries: Iterable[Carry]) -> Iterator[np.ndarray]:
-    """The tokens of each step."""
+    """Returns the tokens of each step."""
     for t, carry in enumerate(carries):
         _check_numbers(ops.convert_to_numpy(carry["log_p"]))
         yield ops.convert_to_numpy(carry["ids"])[:, t]
@@ -259,7 +259,7 @@ def get_sampler(
     min_p: float | None = None,
     default: str = "random",
 ) -> Sampler | Beam:
-    """The sampler that the arguments of a model's `generate` specify.
+    """Returns the sampler that the arguments of a model's `generate` specify.
 
     Args:
         sampler: A `Sampler`, a `Beam`, or a name: "greedy", "random", "top_k", "top_p",

@@ -143,7 +143,7 @@ shape (2,): for one row write [prompt]
 
 
 def _as_mask(mask: Tensor, shape: tuple[int, ...]) -> np.ndarray:
-    """The mask as booleans of the shape of the prompt."""
+    """Returns the mask as booleans of the shape of the prompt."""
     mask = keras.ops.convert_to_numpy(mask)
     if mask.shape != shape:
         raise ValueError(
@@ -156,7 +156,7 @@ def _as_mask(mask: Tensor, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def stop_tokens(stop: Stop) -> tuple[int, ...]:
-    """The stop tokens as a sorted tuple.
+    """Returns the stop tokens as a sorted tuple.
 
     Examples:
         >>> stop_tokens(None), stop_tokens(3), stop_tokens([5, 2, 5])
@@ -185,7 +185,7 @@ def _check_range(prompt: Prompt, stop: tuple[int, ...], vocabulary: int) -> None
 
 
 def whole_numbers(name: str, value: Tensor) -> np.ndarray:
-    """An array of integers.
+    """Returns an array of integers.
 
     Examples:
         >>> whole_numbers("prompt", [[1.5]])
@@ -212,7 +212,7 @@ def whole_numbers(name: str, value: Tensor) -> np.ndarray:
 
 
 def uniform_numbers(seed: Seed, batch: int, length: int) -> np.ndarray:
-    """The random numbers of all draws, `(batch, length)`, uniform in [0, 1).
+    """Returns the random numbers of all draws, `(batch, length)`, uniform in [0, 1).
 
     Each row has its own stream, so that its numbers depend neither on the batch size
     nor on the length.
@@ -236,7 +236,7 @@ def uniform_numbers(seed: Seed, batch: int, length: int) -> np.ndarray:
 
 
 def _entropies(seed: Seed, batch: int) -> Sequence[Any]:
-    """The entropy that seeds the stream of each row."""
+    """Returns the entropy that seeds the stream of each row."""
     if seed is None:
         return np.random.SeedSequence().spawn(batch)
     if isinstance(seed, keras.random.SeedGenerator):
@@ -305,7 +305,7 @@ def _real(name: str, value: object) -> None:
 
 
 def as_state(state: Nested, batch: int) -> Nested:
-    """The state as tensors, if each has the batch on axis 0."""
+    """Returns the state as tensors, if each has the batch on axis 0."""
     for path, leaf in tree.flatten_with_path(state):
         shape = getattr(leaf, "shape", None)
         if shape is None or len(shape) < 1 or shape[0] != batch:
@@ -318,7 +318,7 @@ def as_state(state: Nested, batch: int) -> Nested:
 
 
 def checked(step: Step) -> Step:
-    """The step function with float32 logits and a check of its contract."""
+    """Returns the step function with float32 logits and a check of its contract."""
 
     def call(state, token):
         outputs = step(state, token)
@@ -347,7 +347,7 @@ def counted(outputs: object) -> str:
 
 
 def check_logits(logits: Tensor, batch: int) -> Tensor:
-    """The logits in float32, if their shape is right."""
+    """Returns the logits in float32, if their shape is right."""
     logits = ops.convert_to_tensor(logits)
     shape = tuple(logits.shape)
     # In a graph the batch size may be unknown: it is that of the token.
@@ -360,7 +360,7 @@ def check_logits(logits: Tensor, batch: int) -> Tensor:
 
 
 def check_after(before: Nested, after: Nested) -> Nested:
-    """The new state, with the container types of the old one."""
+    """Returns the new state, with the container types of the old one."""
     flat = dict(tree.flatten_with_path(after))
     expected = dict(tree.flatten_with_path(before))
     if flat.keys() != expected.keys():
@@ -375,7 +375,7 @@ def check_after(before: Nested, after: Nested) -> Nested:
 
 
 def leaves_like(structure: Nested, like: Nested) -> list[Tensor]:
-    """The leaves of a structure in the order of those of another one.
+    """Returns the leaves of a structure in the order of those of another one.
 
     On PyTorch `keras.tree` flattens inner dictionaries in order of insertion, so that
     equal structures may have different orders.
@@ -406,7 +406,7 @@ def check_leaf(path: Iterable[object], old: Tensor, new: Tensor) -> Tensor:
 
 
 def name_of(path: Iterable[object]) -> str:
-    """A path in the state as a Python expression.
+    """Returns a path in the state as a Python expression.
 
     Examples:
         >>> name_of(("layers", 0))
@@ -438,7 +438,7 @@ def vocabulary_size(
 
 
 def where_rows(true: Tensor, new: Nested, old: Nested) -> Nested:
-    """The new state where a row is `true`, else the old one."""
+    """Returns the new state where a row is `true`, else the old one."""
 
     def choose(new, old):
         per_row = ops.reshape(true, (-1,) + (1,) * (len(old.shape) - 1))

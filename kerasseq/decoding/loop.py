@@ -30,7 +30,7 @@ class Strategy(Protocol):
 def make_loop(
     step: Step, strategy: Strategy, programs: kernels.Programs, compiled: bool = False
 ) -> "Loop":
-    """The loop of a step function and a strategy, from the cache if it is there.
+    """Returns the loop of a step function and a strategy, cached if possible.
 
     Args:
         step: The step function.
@@ -89,7 +89,7 @@ class Loop:
             yield carry
 
     def run(self, carry: Carry, compiled: bool) -> Carry:
-        """The carry after the last step."""
+        """Returns the carry after the last step."""
         if compiled and not kernels.is_uncompiled():
             return self.all_steps(carry)
         for after in self.steps(carry):

@@ -295,15 +295,15 @@ class RandomSampler(Sampler):
         return {"model": softmax(logits), **self._filtered(logits)}
 
     def _filtered(self, logits: Tensor) -> dict[str, Tensor]:
-        found = {"temperature": softmax(logits, self.temperature)}
-        p = found["temperature"]
+        stages = {"temperature": softmax(logits, self.temperature)}
+        p = stages["temperature"]
         if self.top_k is not None:
-            p = found["top_k"] = renormalize(p, in_top_k(logits, self.top_k))
+            p = stages["top_k"] = renormalize(p, in_top_k(logits, self.top_k))
         if self.top_p is not None:
-            p = found["top_p"] = renormalize(p, in_top_p(p, self.top_p))
+            p = stages["top_p"] = renormalize(p, in_top_p(p, self.top_p))
         if self.min_p is not None:
-            found["min_p"] = renormalize(p, in_min_p(p, self.min_p))
-        return found
+            stages["min_p"] = renormalize(p, in_min_p(p, self.min_p))
+        return stages
 
 
 def in_top_k(logits: Tensor, k: int) -> Tensor:
@@ -336,7 +336,7 @@ def in_min_p(p: Tensor, share: float) -> Tensor:
 
 
 def renormalize(p: Tensor, kept: Tensor) -> Tensor:
-    """The distribution restricted to the tokens that are `kept`."""
+    """Returns the distribution restricted to the tokens that are `kept`."""
     p = ops.where(kept, p, 0.0)
     return p / ops.sum(p, axis=-1, keepdims=True)
 
@@ -355,7 +355,7 @@ def softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def draw(p: Tensor, u: Tensor) -> Tensor:
-    """The first token of each row at which the cumulative probability exceeds u.
+    """Finds the token of each row at which the cumulative probability exceeds u.
 
     Args:
         p: Probabilities, or anything proportional to them, `(batch, vocabulary)`.

@@ -4,26 +4,22 @@ A layer projects its inputs to queries, keys and values, runs `kernels.linear_at
 and projects the heads back. Katharopoulos et al. 2020 ("Transformers are RNNs").
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.convolution.causal import CausalConv1D
-from kerasseq.core import checks, masks, objects
+from kerasseq.convolution.causal import CausalConv1D, short_convolution
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import (
     CarriesState,
-    Hidden,
     check_sequence,
-    checked_states,
 )
-from kerasseq.core.method_layer import MethodLayer
-from kerasseq.core.serialization import check_float64
+from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.shapes import check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.tracing import listeners
 from kerasseq.tracing.intervention import is_replaced
@@ -34,7 +30,7 @@ States = list[Tensor]
 STATE_AXES = ("rows", "heads", "keys", "units")  # (B, N, K, V)
 
 
-class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
+class StatefulHeads(CarriesState, Layer):
     """Heads that carry a state through time.
 
     A subclass overrides `attend`, `head_states`, and `finish` if there is a norm or a
@@ -59,7 +55,10 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
     value_dense: keras.layers.Dense
     conv: CausalConv1D
     output_dense: keras.layers.Dense
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         num_heads: int,
@@ -72,9 +71,6 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         bias_initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         size = checks.size
         self.num_heads: int = size("num_heads", num_heads)
         self.key_dim: int = size("key_dim", key_dim)
@@ -82,12 +78,6 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         self.value_dim: int = value_dim or self.key_dim
         self.conv_kernel: int | None = checks.optional(size, "conv_kernel", conv_kernel)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
-        )
 
     @property
     def key_heads(self) -> int:
@@ -106,13 +96,14 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         checks.fits_memory("value_dim", V, N * D)
         self.input_width: int = D
         q, k, v = self._widths()
-        self.query_dense = self.projection("query", D, q)
-        self.key_dense = self.projection("key", D, k)
-        self.value_dense = self.projection("value", D, v)
+        self.query_dense = self.built_dense("query", D, q)
+        self.key_dense = self.built_dense("key", D, k)
+        self.value_dense = self.built_dense("value", D, v)
         if self.conv_kernel is not None:
-            self.conv = self._short_convolution(q + k + v)
+            checks.fits_memory("conv_kernel", self.conv_kernel, q + k + v)
+            self.conv = short_convolution(self, q + k + v, self.conv_kernel)
         self.build_heads(D)
-        self.output_dense = self.projection("attention_output", N * V, D)
+        self.output_dense = self.built_dense("attention_output", N * V, D)
         self.built = True
 
     def build_heads(self, D: int) -> None:
@@ -121,49 +112,6 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         Args:
             D: Width of the inputs.
         """
-
-    def projection(
-        self, name: str, inputs: int, units: int, **options: Any
-    ) -> keras.layers.Dense:
-        """Creates a dense layer, built.
-
-        Args:
-            name: Its name.
-            inputs: Width of its inputs.
-            units: Width of its outputs.
-            **options: Arguments of `keras.layers.Dense`.
-        """
-        copy = objects.copy_initializer
-        options = {"use_bias": self.use_bias, "name": name, **options}
-        layer = keras.layers.Dense(
-            units,
-            dtype=self.dtype_policy,
-            kernel_initializer=copy(self.kernel_initializer),
-            bias_initializer=copy(
-                options.pop("bias_initializer", self.bias_initializer)
-            ),
-            **options,
-        )
-        layer.build((None, inputs))
-        return layer
-
-    def _short_convolution(self, channels):
-        """Creates the short convolution, built, with PyTorch's initial weights."""
-        checks.fits_memory("conv_kernel", self.conv_kernel, channels)
-        layer = CausalConv1D(
-            channels,
-            self.conv_kernel,
-            groups=channels,
-            activation="silu",
-            use_bias=False,
-            kernel_initializer=keras.initializers.VarianceScaling(
-                1 / 3, mode="fan_in", distribution="uniform"
-            ),
-            dtype=self.dtype_policy,
-            name="conv",
-        )
-        layer.build((None, None, channels))
-        return layer
 
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool = False
@@ -177,41 +125,13 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
             )
         return self._run(x, None, mask)[0]
 
-    def advance(
-        self,
-        x: Tensor,
-        states: Sequence[Tensor] | None = None,
-        mask: Tensor | None = None,
-    ) -> tuple[Tensor, States]:
-        """Continues from `states`, and returns all outputs and the last states.
-
-        Args:
-            x: `(B, T, D)`.
-            states: The states that an earlier call returned; None to start.
-            mask: Boolean `(B, T)`, False at padding. No padding if None.
-
-        Returns:
-            All outputs `(B, T, D)`, and the list of states to continue from.
-
-        Raises:
-            TypeError: If `states` is not a list of tensors.
-            ValueError: If the states are those of another batch size or layer.
-        """
-        check_sequence("x", x, mask)
-        if not self.built:
-            self.build(tuple(x.shape))
-        if states is None:
+    def _advance(self, x, states, mask):
+        if states[0] is None:
             states = self.get_initial_state(ops.shape(x)[0])
-        states = checked_states(
-            states, self.state_shapes(), self.state_dtypes(), x.shape[0]
-        )
-        return MethodLayer(self, "_advance")(x, hidden=Hidden(states, mask))
-
-    def _advance(self, x, hidden):
-        return self._run(x, hidden.states, hidden.mask)
+        return self._run(x, states, mask)
 
     def get_initial_state(self, batch_size: int | Tensor) -> States:
-        """The states before the first step: zeros.
+        """Returns the states before the first step: zeros.
 
         Args:
             batch_size: B.
@@ -225,11 +145,11 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         ]
 
     def state_shapes(self) -> list[Shape]:
-        """The shape of each state, without the batch."""
+        """Returns the shape of each state, without the batch."""
         return [shape for shape, _ in self.head_states() + self._conv_states()]
 
     def state_dtypes(self) -> list[str]:
-        """The dtype of each state."""
+        """Returns the dtype of each state."""
         return [dtype for _, dtype in self.head_states() + self._conv_states()]
 
     def head_states(self) -> list[tuple[Shape, str]]:
@@ -238,7 +158,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         return [(shape, self.state_dtype)]
 
     def _conv_states(self):
-        """The last inputs of the short convolution, in the same form."""
+        """Returns the last inputs of the short convolution, in the same form."""
         if self.conv_kernel is None:
             return []
         return [((self.conv_kernel - 1, sum(self._widths())), self.compute_dtype)]
@@ -337,7 +257,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         return listeners.follows_states() or is_replaced(self, "hidden_state")
 
     def _record_alignment(self, q, k, v, y, options):
-        """The heads, from the alignment `(B, N, T, T)` if that was replaced."""
+        """Returns the heads, from the alignment `(B, N, T, T)` if that was replaced."""
         before = self.alignment(q, k, **options)
         alignment = tracing.record(self, "alignment", before, axes=HEAD_AXES)
         if alignment is before:
@@ -345,7 +265,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         return ops.swapaxes(kernels.matmul(alignment, ops.swapaxes(v, 1, 2)), 1, 2)
 
     def alignment(self, q: Tensor, k: Tensor, **options: Any) -> Tensor:
-        """The weights of the values of all steps in each head, `(B, N, T, T)`.
+        """Returns the weights of the values of all steps in each head, `(B, N, T, T)`.
 
         Args:
             q: `(B, T, N, K)`.
@@ -412,16 +332,3 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "conv_kernel": self.conv_kernel,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-        }
-        return {**super().get_config(), **config}

@@ -19,8 +19,9 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.linear.base import States
 from kerasseq.linear.gated import NormedHeads
@@ -74,6 +75,7 @@ class DeltaNet(NormedHeads):
     log_rate: keras.Variable
     decay_bias: keras.Variable
 
+    @passes_on(NormedHeads)
     def __init__(
         self,
         num_heads: int,
@@ -92,17 +94,6 @@ class DeltaNet(NormedHeads):
         self.num_key_heads: int | None = checks.optional(
             checks.size, "num_key_heads", num_key_heads
         )
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            epsilon=epsilon,
-            conv_kernel=conv_kernel,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            **kwargs,
-        )
         if self.num_heads % self.key_heads:
             raise ValueError(
                 f"num_key_heads must divide num_heads={num_heads}, received "
@@ -119,10 +110,10 @@ class DeltaNet(NormedHeads):
         """See `StatefulHeads`."""
         super().build_heads(D)
         N = self.num_heads
-        self.write_dense = self.projection("write", D, N)
+        self.write_dense = self.built_dense("write", D, N)
         if not self.gated:
             return
-        self.decay_dense = self.projection("decay", D, N, use_bias=False)
+        self.decay_dense = self.built_dense("decay", D, N, use_bias=False)
         options = {"shape": (N,), "autocast": False}
         self.log_rate = self.add_weight(
             name="log_rate", initializer=log_rates, **options
@@ -161,10 +152,6 @@ class DeltaNet(NormedHeads):
         )
         return self.record_decay(ops.exp(rate) * ops.log_sigmoid(-(z + bias)))
 
-    def get_config(self) -> Config:
-        config = {"num_key_heads": self.num_key_heads, "gated": self.gated}
-        return {**super().get_config(), **config}
-
 
 def log_rates(shape: Shape, dtype: DType = None) -> Tensor:
     """Draws A, logarithms of numbers from 1 to 16.
@@ -185,6 +172,7 @@ def decay_biases(shape: Shape, dtype: DType = None) -> Tensor:
         >>> bool(keras.ops.all(rate > 9e-4)) and bool(keras.ops.all(rate < 0.11))
         True
     """
+    # The range of the published code, that of Mamba's step sizes.
     low, high = np.log(0.001), np.log(0.1)
     rate = ops.exp(keras.random.uniform(shape, low, high, dtype=dtype))
     return rate + ops.log(-ops.expm1(-rate))  # the inverse of softplus

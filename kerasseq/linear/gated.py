@@ -12,7 +12,7 @@ and keys rotated by their position; Sun et al. 2023 (RetNet).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -20,9 +20,10 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.linear.base import StatefulHeads, States
 from kerasseq.positions.rotary import RotaryEmbedding
@@ -44,6 +45,7 @@ class NormedHeads(StatefulHeads):
     gate_dense: keras.layers.Dense
     norm_scale: keras.Variable
 
+    @passes_on(StatefulHeads)
     def __init__(
         self,
         num_heads: int,
@@ -53,14 +55,13 @@ class NormedHeads(StatefulHeads):
         epsilon: float,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.epsilon: float = checks.positive("epsilon", epsilon)
 
     def build_heads(self, D: int) -> None:
         """See `StatefulHeads`."""
         if self.gated:
             units = self.num_heads * self.value_dim
-            self.gate_dense = self.projection("gate", D, units)
+            self.gate_dense = self.built_dense("gate", D, units)
         self.norm_scale = self.add_weight(
             name="norm_scale",
             shape=(self.value_dim,),
@@ -78,9 +79,6 @@ class NormedHeads(StatefulHeads):
         gate = keras.activations.silu(dense(self.gate_dense, x))
         gate = self.record_heads("gate", self.to_heads(gate, self.value_dim))
         return y * ops.cast(gate, y.dtype)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "epsilon": self.epsilon}
 
 
 @register
@@ -128,7 +126,9 @@ class GatedLinearAttention(NormedHeads):
 
     decay_down: keras.layers.Dense
     decay_up: keras.layers.Dense
+    decay_bias_initializer: Initializer
 
+    @passes_on(NormedHeads)
     def __init__(
         self,
         num_heads: int,
@@ -145,23 +145,9 @@ class GatedLinearAttention(NormedHeads):
         decay_bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            epsilon=epsilon,
-            conv_kernel=conv_kernel,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            **kwargs,
-        )
         self.decay_rank: int = checks.size("decay_rank", decay_rank)
         self.decay_temperature: float = checks.positive(
             "decay_temperature", decay_temperature
-        )
-        self.decay_bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "decay_bias_initializer", decay_bias_initializer
         )
 
     def build_heads(self, D: int) -> None:
@@ -169,9 +155,9 @@ class GatedLinearAttention(NormedHeads):
         super().build_heads(D)
         rank, units = self.decay_rank, self.num_heads * self.key_dim
         checks.fits_memory("decay_rank", rank, max(D, units))
-        self.decay_down = self.projection("decay_down", D, rank, use_bias=False)
+        self.decay_down = self.built_dense("decay_down", D, rank, use_bias=False)
         bias = {"use_bias": True, "bias_initializer": self.decay_bias_initializer}
-        self.decay_up = self.projection("decay_up", rank, units, **bias)
+        self.decay_up = self.built_dense("decay_up", rank, units, **bias)
 
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
@@ -184,16 +170,6 @@ class GatedLinearAttention(NormedHeads):
         q = q / math.sqrt(self.key_dim)
         y, S = self.run_kernel(q, k, v, states[0], log_decay=log_decay, mask=mask)
         return y, [S]
-
-    def get_config(self) -> Config:
-        config = {
-            "decay_rank": self.decay_rank,
-            "decay_temperature": self.decay_temperature,
-            "decay_bias_initializer": keras.initializers.serialize(
-                self.decay_bias_initializer
-            ),
-        }
-        return {**super().get_config(), **config}
 
 
 @register
@@ -238,6 +214,7 @@ class Retention(NormedHeads):
         [0.96875, 0.984375]
     """
 
+    @passes_on(NormedHeads)
     def __init__(
         self,
         num_heads: int,
@@ -252,17 +229,6 @@ class Retention(NormedHeads):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            epsilon=epsilon,
-            conv_kernel=conv_kernel,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            **kwargs,
-        )
         if self.key_dim % 2:
             raise ValueError(
                 "key_dim must be even, as pairs of features are rotated, received "
@@ -279,7 +245,7 @@ class Retention(NormedHeads):
         return -np.expm1(self._log_gap())
 
     def _log_gap(self):
-        """The logarithm of 1 - α of each head."""
+        """Returns the logarithm of 1 - α of each head."""
         return -math.log(2) * (5.0 + np.arange(self.num_heads))
 
     def head_states(self) -> list[tuple[Shape, str]]:
@@ -310,6 +276,3 @@ class Retention(NormedHeads):
         q = q / math.sqrt(self.key_dim)
         y, S = self.run_kernel(q, k, v, S, log_decay=log_decay, mask=mask)
         return y, [S, count + real]
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "max_wavelength": self.max_wavelength}

@@ -15,8 +15,9 @@ from typing import Any
 from keras import ops
 
 from kerasseq.core import checks, masks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Shape, Tensor
 from kerasseq.kernels import matmul
 from kerasseq.linear.base import StatefulHeads, States
 
@@ -63,6 +64,7 @@ class LinearAttention(StatefulHeads):
         [(5, 2, 3, 3), (5, 2, 3)]
     """
 
+    @passes_on(StatefulHeads)
     def __init__(
         self,
         num_heads: int,
@@ -76,16 +78,6 @@ class LinearAttention(StatefulHeads):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            conv_kernel=conv_kernel,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            **kwargs,
-        )
         self.causal: bool = checks.flag("causal", causal)
 
     def head_states(self) -> list[tuple[Shape, str]]:
@@ -112,7 +104,7 @@ class LinearAttention(StatefulHeads):
         state: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """The normalized heads, and the state of which the last column is z."""
+        """Returns the normalized heads, and the state of which the last column is z."""
         v = ops.concatenate([v, ops.ones_like(v[..., :1])], axis=-1)
         if self.causal:
             y, S = super().kernel(q, k, v, state, **options)
@@ -134,9 +126,6 @@ class LinearAttention(StatefulHeads):
                 "which each step depends on all later ones. Create a causal layer"
             )
         return super().advance(x, states, mask)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "causal": self.causal}
 
 
 def phi(x: Tensor) -> Tensor:

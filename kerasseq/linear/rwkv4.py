@@ -28,8 +28,9 @@ from keras import ops
 
 from kerasseq import kernels, tracing
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Shape, Tensor
 from kerasseq.linear.token_shift import TokenShift
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
@@ -91,6 +92,7 @@ class RWKV4TimeMix(TokenShift):
     time_decay: keras.Variable  # log w
     time_first: keras.Variable  # u
 
+    @passes_on(TokenShift)
     def __init__(
         self,
         units: int | None = None,
@@ -101,12 +103,6 @@ class RWKV4TimeMix(TokenShift):
         kernel_initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            layer_index=layer_index,
-            num_layers=num_layers,
-            kernel_initializer=kernel_initializer,
-            **kwargs,
-        )
         self.units: int | None = checks.optional(checks.size, "units", units)
         self.alignment_channels: list[int] = checks.channels(
             "alignment_channels", alignment_channels
@@ -145,6 +141,7 @@ class RWKV4TimeMix(TokenShift):
     def _decays(self, shape: Shape, dtype: DType | None = None) -> Tensor:
         """Initial log w, from -5 to 3: slow in the first channels, fast in the last."""
         channels = ops.arange(shape[0], dtype=dtype) / max(shape[0] - 1, 1)
+        # As in the published code of RWKV-4.
         return -5 + 8 * ops.power(channels, 0.7 + 1.3 * self.start)
 
     def state_shapes(self) -> list[Shape]:
@@ -248,7 +245,7 @@ class RWKV4TimeMix(TokenShift):
         return ops.log(ops.maximum(after, LEAST_DECAY))
 
     def _mean(self, terms, v, sums, mask):
-        """The weighted mean at each step, and both sums after the last."""
+        """Returns the weighted mean at each step, and both sums after the last."""
         decay, written = terms["decay"], terms["written"]
 
         def run(num, now, mask):
@@ -273,7 +270,7 @@ class RWKV4TimeMix(TokenShift):
         return (num + now * v) / (den + now), [last, den_last]
 
     def _alignment(self, terms, v, mask, channels):
-        """The weights of the values of all steps, `(B, channels, T, T)`."""
+        """Returns the weights of the values of all steps, `(B, channels, T, T)`."""
         B, T = ops.shape(v)[:2]
         eye = ops.broadcast_to(ops.eye(T, dtype=v.dtype), (B, T, T))  # v = identity
         zero = ops.zeros((B, T), v.dtype)
@@ -285,10 +282,6 @@ class RWKV4TimeMix(TokenShift):
             }
             rows.append(self._mean(one, eye, [zero, zero], mask)[0])
         return ops.stack(rows, axis=1)
-
-    def get_config(self) -> Config:
-        config = {"units": self.units, "alignment_channels": self.alignment_channels}
-        return {**super().get_config(), **config}
 
 
 @register
@@ -329,6 +322,7 @@ class RWKV4ChannelMix(TokenShift):
     key_mix: keras.Variable
     receptance_mix: keras.Variable
 
+    @passes_on(TokenShift)
     def __init__(
         self,
         intermediate_dim: int | None = None,
@@ -338,12 +332,6 @@ class RWKV4ChannelMix(TokenShift):
         kernel_initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            layer_index=layer_index,
-            num_layers=num_layers,
-            kernel_initializer=kernel_initializer,
-            **kwargs,
-        )
         self.intermediate_dim: int | None = checks.optional(
             checks.size, "intermediate_dim", intermediate_dim
         )
@@ -373,9 +361,6 @@ class RWKV4ChannelMix(TokenShift):
         r = tracing.record(self, "receptance", r)
         y = r * kernels.dense(self.value_dense, h)
         return tracing.record(self, "output", y), [last]
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "intermediate_dim": self.intermediate_dim}
 
 
 def first_bonuses(shape: Shape, dtype: DType | None = None) -> Tensor:

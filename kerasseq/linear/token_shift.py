@@ -5,22 +5,20 @@ $$\mathrm{mix}_\mu(x)_t = \mu \odot x_t + (1 - \mu) \odot x_{t-1}$$
 with a learned $\mu$ for each channel. Peng et al. 2023 (arXiv 2305.13048).
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq.convolution.real_steps import RealSteps
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64
+from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.shapes import as_floats, check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Initializer, Shape, Tensor
 
 
-class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
+class TokenShift(CarriesState, Layer):
     """Base class of the two layers, whose projections read mixes of two steps.
 
     Args:
@@ -31,7 +29,9 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
     """
 
     width: int
+    kernel_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         *,
@@ -40,9 +40,6 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
         kernel_initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         self.num_layers: int = checks.whole_number("num_layers", num_layers)
         self.layer_index: int = checks.whole_number(
             "layer_index", layer_index, at_least=0
@@ -52,9 +49,6 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
                 f"layer_index must be below num_layers={num_layers}, received "
                 f"{layer_index}. The first block has index 0"
             )
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
 
     def _start_build(self, shape):
         check_shape("x", shape)
@@ -64,16 +58,7 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
         self.rest: float = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
 
     def _dense(self, name, inputs, units):
-        """Creates a dense layer without bias, built."""
-        layer = keras.layers.Dense(
-            units,
-            use_bias=False,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        layer.build((None, inputs))
-        return layer
+        return self.built_dense(name, inputs, units, use_bias=False)
 
     def _mix_weight(self, name, power, offset=0.0):
         """Creates μ, which grows with the index of the channel."""
@@ -89,7 +74,7 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
     def shift(
         self, x: Tensor, state: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The last real step before each of x, and the last one of all.
+        """Returns the last real step before each of x, and the last one of all.
 
         Args:
             x: `(B, T, D)`.
@@ -127,11 +112,3 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-    def get_config(self) -> Config:
-        config = {
-            "layer_index": self.layer_index,
-            "num_layers": self.num_layers,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-        return {**super().get_config(), **config}

@@ -29,7 +29,7 @@ from kerasseq import decoding, kernels
 from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
-from kerasseq.core.types import Nested, Tensor
+from kerasseq.core.types import Nested, Tensor, one_or_several
 from kerasseq.decoding.inputs import Seed, Step
 from kerasseq.models.next_tokens import NextTokensMixin
 
@@ -136,6 +136,7 @@ class GenerationMixin(NextTokensMixin):
 
     default_sampler: str = "random"
 
+    @one_or_several(str)
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],

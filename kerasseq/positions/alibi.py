@@ -17,9 +17,10 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_numbers
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.positions.base import AttentionPosition
 
 SCORES = "(batch, heads, query_time, key_time)"
@@ -53,8 +54,8 @@ class AlibiBias(AttentionPosition):
         [[-0.125, -0.0625, 0.0], [-0.0078125, -0.00390625, 0.0]]
     """
 
+    @passes_on(AttentionPosition)
     def __init__(self, alibi_bias_max: float = 8, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         self.alibi_bias_max: float = checks.positive("alibi_bias_max", alibi_bias_max)
 
     def build(self, scores_shape: Shape) -> None:
@@ -76,7 +77,7 @@ class AlibiBias(AttentionPosition):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        """The bias that is added to the scores; it depends on positions only.
+        """Returns the bias that is added to the scores; it depends on positions only.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
@@ -97,12 +98,6 @@ class AlibiBias(AttentionPosition):
         )
         return -m[:, None, None] * distance[:, None]
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "alibi_bias_max": self.alibi_bias_max}
-
 
 def heads_of(layer: keras.Layer, scores_shape: Shape) -> int:
     """N, from the shape of scores `(B, N, T, S)`."""
@@ -116,7 +111,7 @@ def heads_of(layer: keras.Layer, scores_shape: Shape) -> int:
 
 
 def slopes(N: int, highest: float = 8) -> np.ndarray:
-    """The slope of each head.
+    """Returns the slope of each head.
 
     If N is not a power of two, the heads beyond the next lower power take every other
     slope of the next higher power.

@@ -13,8 +13,9 @@ from typing import Any
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Tensor
 from kerasseq.positions.base import PositionEncoding
 
 
@@ -41,14 +42,11 @@ class AmplitudePosition(PositionEncoding):
         [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
 
+    @passes_on(PositionEncoding)
     def __init__(self, scale: float = 1.0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         self.scale: float = float(checks.finite("scale", scale))
         self.built = True
 
     def encode(self, p: Tensor, D: int) -> Tensor:
         a = self.scale
         return ops.repeat(a * ops.cast(p, "float32")[..., None], D, axis=-1)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "scale": self.scale}

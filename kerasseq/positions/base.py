@@ -1,18 +1,17 @@
 """Base classes of position encodings: added to the embeddings, or inside attention."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import masks
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.types import Config, Shape, Tensor
 
 
-class PositionEncoding(keras.layers.Layer):
+class PositionEncoding(Layer):
     """Base class of absolute position encodings, which are added to the embeddings.
 
     The layer returns the encoding in the shape of its inputs, and does not add it. A
@@ -29,11 +28,6 @@ class PositionEncoding(keras.layers.Layer):
         mask: Boolean `(B, T)`, set by Keras. Positions are counted over real tokens, so
             that padding on the left shifts no position.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
 
     def call(
         self,
@@ -56,7 +50,7 @@ class PositionEncoding(keras.layers.Layer):
         return ops.broadcast_to(encoding, ops.shape(inputs))
 
     def encode(self, p: Tensor, D: int) -> Tensor:
-        """The encoding of the positions p.
+        """Returns the encoding of the positions p.
 
         Args:
             p: Integers `(B, T)` or `(1, T)`.
@@ -68,7 +62,7 @@ class PositionEncoding(keras.layers.Layer):
         raise NotImplementedError
 
     def max_positions(self, D: int) -> tuple[int, str] | None:
-        """The number of positions and what limits it; None if there is no limit.
+        """Returns the number of positions and its limit; None without a limit.
 
         Args:
             D: Width of the encoding.
@@ -92,7 +86,7 @@ class PositionEncoding(keras.layers.Layer):
 
 
 @register
-class AttentionPosition(keras.layers.Layer):
+class AttentionPosition(Layer):
     r"""Base class of position encodings inside `MultiHeadAttention`.
 
     $$
@@ -119,9 +113,8 @@ class AttentionPosition(keras.layers.Layer):
         >>> layer = kerasseq.layers.MultiHeadAttention(2, 4, position=position)
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
 
     @property
     def constant_length(self) -> int | None:
@@ -153,7 +146,7 @@ class AttentionPosition(keras.layers.Layer):
         return x
 
     def content_queries(self, queries: Tensor) -> Tensor:
-        """The queries that are compared with the keys; by default they are unchanged.
+        """Returns the queries that are compared with the keys; unchanged by default.
 
         Args:
             queries: Rotated queries, `(B, T, N, K)`.
@@ -172,7 +165,7 @@ class AttentionPosition(keras.layers.Layer):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor | None:
-        """The bias that is added to the scores; by default None, no bias.
+        """Returns the bias that is added to the scores; by default None, no bias.
 
         Args:
             query_positions: p, integers `(B, T)` or `(1, T)`.
@@ -188,7 +181,7 @@ class AttentionPosition(keras.layers.Layer):
 def check_position(
     position: AttentionPosition | Config | None,
 ) -> AttentionPosition | None:
-    """Return `position` if it can be used inside an attention.
+    """Returns `position` if it can be used inside an attention.
 
     Args:
         position: An `AttentionPosition`, its config as in a file, or None.

@@ -7,16 +7,16 @@ $$
 Gehring et al. 2017; used by BERT and GPT. Course slides C and D.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from kerasseq.core import checks, objects
+from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.positions.base import PositionEncoding
 
 
@@ -49,18 +49,16 @@ class PositionEmbedding(PositionEncoding):
         (2, 7, 5)
     """
 
+    initializer: Initializer
+
+    @passes_on(PositionEncoding)
     def __init__(
         self,
         sequence_length: int,
         initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.sequence_length: int = checks.size("sequence_length", sequence_length)
-        checks.fits_memory("sequence_length", self.sequence_length)
-        self.initializer: Callable[..., Tensor] | None = objects.initializer(
-            "initializer", initializer
-        )
+        self.sequence_length: int = checks.size("sequence_length", sequence_length, 1)
 
     def build(self, inputs_shape: Shape) -> None:
         check_shape("inputs", inputs_shape, more=True)
@@ -81,10 +79,3 @@ class PositionEmbedding(PositionEncoding):
 
     def max_positions(self, D: int) -> tuple[int, str]:
         return self.sequence_length, f"sequence_length={self.sequence_length}"
-
-    def get_config(self) -> Config:
-        config = {
-            "sequence_length": self.sequence_length,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-        return {**super().get_config(), **config}

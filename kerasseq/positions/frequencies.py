@@ -180,7 +180,7 @@ def divided(D: int, wavelength: float, name: str, factors: Sequence[float]) -> T
 
 
 def angles(p: Tensor, omega: np.ndarray) -> Tensor:
-    """The angles ω p of positions p `(B, T)`, as `(B, T, D / 2)`.
+    """Returns the angles ω p of positions p `(B, T)`, as `(B, T, D / 2)`.
 
     They are float32 whatever the compute type: bfloat16 rounds 257 to 256.
     """

@@ -8,7 +8,6 @@ Raffel et al. 2020; course slides A (T5).
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -16,10 +15,11 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks, objects
+from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_numbers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.positions.alibi import SCORES, heads_of
 from kerasseq.positions.base import AttentionPosition
 
@@ -56,6 +56,9 @@ class RelativePositionBias(AttentionPosition):
         (2, 3, 5, 7)
     """
 
+    initializer: Initializer
+
+    @passes_on(AttentionPosition)
     def __init__(
         self,
         num_buckets: int = 32,
@@ -65,18 +68,13 @@ class RelativePositionBias(AttentionPosition):
         initializer: Identifier = "uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         self.bidirectional: bool = checks.flag("bidirectional", bidirectional)
         at_least = 4 if self.bidirectional else 2
         num_buckets = checks.size("num_buckets", num_buckets)
         self.num_buckets: int = checks.whole_number(
             "num_buckets", num_buckets, at_least
         )
-        self.max_distance: int = checks.size("max_distance", max_distance)
-        checks.fits_memory("max_distance", self.max_distance, 2, 8)
-        self.initializer: Callable[..., Tensor] | None = objects.initializer(
-            "initializer", initializer
-        )
+        self.max_distance: int = checks.size("max_distance", max_distance, 2, 8)
         exact = self.num_buckets // at_least
         if self.max_distance <= exact:
             raise ValueError(
@@ -108,7 +106,7 @@ class RelativePositionBias(AttentionPosition):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        """The bias that is added to the scores; it depends on positions only.
+        """Returns the bias that is added to the scores; it depends on positions only.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
@@ -131,18 +129,6 @@ class RelativePositionBias(AttentionPosition):
         sizes = self.num_buckets, self.max_distance
         return buckets(distance, *sizes, bidirectional=self.bidirectional)
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
-
-    def get_config(self) -> Config:
-        config = {
-            "num_buckets": self.num_buckets,
-            "max_distance": self.max_distance,
-            "bidirectional": self.bidirectional,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-        return {**super().get_config(), **config}
-
 
 def buckets(
     distance: np.ndarray,
@@ -151,7 +137,7 @@ def buckets(
     *,
     bidirectional: bool = True,
 ) -> np.ndarray:
-    """The bucket of each distance s - p.
+    """Returns the bucket of each distance s - p.
 
     Half of the buckets hold one distance each, the others ranges that grow
     geometrically up to `max_distance`. Computed in float32 as in T5, so that distances

@@ -16,9 +16,10 @@ from typing import Any
 from keras import ops
 
 from kerasseq.core import checks, masks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_mask, check_numbers
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Tensor
 from kerasseq.positions import frequencies
 from kerasseq.positions.base import AttentionPosition
 
@@ -91,6 +92,7 @@ class RotaryEmbedding(AttentionPosition):
         (2, 7, 3, 4)
     """
 
+    @passes_on(AttentionPosition)
     def __init__(
         self,
         max_wavelength: float = 10000,
@@ -113,8 +115,6 @@ class RotaryEmbedding(AttentionPosition):
         long_factor: list[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
         self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
         self.scaling_factor: float = checks.positive("scaling_factor", scaling_factor)
         self.rope_type: str = checks.one_of("rope_type", rope_type, TYPES)
@@ -151,7 +151,7 @@ class RotaryEmbedding(AttentionPosition):
         self.built = True
 
     def _longrope_factors(self, name, value):
-        """The factors as a list of floats; None for another `rope_type`."""
+        """Returns the factors as a list of floats; None for another `rope_type`."""
         if self.rope_type == "longrope":
             return _factor_list(name, value)
         if value is not None:
@@ -268,37 +268,12 @@ class RotaryEmbedding(AttentionPosition):
         if self.attention_factor is not None:
             return self.attention_factor
         if self.rope_type == "yarn":
-            return 0.1 * math.log(s) + 1
+            return 0.1 * math.log(s) + 1  # fitted to LLaMA in the paper of YaRN
         return math.sqrt(1 + math.log(s) / math.log(T)) if s > 1 else 1.0
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
-
-    def get_config(self) -> Config:
-        config = {
-            "max_wavelength": self.max_wavelength,
-            "scaling_factor": self.scaling_factor,
-            "rope_type": self.rope_type,
-            "beta_fast": self.beta_fast,
-            "beta_slow": self.beta_slow,
-            "original_max_position_embeddings": self.original_max_position_embeddings,
-            "truncate": self.truncate,
-            "sequence_axis": self.sequence_axis,
-            "feature_axis": self.feature_axis,
-            "denominator_dim": self.denominator_dim,
-            "interleaved": self.interleaved,
-            "fraction": self.fraction,
-            "attention_factor": self.attention_factor,
-            "low_freq_factor": self.low_freq_factor,
-            "high_freq_factor": self.high_freq_factor,
-            "short_factor": self.short_factor,
-            "long_factor": self.long_factor,
-        }
-        return {**super().get_config(), **config}
 
 
 def _check_rotations(low_name, low, high_name, high):
-    """Raise unless two numbers of rotations are positive and in order."""
+    """Raises unless two numbers of rotations are positive and in order."""
     if not high > low > 0:
         raise ValueError(
             f"{high_name} must be above {low_name}, and both above 0, received "
@@ -307,7 +282,7 @@ def _check_rotations(low_name, low, high_name, high):
 
 
 def _factor_list(name, value):
-    """The factors of "longrope" as a list of floats.
+    """Returns the factors of "longrope" as a list of floats.
 
     Examples:
         >>> _factor_list("long_factor", [1, 2.5])

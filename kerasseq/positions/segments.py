@@ -7,20 +7,20 @@ $$
 Devlin et al. 2019; course slides A.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from kerasseq.core import checks, objects
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core import checks
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_real, check_shape, check_steps
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 
 
 @register
-class SegmentEmbedding(keras.layers.Layer):
+class SegmentEmbedding(Layer):
     """Learned embedding of each segment, such as sentence A and sentence B.
 
     Args:
@@ -42,6 +42,9 @@ class SegmentEmbedding(keras.layers.Layer):
         (1, 3, 5)
     """
 
+    initializer: Initializer
+
+    @passes_on(Layer)
     def __init__(
         self,
         num_segments: int = 2,
@@ -49,14 +52,7 @@ class SegmentEmbedding(keras.layers.Layer):
         initializer: Identifier = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
-        self.num_segments: int = checks.size("num_segments", num_segments)
-        checks.fits_memory("num_segments", self.num_segments)
-        self.initializer: Callable[..., Tensor] | None = objects.initializer(
-            "initializer", initializer
-        )
+        self.num_segments: int = checks.size("num_segments", num_segments, 1)
 
     def build(self, inputs_shape: Shape, segments_shape: Shape | None = None) -> None:
         check_shape("inputs", inputs_shape, more=True)
@@ -79,10 +75,3 @@ class SegmentEmbedding(keras.layers.Layer):
         self, inputs_shape: Shape, segments_shape: Shape | None = None
     ) -> Shape:
         return inputs_shape
-
-    def get_config(self) -> Config:
-        config = {
-            "num_segments": self.num_segments,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-        return {**super().get_config(), **config}

@@ -14,8 +14,9 @@ from typing import Any
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Tensor
 from kerasseq.positions.base import PositionEncoding
 from kerasseq.positions.frequencies import angles, frequencies
 
@@ -50,8 +51,8 @@ class SinePositionEncoding(PositionEncoding):
          [0.84 0.54 0.01 1.  ]]
     """
 
+    @passes_on(PositionEncoding)
     def __init__(self, max_wavelength: float = 10000, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
         self.built = True
 
@@ -60,6 +61,3 @@ class SinePositionEncoding(PositionEncoding):
         pairs = ops.stack([ops.sin(theta), ops.cos(theta)], -1)
         shape = (*ops.shape(theta)[:-1], 2 * theta.shape[-1])
         return ops.reshape(pairs, shape)[..., :D]  # an odd D has no last cosine
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "max_wavelength": self.max_wavelength}

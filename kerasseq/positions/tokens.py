@@ -7,22 +7,21 @@ $$
 As in GPT and BERT; course slides A and D.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from kerasseq.core import checks, objects
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core import checks
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_real, check_shape
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Config, Identifier, Initializer, Shape, Tensor
 from kerasseq.positions.embedding import PositionEmbedding
 
 
 @register
-class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
+class TokenAndPositionEmbedding(Layer):
     """Sum of token embeddings and learned position embeddings.
 
     Equivalent to `keras_hub.layers.TokenAndPositionEmbedding`, with the same weights.
@@ -58,7 +57,9 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
     """
 
     token_embedding: keras.layers.ReversibleEmbedding
+    embeddings_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         vocabulary_size: int,
@@ -69,21 +70,13 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         mask_zero: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         self.autocast = False  # keeps ids given as floats exact: bfloat16 has no 257
-        self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size)
-        self.sequence_length: int = checks.size("sequence_length", sequence_length)
-        self.embedding_dim: int = checks.size("embedding_dim", embedding_dim)
-        D = self.embedding_dim
-        checks.fits_memory("vocabulary_size", self.vocabulary_size, D)
-        checks.fits_memory("sequence_length", self.sequence_length, D)
+        D = checks.size("embedding_dim", embedding_dim)
+        self.embedding_dim: int = D
+        self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size, D)
+        self.sequence_length: int = checks.size("sequence_length", sequence_length, D)
         self.tie_weights: bool = checks.flag("tie_weights", tie_weights)
         self.mask_zero: bool = checks.flag("mask_zero", mask_zero)
-        self.embeddings_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "embeddings_initializer", embeddings_initializer
-        )
         self.token_embedding = keras.layers.ReversibleEmbedding(
             self.vocabulary_size,
             self.embedding_dim,
@@ -133,17 +126,6 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.embedding_dim)
 
-    def get_config(self) -> Config:
-        config = {
-            "vocabulary_size": self.vocabulary_size,
-            "sequence_length": self.sequence_length,
-            "embedding_dim": self.embedding_dim,
-            "tie_weights": self.tie_weights,
-            "embeddings_initializer": self._initializer_config(),
-            "mask_zero": self.mask_zero,
-        }
-        return {**super().get_config(), **config}
-
 
 @register
 class PositionalEmbedding(TokenAndPositionEmbedding):
@@ -188,9 +170,8 @@ class PositionalEmbedding(TokenAndPositionEmbedding):
         mask_zero: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.input_dim: int = checks.size("input_dim", input_dim)
         self.output_dim: int = checks.size("output_dim", output_dim)
-        checks.fits_memory("input_dim", self.input_dim, self.output_dim)
+        self.input_dim: int = checks.size("input_dim", input_dim, self.output_dim)
         super().__init__(
             input_dim,
             sequence_length,

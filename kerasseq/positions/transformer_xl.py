@@ -8,22 +8,24 @@ $$
 Dai et al. 2019; used by Gopher and Chinchilla. Course slides C.
 """
 
-from collections.abc import Callable
+import types
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
-from kerasseq.core import checks, objects
-from kerasseq.core.serialization import check_float64, register, shared_config
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core import checks
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import matmul
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.positions.frequencies import angles, frequencies
 
 
 @register
-class TransformerXLBiases(keras.layers.Layer):
+class TransformerXLBiases(Layer):
     """The biases u and v of Transformer-XL, which all its layers share.
 
     Args:
@@ -38,10 +40,11 @@ class TransformerXLBiases(keras.layers.Layer):
         [(2, 3), (2, 3)]
     """
 
+    initializer: Initializer
+
+    @passes_on(Layer)
     def __init__(self, initializer: Identifier = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.initializer: Callable[..., Tensor] | None = _initializer(initializer)
+        self.initializer = self.initializer or _normal()
 
     def build(self, queries_shape: Shape) -> None:
         shape = tuple(queries_shape[-2:])  # (N, K)
@@ -54,10 +57,6 @@ class TransformerXLBiases(keras.layers.Layer):
             name="v", shape=shape, initializer=clone()
         )
         self.built = True
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize(self.initializer)
-        return {**super().get_config(), "initializer": initializer}
 
 
 @register
@@ -98,6 +97,10 @@ class TransformerXLPosition(AttentionPosition):
         Dai et al. 2019, section 3.3. Slides C: Gopher, Chinchilla.
     """
 
+    stored_as: Mapping[str, str] = types.MappingProxyType({"biases": "_shared_biases"})
+    initializer: Initializer
+
+    @passes_on(AttentionPosition)
     def __init__(
         self,
         code_dim: int | None = None,
@@ -107,8 +110,7 @@ class TransformerXLPosition(AttentionPosition):
         initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.initializer: Callable[..., Tensor] | None = _initializer(initializer)
+        self.initializer = self.initializer or _normal()
         self.code_dim: int | None = checks.optional(_even_size, "code_dim", code_dim)
         if isinstance(biases, dict):  # as in a file
             biases = keras.saving.deserialize_keras_object(biases)
@@ -160,7 +162,7 @@ class TransformerXLPosition(AttentionPosition):
         queries: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        r"""The scores by distance, $\lambda (q + v)^T W_R\, r_{p-s}$.
+        r"""Returns the scores by distance, $\lambda (q + v)^T W_R\, r_{p-s}$.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
@@ -192,20 +194,13 @@ class TransformerXLPosition(AttentionPosition):
         dtype = self.compute_dtype if like is None else like.dtype
         return ops.cast(ops.convert_to_tensor(weight), dtype)
 
-    def get_config(self) -> Config:
-        config = {
-            "code_dim": self.code_dim,
-            "biases": shared_config(self.biases) if self.shares_biases else None,
-            "max_wavelength": self.max_wavelength,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-        return {**super().get_config(), **config}
+    @property
+    def _shared_biases(self):
+        return self.biases if self.shares_biases else None
 
 
-def _initializer(initializer):
-    if initializer is None:
-        return keras.initializers.RandomNormal(stddev=0.02)
-    return objects.initializer("initializer", initializer)
+def _normal():
+    return keras.initializers.RandomNormal(stddev=0.02)
 
 
 def _even_size(name, D):

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from kerasseq.core.checks import nearest, one_of, whole_number
+from kerasseq.core.table import Table
 
 STACKS = {  # by kind; a decoder after an encoder has cross-attention
     "decoder": ("decoder",),
@@ -340,6 +341,11 @@ class Architectures(Mapping[str, Architecture]):
 
     def __repr__(self) -> str:
         return f"Architectures({', '.join(self)})"
+
+    def _repr_html_(self) -> str:
+        names = ("name", "title", "kind", "num_layers", "num_heads", "hidden_dim")
+        rows = [[str(getattr(row, name)) for name in names] for row in self.values()]
+        return Table(rows, names).html()
 
 
 architectures: Architectures = Architectures()

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerasseq.core.checks import one_of
+from kerasseq.core.table import Table
 from kerasseq.published.architectures import Architecture, find
 
 _MATRICES = {  # by the end of the name
@@ -107,17 +108,21 @@ class Count:
         return found
 
     def __str__(self) -> str:
+        return f"{self._table()}\n{self._sum()}"
+
+    def _repr_html_(self) -> str:
+        return f"{self._table().html()}<p>{self._sum()}</p>"
+
+    def _table(self):
         rows = [
             (p.name, " × ".join(map(str, p.shape)), f"{p.number:,}", f"{p.weights:,}")
             for p in self.parts
         ]
-        name, shape, number, total = (max(map(len, c)) for c in zip(*rows, strict=True))
-        lines = [
-            f"{n:<{name}}  {s:>{shape}}  {k:>{number}}  {w:>{total}}"
-            for n, s, k, w in rows
-        ]
+        return Table(rows)
+
+    def _sum(self):
         what = "matrices" if self.what == "matrices" else "arrays"
-        return "\n".join([*lines, f"{self.total:,} weights in {self.number:,} {what}"])
+        return f"{self.total:,} weights in {self.number:,} {what}"
 
 
 def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:

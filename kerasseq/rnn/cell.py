@@ -7,12 +7,21 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import arguments, checks, objects
+from kerasseq.core import arguments, checks
+from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.keras_private import dropout_base
-from kerasseq.core.serialization import check_float64
 from kerasseq.core.shapes import as_floats
-from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
-from kerasseq.rnn.constructors import passes_on
+from kerasseq.core.types import (
+    Activation,
+    Config,
+    Constraint,
+    DType,
+    Identifier,
+    Initializer,
+    Regularizer,
+    Shape,
+    Tensor,
+)
 from kerasseq.rnn.explanation import Explanation, explain_cell
 
 
@@ -60,7 +69,7 @@ class DropoutMasks:
 DropoutRNNCell: type[DropoutMasks] = dropout_base(DropoutMasks)
 
 
-class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
+class ProjectingCell(Layer, DropoutRNNCell):
     r"""One step of a recurrent network, in two halves.
 
     `project` computes $x_t W + b$, for all steps in one product if they are given
@@ -90,7 +99,14 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
     keep_gate: int | None = None
     recurrent_dropout: float = 0.0
 
-    @passes_on(keras.layers.Layer)
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    kernel_regularizer: Regularizer
+    bias_regularizer: Regularizer
+    kernel_constraint: Constraint
+    bias_constraint: Constraint
+
+    @passes_on(Layer)
     def __init__(
         self,
         units: int,
@@ -109,27 +125,8 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         self.units: int = checks.size("units", units)
         checks.fits_memory("units", self.units, self.gates * self.units, 2)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
-        )
-        self.kernel_regularizer: Callable[..., Tensor] | None = objects.regularizer(
-            "kernel_regularizer", kernel_regularizer
-        )
-        self.bias_regularizer: Callable[..., Tensor] | None = objects.regularizer(
-            "bias_regularizer", bias_regularizer
-        )
-        self.kernel_constraint: Callable[..., Tensor] | None = objects.constraint(
-            "kernel_constraint", kernel_constraint
-        )
-        self.bias_constraint: Callable[..., Tensor] | None = objects.constraint(
-            "bias_constraint", bias_constraint
-        )
         self.dropout: float = checks.rate("dropout", dropout)
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
-        check_float64(self)
         self.seed_generator: keras.random.SeedGenerator = arguments.seed_generator(
             self.seed
         )
@@ -260,11 +257,9 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
 
     def own_config(self) -> Config:
         """Returns the arguments of the constructor, without those of `Layer`."""
-        names = [name for name in self.argument_names if name != "gates"]
-        return {name: _serialized(name, getattr(self, name)) for name in names}
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), **self.own_config()}
+        config = super().own_config()
+        config.pop("gates", None)
+        return config
 
 
 class RecurrentCell(ProjectingCell):
@@ -279,6 +274,12 @@ class RecurrentCell(ProjectingCell):
         recurrent_constraint: Constraint on $U$.
         recurrent_dropout: Fraction of the state to drop in training.
     """
+
+    activation: Activation
+    recurrent_activation: Activation
+    recurrent_initializer: Initializer
+    recurrent_regularizer: Regularizer
+    recurrent_constraint: Constraint
 
     @passes_on(ProjectingCell)
     def __init__(
@@ -304,21 +305,6 @@ class RecurrentCell(ProjectingCell):
         **kwargs: Any,
     ) -> None:
         self.gates: int = gates or self.gates
-        self.activation: Callable[[Tensor], Tensor] = objects.activation(
-            "activation", activation
-        )
-        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
-            "recurrent_activation", recurrent_activation
-        )
-        self.recurrent_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "recurrent_initializer", recurrent_initializer
-        )
-        self.recurrent_regularizer: Callable[..., Tensor] | None = objects.regularizer(
-            "recurrent_regularizer", recurrent_regularizer
-        )
-        self.recurrent_constraint: Callable[..., Tensor] | None = objects.constraint(
-            "recurrent_constraint", recurrent_constraint
-        )
         self.recurrent_dropout: float = checks.rate(
             "recurrent_dropout", recurrent_dropout
         )
@@ -392,13 +378,6 @@ class RecurrentCell(ProjectingCell):
         r"""Whether the activations are $\tanh$ and $\sigma$, as in native kernels."""
         own = self.activation, self.recurrent_activation
         return own == (keras.activations.tanh, keras.activations.sigmoid)
-
-
-def _serialized(name, value):
-    """What stands in a config for an argument."""
-    if name.endswith("activation"):  # its name, where Keras has it
-        return keras.activations.serialize(value)
-    return keras.saving.serialize_keras_object(value)
 
 
 def _products(x, kernel, masks, gates):

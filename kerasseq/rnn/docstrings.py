@@ -51,10 +51,10 @@ def completed(
     documented = {}
     for source in (of_cell, *map(sections, reversed([*bases])), own):
         documented |= entries(source.get("Args", ""))
-    found = {"References": of_cell.get("References", ""), **own, "Args": "Args:\n"}
+    parts_of = {"References": of_cell.get("References", ""), **own, "Args": "Args:\n"}
     for name in names:
-        found["Args"] += documented["**kwargs" if name == "kwargs" else name]
-    parts = [summary, text, *(found.get(heading, "") for heading in HEADINGS)]
+        parts_of["Args"] += documented["**kwargs" if name == "kwargs" else name]
+    parts = [summary, text, *(parts_of.get(heading, "") for heading in HEADINGS)]
     return "\n\n".join(part.strip("\n") for part in parts if part)
 
 
@@ -65,8 +65,8 @@ def sections(docstring: str) -> dict[str, str]:
         >>> sections("A cell.\n\nArgs:\n    units: Its size.\n")
         {'': 'A cell.\n\n', 'Args': 'Args:\n    units: Its size.'}
     """
-    text, *found = SECTION.split(inspect.cleandoc(docstring))
-    return {"": text, **{part.partition(":")[0]: part for part in found}}
+    text, *parts = SECTION.split(inspect.cleandoc(docstring))
+    return {"": text, **{part.partition(":")[0]: part for part in parts}}
 
 
 def entries(section: str) -> dict[str, str]:
@@ -76,5 +76,5 @@ def entries(section: str) -> dict[str, str]:
         >>> entries("Args:\n    units: Its size,\n        a number.\n")
         {'units': '    units: Its size,\n        a number.\n'}
     """
-    found = ARGUMENT.split(section.strip("\n") + "\n")[1:]
-    return {entry.partition(":")[0]: f"    {entry}" for entry in found}
+    arguments = ARGUMENT.split(section.strip("\n") + "\n")[1:]
+    return {entry.partition(":")[0]: f"    {entry}" for entry in arguments}

@@ -8,10 +8,10 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Identifier, Tensor
 from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.constructors import passes_on
 from kerasseq.rnn.docstrings import complete_docstring
 from kerasseq.rnn.layer import RecurrentLayer, passes_to_cell
 from kerasseq.tracing import record

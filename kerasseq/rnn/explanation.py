@@ -78,7 +78,7 @@ class Explanation:
 
 
 def _aligned(lines: Sequence[Equation]) -> str:
-    """The lines, with "=" below "="; an accent takes no column."""
+    """Returns the lines, with "=" below "="; an accent takes no column."""
     widths = [sum(not unicodedata.combining(c) for c in line.left) for line in lines]
     return "\n".join(
         f"  {line.left}{' ' * (max(widths) - width)} = {line.right}"
@@ -193,7 +193,7 @@ def reason_of(error: NotDerivable, step: Callable[..., Any]) -> str:
 
 
 def _line(error: BaseException, step: Callable[..., Any]) -> str:
-    """The last line of the file of the step that an error came through."""
+    """Returns the last line of the file of the step that an error came through."""
     code = getattr(step, "__code__", None)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if code is not None and frame.filename == code.co_filename:

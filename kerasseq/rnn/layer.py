@@ -22,15 +22,15 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
-from kerasseq.core.carried_state import checked_states
+from kerasseq.core.carried_state import check_sequence, checked_states
+from kerasseq.core.constructors import Listed, before_body
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import as_floats, check_mask, check_numbers
+from kerasseq.core.shapes import as_floats, check_mask
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
-from kerasseq.rnn.constructors import Listed, before_body
 from kerasseq.rnn.explanation import Explanation, explain_cell
 from kerasseq.rnn.loop import run_through_time
 
@@ -141,7 +141,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Tensor | tuple[Tensor, ...]:
-        check_steps(sequences)
+        check_sequence("sequences", sequences, more=True)
         sequences = as_floats("sequences", sequences, self.compute_dtype)
         try:
             return super().call(
@@ -198,7 +198,7 @@ class RNN(WithSublayers, keras.layers.RNN):
             ValueError: If there is no step, or the states are those of another layer
                 or batch.
         """
-        check_steps(sequences)
+        check_sequence("sequences", sequences, more=True)
         mask = as_mask(mask, sequences.shape)
         if not self.built:
             self.build(sequences.shape)
@@ -232,7 +232,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         return explain_cell(self.cell, training)
 
     def _checked_states(self, states, batch_size):
-        """The states of `advance`, nested if those of the cells are."""
+        """Returns the states of `advance`, nested if those of the cells are."""
         sizes = tree.flatten(self.state_size)
         dtype = getattr(self.cell, "state_dtype", self.compute_dtype)
         nested = any(map(tree.is_nested, self.state_size))
@@ -247,16 +247,6 @@ class RNN(WithSublayers, keras.layers.RNN):
     def _advance(self, sequences, states, mask):
         _, outputs, states = run_through_time(self, sequences, states, mask=mask)
         return outputs, states
-
-
-def check_steps(sequences: Tensor) -> None:
-    """Raises unless sequences `(batch, time, ...)` hold numbers, of a step or more."""
-    check_numbers("sequences", sequences, more=True)
-    if sequences.shape[1] == 0:
-        raise ValueError(
-            f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "
-            "there must be at least one step"
-        )
 
 
 def as_mask(mask: Tensor | None, shape: Shape) -> Tensor | None:

@@ -73,9 +73,9 @@ def run_through_time(
         last, outputs, last_states = steps.run()
     if observes:
         # Without a change a second run, so that recording cannot change the result.
-        found = steps.run_observed(observed)
+        replaced = steps.run_observed(observed)
         if changes:
-            last, outputs, last_states = found
+            last, outputs, last_states = replaced
     outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
     return last, outputs, last_states
 
@@ -143,10 +143,10 @@ def as_one_operation(
     )
     if by_step and hasattr(cell, "native"):
         run.native, run.as_native = cell.native, cell.as_native
-    found = kernels.recurrence(run, tree.flatten(states), real)
-    if found is None:
+    results = kernels.recurrence(run, tree.flatten(states), real)
+    if results is None:
         return None
-    last, outputs, last_states = found
+    last, outputs, last_states = results
     last_states = tree.pack_sequence_as(states, last_states)
     return *with_output_mask(layer, last, outputs, real), last_states
 
@@ -161,16 +161,18 @@ def one_step(
     """
     if not by_step:
         return call_keras_cell(cell, x, states, training)
-    found = cell.step(x, states, training)
-    pair = isinstance(found, tuple) and len(found) == 2
-    if not pair or len(tree.flatten(found[1])) != len(states):
-        got = f"{len(tree.flatten(found[1]))} states" if pair else type(found).__name__
+    result = cell.step(x, states, training)
+    pair = isinstance(result, tuple) and len(result) == 2
+    if not pair or len(tree.flatten(result[1])) != len(states):
+        got = (
+            f"{len(tree.flatten(result[1]))} states" if pair else type(result).__name__
+        )
         raise ValueError(
             "`step` of the cell must return the output and a list of the states, as "
             f"many as it takes, {len(states)}, as `return h, [h]` does for one; "
             f"received {got}"
         )
-    return found
+    return result
 
 
 def projected(cell: Any, x: Tensor, training: bool) -> Tensor:
@@ -278,7 +280,7 @@ class Steps:
         return (new_output, new_states), emitted if self.return_sequences else ()
 
     def advance(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """The output and the new states of the cell."""
+        """Returns the output and the new states of the cell."""
         by_step = has_steps(self.cell)
         output, new_states = one_step(self.cell, x, states, self.training, by_step)
         return record_states(self.cell, output, new_states)

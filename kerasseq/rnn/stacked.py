@@ -231,7 +231,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         return y
 
     def _per_layer(self, states):
-        """Cut the flat list of all states into one list for each layer."""
+        """Cuts the flat list of all states into one list for each layer."""
         if states is None:
             return [None] * len(self.cells)
         counts = [len(sizes) for sizes in self._state_sizes()]
@@ -263,7 +263,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         return output, *((batch, size) for size in tree.flatten(self._state_sizes()))
 
     def _state_sizes(self):
-        """The sizes of the states of each layer, in both directions if there are."""
+        """Returns the sizes of the states of each layer, of both directions."""
         directions = 2 if self.bidirectional else 1
         return [tree.flatten(c.state_size) * directions for c in self.cells]
 

@@ -70,7 +70,7 @@ def convolve(u: Tensor, powers: Callable[[int], Complex], written: Complex) -> T
 
 
 def _of_states(x, decays, terms):
-    """The part of the outputs that comes from the states before the chunks."""
+    """Returns the part of the outputs that comes from the states before the chunks."""
     re, im = (ops.swapaxes(ops.flip(z[..., :-1], -1), 1, 2) for z in terms)
     added = [kernels.matmul(x, z[:, None]) for z in (re, im)]  # (D, B, C, N / 2)
     added = [ops.transpose(z, (2, 0, 1, 3)) for z in added]

@@ -21,20 +21,20 @@ out the states of all steps; `test_a_traced_mamba_is_the_same` compares both.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.convolution.causal import CausalConv1D
-from kerasseq.core import checks, masks, objects
+from kerasseq.convolution.causal import CausalConv1D, short_convolution
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes, log_whole_numbers
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
@@ -45,7 +45,7 @@ STATE_AXES = ("rows", "steps", "units", "state")  # (B, T, E, N)
 
 
 @register
-class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
+class Mamba(CarriesState, Layer):
     r"""Selective state space model with a short convolution and a gate.
 
     Any cut of a sequence gives the result of the whole: `advance` continues from the
@@ -98,7 +98,10 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
     log_rate: keras.Variable  # log(-A)
     skip: keras.Variable  # D
     out_dense: keras.layers.Dense
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         state_size: int = 16,
@@ -115,9 +118,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         self.state_size: int = checks.size("state_size", state_size)
         self.conv_kernel: int = checks.size("conv_kernel", conv_kernel)
         self.expand: int = checks.size("expand", expand)
@@ -133,12 +133,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         )
         self.alignment_channels: list[int] = checks.channels(
             "alignment_channels", alignment_channels
-        )
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
         )
 
     @property
@@ -157,21 +151,9 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         self.width: int = D
         self.channels: int = E
         self.rank: int = R
-        self.in_dense = self._dense("input", D, 2 * E, self.use_bias)
-        self.conv = CausalConv1D(
-            E,
-            self.conv_kernel,
-            groups=E,
-            activation="silu",
-            use_bias=self.use_conv_bias,
-            kernel_initializer=keras.initializers.VarianceScaling(
-                1 / 3, mode="fan_in", distribution="uniform"
-            ),
-            dtype=self.dtype_policy,
-            name="conv",
-        )
-        self.conv.build((None, None, E))
-        self.x_dense = self._dense("selection", E, R + 2 * N, False)
+        self.in_dense = self.built_dense("input", D, 2 * E)
+        self.conv = short_convolution(self, E, self.conv_kernel, self.use_conv_bias)
+        self.x_dense = self.built_dense("selection", E, R + 2 * N, use_bias=False)
         self.step_dense = keras.layers.Dense(
             E,
             kernel_initializer=keras.initializers.RandomUniform(-(R**-0.5), R**-0.5),
@@ -191,21 +173,8 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         self.skip = self.add_weight(
             name="skip", shape=(E,), initializer="ones", autocast=False
         )
-        self.out_dense = self._dense("attention_output", E, D, self.use_bias)
+        self.out_dense = self.built_dense("attention_output", E, D)
         self.built = True
-
-    def _dense(self, name, inputs, units, use_bias):
-        """Creates a dense layer, built."""
-        layer = keras.layers.Dense(
-            units,
-            use_bias=use_bias,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            bias_initializer=objects.copy_initializer(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        layer.build((None, inputs))
-        return layer
 
     def state_shapes(self) -> list[Shape]:
         conv = (self.conv_kernel - 1, self.channels)
@@ -273,7 +242,7 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         return y + ops.cast(self.skip, y.dtype) * u, path[:, -1]
 
     def selection(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The step sizes `(B, T, E)`, and the maps B and C `(B, T, N)`."""
+        """Returns the step sizes `(B, T, E)`, and the maps B and C `(B, T, N)`."""
         R, N = self.rank, self.state_size
         d, B, C = kernels.split_widths(kernels.dense(self.x_dense, u), [R, N, N])
         kernel = ops.convert_to_tensor(self.step_dense.kernel)
@@ -310,7 +279,7 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         return record_states(self, run, h, inputs, mask, axes=STATE_AXES)
 
     def _alignment(self, decay, weight, C, mask, channels):
-        """The weights of the values of all steps, `(B, channels, T, T)`."""
+        """Returns the weights of the values of all steps, `(B, channels, T, T)`."""
         batch, T = ops.shape(decay)[:2]
         eye = ops.eye(T, dtype=self.state_dtype)[None, :, None]  # v = identity
         rows = []
@@ -327,23 +296,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "state_size": self.state_size,
-            "conv_kernel": self.conv_kernel,
-            "expand": self.expand,
-            "time_step_rank": self.time_step_rank,
-            "use_bias": self.use_bias,
-            "use_conv_bias": self.use_conv_bias,
-            "time_step_min": self.time_step_min,
-            "time_step_max": self.time_step_max,
-            "alignment_channels": self.alignment_channels,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-        }
-        return {**super().get_config(), **config}
 
 
 def _read(C, path):

@@ -26,12 +26,18 @@ from keras import ops
 
 from kerasseq import kernels, tracing
 from kerasseq.convolution.real_steps import RealSteps
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import (
+    Activation,
+    Identifier,
+    Initializer,
+    Shape,
+    Tensor,
+)
 from kerasseq.state_space.chunks import convolve, product
 from kerasseq.state_space.initializers import StepSizes
 from kerasseq.tracing import listeners
@@ -44,7 +50,7 @@ STATE_AXES = ("rows", "steps", "units", "state", "parts")  # (B, T, D, N / 2, 2)
 
 
 @register
-class S4D(CarriesState, WithSublayers, keras.layers.Layer):
+class S4D(CarriesState, Layer):
     r"""Diagonal state space model with GELU and a gated output projection.
 
     Any cut of a sequence gives the result of the whole: a call is a convolution, and
@@ -96,7 +102,11 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     readout: keras.Variable  # C
     skip: keras.Variable  # D
     output_dense: keras.layers.Dense
+    activation: Activation
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         state_size: int = 64,
@@ -111,9 +121,6 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         self.state_size: int = checks.size("state_size", state_size)
         if self.state_size % 2:
             raise ValueError(
@@ -128,18 +135,9 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         checks.ordered(
             time_step_min=self.time_step_min, time_step_max=self.time_step_max
         )
-        self.activation: Callable[[Tensor], Tensor] = objects.activation(
-            "activation", activation
-        )
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.alignment_channels: list[int] = checks.channels(
             "alignment_channels", alignment_channels
-        )
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "bias_initializer", bias_initializer
         )
 
     @property
@@ -187,15 +185,7 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=1.0),
             **options,
         )
-        self.output_dense = keras.layers.Dense(
-            2 * D,
-            use_bias=self.use_bias,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            bias_initializer=objects.copy_initializer(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name="attention_output",
-        )
-        self.output_dense.build(shape)
+        self.output_dense = self.built_dense("attention_output", D, 2 * D)
         self.built = True
 
     def state_shapes(self) -> list[Shape]:
@@ -261,7 +251,7 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         return x, u, mask
 
     def _finish(self, x, u, y):
-        """The term of D, the activation, and the projection with a gate."""
+        """Returns the term of D, the activation, and the projection with a gate."""
         y = y + ops.cast(self.skip, y.dtype) * u
         y = ops.cast(kernels.precise(self.activation)(y), x.dtype)
         a, b = ops.split(kernels.dense(self.output_dense, y), 2, axis=-1)
@@ -350,24 +340,9 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
 
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "state_size": self.state_size,
-            "initialization": self.initialization,
-            "time_step_min": self.time_step_min,
-            "time_step_max": self.time_step_max,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "alignment_channels": self.alignment_channels,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-        }
-        return {**super().get_config(), **config}
-
 
 def _complex(x):
-    """A complex tensor of real and imaginary parts in the last axis."""
+    """Returns a complex tensor of real and imaginary parts in the last axis."""
     return ops.view_as_complex(x)
 
 

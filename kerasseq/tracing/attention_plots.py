@@ -249,13 +249,7 @@ def plot_patches(
             f"titles must have one entry for each of {len(maps)} images, received "
             f"{len(titles)}"
         )
-    columns = min(IMAGES_PER_ROW, len(maps))
-    rows = -(-len(maps) // columns)
-    figure = drawing.figure(2 * IMAGE_SIZE * columns, (IMAGE_SIZE + 0.35) * rows + 0.5)
-    axes = figure.subplots(rows, 2 * columns, squeeze=False)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    pairs = axes.reshape(-1, 2)
+    figure, pairs = drawing.pairs_of_images(len(maps), IMAGES_PER_ROW, IMAGE_SIZE)
     for (left, right), image, weights, name in zip(
         pairs, images, maps, titles, strict=False
     ):

@@ -36,11 +36,8 @@ MEASURED_SIZE = 100  # points, at which the widths of characters are measured
 
 def figure(width: float, height: float) -> "Figure":
     """Creates a matplotlib figure outside of pyplot that notebooks display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise packages.missing("figures need", "matplotlib") from error
-    made = Figure(figsize=(width, height), layout="constrained")
+    matplotlib = packages.load("matplotlib.figure", "matplotlib", "figures need")
+    made = matplotlib.Figure(figsize=(width, height), layout="constrained")
     made._repr_png_ = functools.partial(_png, made)
     return made
 
@@ -49,6 +46,30 @@ def _png(made: "Figure") -> bytes:
     out = io.BytesIO()
     made.savefig(out, format="png", bbox_inches="tight")
     return out.getvalue()
+
+
+def pairs_of_images(
+    count: int, per_row: int, size: float, least_width: float = 0.0
+) -> tuple["Figure", np.ndarray]:
+    """Creates a figure with two panels without axes for each image.
+
+    Args:
+        count: Number of images.
+        per_row: The most images in a row.
+        size: Width and height of a panel, in inches.
+        least_width: The least width of the figure.
+
+    Returns:
+        The figure and its panels, `(count or more, 2)`.
+    """
+    columns = min(per_row, count)
+    rows = -(-count // columns)
+    width = max(2 * size * columns, least_width)
+    made = figure(width, (size + 0.35) * rows + 0.5)
+    axes = made.subplots(rows, 2 * columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    return made, axes.reshape(-1, 2)
 
 
 def width_for(length: int, tokens: Sequence[object] | None) -> float:
@@ -142,7 +163,7 @@ def layer_values(
 
 
 def _axes(trace, key, value):
-    """The names of the axes, which a plain mapping does not have."""
+    """Returns the names of the axes, which a plain mapping does not have."""
     if isinstance(trace, Trace):
         return trace.axes(key)
     return default_axes(np.ndim(value))

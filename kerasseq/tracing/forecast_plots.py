@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MAX_PANELS = 6
 MAX_HISTORY = 5  # times the length of the forecast, or the number below
-LEAST_HISTORY = 60
+LEAST_HISTORY = 60  # steps, in which a season can be seen
 
 
 class ForecastPanel(NamedTuple):

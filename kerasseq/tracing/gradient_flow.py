@@ -57,7 +57,7 @@ class _Probes(Listener):
         return self._add_probe(path, name, value)
 
     def _add_probe(self, path, name, value):
-        """The value with the probe of this call."""
+        """Returns the value with the probe of this call."""
         call = self._calls.get((path, name), 0)
         self._calls[path, name] = call + 1
         probe = self._probes.get((path, call, name))
@@ -127,9 +127,9 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
             y_pred = model(x, training=False)
             return model.compute_loss(x=x, y=y, y_pred=y_pred, training=False)
 
-    found = kernels.gradients(loss, zeros)
+    of_probes = kernels.gradients(loss, zeros)
     flow = {}
-    for (path, call, name), gradient in found.items():
+    for (path, call, name), gradient in of_probes.items():
         gradient = ops.convert_to_numpy(ops.cast(gradient, "float32"))
         gradient = gradient.astype("float64")  # squares of small numbers are not 0
         key = join(path, name)

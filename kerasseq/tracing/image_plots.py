@@ -108,15 +108,9 @@ def plot_pixels(
             f"titles must have one entry for each of {len(scores)} images, received "
             f"{len(titles)}"
         )
-    columns = min(IMAGES_PER_ROW // 2, len(scores))
-    rows = -(-len(scores) // columns)
-    figure = drawing.figure(
-        max(2 * IMAGE_SIZE * columns, 4.0), (IMAGE_SIZE + 0.35) * rows + 0.5
+    figure, pairs = drawing.pairs_of_images(
+        len(scores), IMAGES_PER_ROW // 2, IMAGE_SIZE, least_width=4.0
     )
-    axes = figure.subplots(rows, 2 * columns, squeeze=False)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    pairs = axes.reshape(-1, 2)
     for (left, right), image, values, text in zip(
         pairs, images, scores, titles, strict=False
     ):
@@ -140,7 +134,7 @@ def _write_title(axis: "Axes", text: str) -> None:
     lines, fonts = [], []
     for line in text.split("\n"):
         line = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
-        shown, found = drawing.drawable(line)
+        shown, of_line = drawing.drawable(line)
         lines.append(shown)
-        fonts += [font for font in found if font not in fonts]
+        fonts += [font for font in of_line if font not in fonts]
     axis.set_title("\n".join(lines), fontsize=9, fontfamily=fonts, parse_math=False)

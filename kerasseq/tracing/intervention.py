@@ -19,11 +19,10 @@ from kerasseq.core.types import Tensor
 from kerasseq.tracing.compiled_calls import check_eager, listening_to
 from kerasseq.tracing.listeners import (
     About,
-    Listener,
+    ModelListener,
     active,
     is_differentiating,
     join,
-    paths,
 )
 from kerasseq.tracing.unrecorded import missing_value
 
@@ -158,19 +157,15 @@ def at(
     return At(_checked_value("value", value), index)
 
 
-class Intervention(Listener):
+class Intervention(ModelListener):
     """Replaces values of a model by key, wherever its layers record them."""
 
     intervenes = True
 
     def __init__(self, model: keras.Layer, changes: Mapping[str, At]) -> None:
-        self._model = model
+        super().__init__(model)
         self._changes = dict(changes)
-        self._paths = paths(model)
         self._names: dict[str, None] = {}  # of all values so far, in order
-
-    def is_open_for(self, model: keras.Layer) -> bool:
-        return self._model is model
 
     def receive(
         self, layer: keras.Layer, name: str, value: Tensor, about: About
@@ -186,12 +181,9 @@ class Intervention(Listener):
         moment: Moment | None,
     ) -> Tensor:
         """Returns the value to continue with, in a time loop that of one step."""
-        if not self._model.built:  # Keras runs the layers to infer shapes
+        key = self.key(layer, name, value)
+        if key is None:
             return value
-        path = self._paths.get(id(layer))
-        if path is None or not hasattr(value, "shape"):
-            return value
-        key = join(path, name)
         self._names[key] = None
         change = self._changes.get(key)
         if change is None:
@@ -210,7 +202,7 @@ class Intervention(Listener):
     def changes(self, layer: keras.Layer) -> bool:
         """Whether a value of this layer, or of one inside it, may be replaced."""
         path = self._paths.get(id(layer))
-        if path is None or not self._model.built:
+        if path is None or not self.model.built:
             return False
         return any(key.startswith(join(path, "")) for key in self._changes)
 
@@ -218,18 +210,18 @@ class Intervention(Listener):
         """Whether this value of a layer is replaced."""
         path = self._paths.get(id(layer))
         return (
-            path is not None and self._model.built and join(path, name) in self._changes
+            path is not None and self.model.built and join(path, name) in self._changes
         )
 
     def is_incomplete(self) -> bool:
         """Whether a value that shall be replaced has not been computed yet."""
-        return self._model.built and not self._changes.keys() <= self._names.keys()
+        return self.model.built and not self._changes.keys() <= self._names.keys()
 
     def check_names(self) -> None:
         """Raises unless every value was computed that shall be replaced."""
         for key in self._changes:
             if key not in self._names:
-                message = missing_value(key, self._names, self._model)
+                message = missing_value(key, self._names, self.model)
                 raise KeyError(message)
 
 
@@ -363,7 +355,7 @@ def _checked_index(axis, index):
 
 
 def _axis(key, axis, axes, moment):
-    """The axis of a value that `at` calls by a name."""
+    """Returns the axis of a value that `at` calls by a name."""
     if axis in axes:
         return axes.index(axis)
     advice = "Leave it out, or pass an array of all entries"

@@ -69,6 +69,29 @@ class Listener:
         return False
 
 
+class ModelListener(Listener):
+    """A listener to the layers of one model.
+
+    Attributes:
+        model: The model or layer.
+    """
+
+    def __init__(self, model: keras.Layer) -> None:
+        self.model: keras.Layer = model
+        self._paths = paths(model)
+
+    def is_open_for(self, model: keras.Layer) -> bool:
+        return self.model is model
+
+    def key(self, layer: keras.Layer, name: str, value: Tensor) -> str | None:
+        """Returns the key of a value; None for what is not a value of the model."""
+        path = self._paths.get(id(layer))
+        # Keras runs the layers of a model that is not built to infer shapes.
+        if path is None or not self.model.built or not hasattr(value, "shape"):
+            return None
+        return join(path, name)
+
+
 AnyListener = TypeVar("AnyListener", bound=Listener)
 _opened = contextvars.ContextVar("kerasseq_listeners", default=())
 _open: set[int] = set()  # ids of the listeners of all contexts: torch.compile reads it
@@ -118,7 +141,7 @@ def record(
 
 
 def _names(name, value, axes):
-    """The names of the axes of a value."""
+    """Returns the names of the axes of a value."""
     rank = len(getattr(value, "shape", ()))
     if axes is None:
         return default_axes(rank)
@@ -242,10 +265,10 @@ def paths(root: keras.Layer) -> dict[int, str]:
         >>> sorted(paths(model).values())[:3]
         ['', 'both', 'both/backward_lstm']
     """
-    found = {}
+    by_layer = {}
     for path, layer in _walk(root, ""):
-        found.setdefault(id(layer), path)
-    return found
+        by_layer.setdefault(id(layer), path)
+    return by_layer
 
 
 def located(root: keras.Layer) -> dict[str, keras.Layer]:

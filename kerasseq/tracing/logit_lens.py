@@ -76,15 +76,15 @@ def logit_lens(model: keras.Model, x: Nested, output: str | None = None) -> Logi
     blocks = _blocks(inside, model)
     states = [inside[f"{blocks[0]}/input"]]
     states += [inside[f"{block}/output"] for block in blocks[:-1]]
-    found = []
+    logits = []
     for h in states:
         with intervene(model, {f"{blocks[-1]}/output": h}):
-            found.append(_logits(model(x, training=False), output))
-    return LogitLens(["input", *blocks], np.stack([*found, last]))
+            logits.append(_logits(model(x, training=False), output))
+    return LogitLens(["input", *blocks], np.stack([*logits, last]))
 
 
 def _blocks(inside: Trace, model: keras.Model) -> list[str]:
-    """The paths of the blocks of the last stack."""
+    """Returns the paths of the blocks of the last stack."""
     paths = [key.removesuffix("/input") for key in inside if key.endswith("/input")]
     paths = [path for path in paths if f"{path}/output" in inside]
     if not paths:
@@ -97,7 +97,7 @@ def _blocks(inside: Trace, model: keras.Model) -> list[str]:
 
 
 def _logits(outputs: Any, name: str | None) -> np.ndarray:
-    """The output of that name, or the only one."""
+    """Returns the output of that name, or the only one."""
     if isinstance(outputs, dict):
         names = list(outputs)
         if name is None and len(names) > 1:

@@ -156,7 +156,7 @@ class ObservedLoop:
         return after, outputs
 
     def _moments(self, x):
-        """The steps in the order of processing, for interventions."""
+        """Returns the steps in the order of processing, for interventions."""
         if not self.intervenes:
             return itertools.repeat(None)
         if not is_differentiating():
@@ -221,5 +221,5 @@ class _StepListener(Listener):
 
 
 def _paths(part):
-    """The paths in a cell, which may be of another library."""
+    """Returns the paths in a cell, which may be of another library."""
     return paths(part) if isinstance(part, keras.Layer) else {id(part): ""}

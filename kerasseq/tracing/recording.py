@@ -8,16 +8,17 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core.table import Table
 from kerasseq.core.types import Tensor
 from kerasseq.tracing.compiled_calls import check_eager, listening_to
-from kerasseq.tracing.listeners import About, Listener, join, paths
+from kerasseq.tracing.listeners import About, ModelListener
 from kerasseq.tracing.unrecorded import missing_value
 
 # The array of a value; a list of arrays if its layer was called more than once.
 Recorded: TypeAlias = np.ndarray | Any
 
 
-class Trace(Listener, Mapping[str, Recorded]):
+class Trace(ModelListener, Mapping[str, Recorded]):
     """Recorded values: NumPy arrays by path, such as `"lstm/forget_gate"`.
 
     Values of recurrent layers have shape `(batch, time, units)`, with time in the order
@@ -32,25 +33,18 @@ class Trace(Listener, Mapping[str, Recorded]):
     records: bool = True
 
     def __init__(self, model: keras.Layer) -> None:
-        self.model: keras.Layer = model
-        self._paths = paths(model)
+        super().__init__(model)
         self._values = {}
         self._axes = {}
-
-    def is_open_for(self, model: keras.Layer) -> bool:
-        return self.model is model
 
     def receive(
         self, layer: keras.Layer, name: str, value: Tensor, about: About
     ) -> Tensor:
         """Stores a value that a layer recorded, and returns it."""
-        if not self.model.built:  # Keras runs the layers to infer shapes
-            return value
-        path = self._paths.get(id(layer))
-        if path is None or not hasattr(value, "shape"):
+        key = self.key(layer, name, value)
+        if key is None:
             return value
         check_eager(layer, name, value)
-        key = join(path, name)
         self._values.setdefault(key, []).append(ops.convert_to_numpy(value))
         self._axes[key] = about.axes
         return value
@@ -92,6 +86,10 @@ class Trace(Listener, Mapping[str, Recorded]):
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {_shape(v)}" for k, v in self.items())
         return f"Trace({shown})"
+
+    def _repr_html_(self) -> str:
+        rows = [(key, str(_shape(value))) for key, value in self.items()]
+        return Table(rows, ("value", "shape")).html()
 
 
 def _shape(value: Recorded) -> Any:

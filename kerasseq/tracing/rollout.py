@@ -52,15 +52,15 @@ def attention_rollout(
     """
     if isinstance(alignments, Mapping):
         keys = [k for k in alignments if k.startswith(path) and k.endswith(KEY)]
-        found = [alignments[key] for key in keys]
+        of_layers = [alignments[key] for key in keys]
     else:
-        keys, found = [], list(alignments)
+        keys, of_layers = [], list(alignments)
     if isinstance(alignments, Trace) and not any(k.endswith(KEY) for k in alignments):
         raise ValueError(
             "alignments must have attention weights of Transformer blocks, received a "
             f"trace without any. {unrecorded(alignments.model)}"
         )
-    shapes = {np.shape(A) for A in found}
+    shapes = {np.shape(A) for A in of_layers}
     if len(shapes) != 1 or any(len(s) != 4 or s[-2] != s[-1] for s in shapes):
         among = f" among {', '.join(keys)}" if keys else ""
         raise ValueError(
@@ -68,7 +68,7 @@ def attention_rollout(
             f"the same for each layer, received {sorted(shapes)}{among}. Give path= "
             "for one of several stacks"
         )
-    R = np.eye(found[0].shape[-1])
-    for A in found:
+    R = np.eye(of_layers[0].shape[-1])
+    for A in of_layers:
         R = (A.mean(axis=1) + np.eye(A.shape[-1])) / 2 @ R
     return R

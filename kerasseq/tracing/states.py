@@ -84,5 +84,5 @@ def _step_by_step(layer, run, state, inputs, mask, axes):
 
 
 def _column(mask, like):
-    """The mask `(B,)` with as many axes as a state."""
+    """Returns the mask `(B,)` with as many axes as a state."""
     return ops.reshape(mask, (-1, *[1] * (len(like.shape) - 1)))

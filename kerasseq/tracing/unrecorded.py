@@ -70,7 +70,7 @@ def unrecorded(model: keras.Layer) -> str:
 
 
 def _layers_of(key, model):
-    """The layers along the path of a key, each with its own path, outer ones first."""
+    """Returns the layers along the path of a key, from the outside in."""
     inside = [
         (path, layer)
         for path, layer in located(model).items()
@@ -124,7 +124,7 @@ def _explain(layers):
 
 
 def _public_name(layer):
-    """The name under which users import the class of a layer."""
+    """Returns the name under which users import the class of a layer."""
     kind = type(layer)
     package = kind.__module__.partition(".")[0]
     part = "models" if isinstance(layer, keras.Model) else "layers"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import several
-from kerasseq.core.printable import printable
+from kerasseq.core.table import Table
 from kerasseq.training.entity_scores import entity_scores
 from kerasseq.training.label_scores import (
     SCORES,
@@ -20,7 +20,7 @@ PREFIXES = ("B-", "I-", "E-", "S-")  # of BIO and IOBES tags
 
 
 class LabelReport(NamedTuple):
-    """The scores of predicted labels. `print` shows them as a table.
+    """The scores of predicted labels. `print` and notebooks show them as a table.
 
     Attributes:
         scores: "precision", "recall", "f1-score" and "support" by the name of each
@@ -47,12 +47,21 @@ class LabelReport(NamedTuple):
         return self.scores["accuracy"]
 
     def __str__(self) -> str:
-        rows = [*self.labels, "micro avg", "macro avg", "weighted avg"]
-        lines = _table(self.scores, rows)
-        lines.append(f"accuracy {self.accuracy:.3f}")
+        labels, *entities = self._tables()
+        lines = [labels, f"accuracy {self.accuracy:.3f}", *(f"\n{t}" for t in entities)]
+        return "\n".join(map(str, lines))
+
+    def _repr_html_(self) -> str:
+        labels, *entities = [table.html() for table in self._tables()]
+        return "".join([labels, f"<p>accuracy {self.accuracy:.3f}</p>", *entities])
+
+    def _tables(self):
+        """The scores of the labels, and those of the entities if there are any."""
+        names = [*self.labels, "micro avg", "macro avg", "weighted avg"]
+        tables = [_table({name: self.scores[name] for name in names})]
         if self.entities is not None:
-            lines += ["", *_table(self.entities, list(self.entities), "entities")]
-        return "\n".join(lines)
+            tables.append(_table(self.entities, "entities"))
+        return tables
 
 
 def label_report(
@@ -166,12 +175,9 @@ def _multi_label_report(true, predicted, names):
     return LabelReport(scores, confusion, names)
 
 
-def _table(scores, rows, title=""):
-    width = max(len(printable(name)) for name in [*rows, title])
-    columns = "".join(f"  {name:>{len(name)}}" for name in (*SCORES, "support"))
-    lines = [f"{title:{width}}{columns}"]
-    for name in rows:
-        cells = [f"  {scores[name][score]:>{len(score)}.3f}" for score in SCORES]
-        head = f"{printable(name):{width}}"
-        lines.append(f"{head}{''.join(cells)}  {scores[name]['support']:>7}")
-    return lines
+def _table(scores, title=""):
+    rows = [
+        (name, *(f"{row[score]:.3f}" for score in SCORES), str(row["support"]))
+        for name, row in scores.items()
+    ]
+    return Table(rows, (title, *SCORES, "support"))

@@ -168,8 +168,4 @@ def _score(
 
 
 def _sacrebleu() -> ModuleType:
-    try:
-        import sacrebleu
-    except ImportError as error:
-        raise packages.missing("BLEU and chrF come from", "sacrebleu") from error
-    return sacrebleu
+    return packages.load("sacrebleu", "sacrebleu", "BLEU and chrF come from")

@@ -3,7 +3,8 @@
 import functools
 import inspect
 import random
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import keras
@@ -14,10 +15,9 @@ from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.core import checks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.carried_state import carries_state
-from kerasseq.core.serialization import check_float64, shared_config
+from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.shapes import check_mask, check_numbers
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Tensor
+from kerasseq.core.types import Activation, Config, Identifier, Initializer, Tensor
 from kerasseq.positions.base import AttentionPosition, check_position
 from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.feed_forward import (
@@ -47,13 +47,21 @@ def one_output(call: Call) -> Call:
     return call
 
 
-class TransformerBlock(WithSublayers, keras.layers.Layer):
+class TransformerBlock(Layer):
     """Base class of encoder and decoder blocks, which document the arguments."""
 
+    stored_as: Mapping[str, str] = types.MappingProxyType(
+        {"attention": "_attention_config"}
+    )
     causal: bool  # whether a step attends to earlier ones only
     alpha: float  # of DeepNorm, set by `build`
     input_spec: keras.layers.InputSpec
+    activation: Activation
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    output_initializer: Initializer
 
+    @passes_on(Layer)
     def __init__(
         self,
         intermediate_dim: int | None,
@@ -83,32 +91,15 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         attention: str | keras.Layer = "multi_head",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         optional, size = checks.optional, checks.size
         self.intermediate_dim: int | None = optional(
-            size, "intermediate_dim", intermediate_dim
+            size, "intermediate_dim", intermediate_dim, 1
         )
-        checks.fits_memory("intermediate_dim", self.intermediate_dim or 1)
         self.num_heads: int = size("num_heads", num_heads)
         self.dropout: float = checks.rate("dropout", dropout)
-        self.activation: Callable[[Tensor], Tensor] = objects.activation(
-            "activation", activation
-        )
         self.layer_norm_epsilon: float = checks.positive(
             "layer_norm_epsilon", layer_norm_epsilon
-        )
-        get = objects.initializer
-        self.kernel_initializer: Callable[..., Tensor] | None = get(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = get(
-            "bias_initializer", bias_initializer
-        )
-        self.output_initializer: Callable[..., Tensor] | None = get(
-            "output_initializer", output_initializer
         )
         self.normalize_first: bool = checks.flag("normalize_first", normalize_first)
         self.norm: str | Config = check_norm("norm", norm)
@@ -123,8 +114,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             size, "num_key_value_heads", num_key_value_heads
         )
         check_head_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
-        self.head_dim: int | None = optional(size, "head_dim", head_dim)
-        checks.fits_memory("head_dim", self.head_dim or 1)
+        self.head_dim: int | None = optional(size, "head_dim", head_dim, 1)
         self.scale: float | None = optional(checks.finite, "scale", scale)
         self.sliding_window: int | None = optional(
             size, "sliding_window", sliding_window
@@ -158,7 +148,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return checks.whole_number(name, value)
 
     def _check_norm_placement(self):
-        """The placement of the norms, from arguments that must agree."""
+        """Returns the placement of the norms, from arguments that must agree."""
         given = self.norm_placement
         checks.one_of("norm_placement", given, (None, *residual.NORM_PLACEMENTS))
         if self.normalize_first and given not in (None, "pre"):
@@ -184,7 +174,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return given or ("pre" if self.normalize_first else "post")
 
     def _check_attention_options(self):
-        """Raise if an option of multi-head attention is given without it."""
+        """Raises if an option of multi-head attention is given without it."""
         if self.attention == "multi_head":
             return
         for name in (
@@ -226,7 +216,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return isinstance(self._self_attention_layer, MultiHeadAttention)
 
     def _check_no_scores(self, **arguments):
-        """Raise if something is given that only multi-head attention can do."""
+        """Raises if something is given that only multi-head attention can do."""
         for name, value in arguments.items():
             if value is not None and value is not False:
                 raise ValueError(
@@ -278,7 +268,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return norm
 
     def _build_feed_forward(self, shape, beta):
-        """The feed-forward network, built; a given layer is used as it is, or None."""
+        """Builds the feed-forward network; a given layer is used as it is."""
         layer = self.feed_forward
         if layer == NONE:
             return None
@@ -351,48 +341,18 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
 
     def _check_masks(self, x, padding_mask=None, decoder_padding_mask=None, **others):
-        """Raise unless the arguments `OF_ONE_OUTPUT` fit the sequence x."""
+        """Raises unless the arguments `OF_ONE_OUTPUT` fit the sequence x."""
         prefix = "decoder_" if self.causal else ""
         mask = padding_mask if decoder_padding_mask is None else decoder_padding_mask
         check_self_attention_masks(x, mask, None, prefix)
 
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "intermediate_dim": self.intermediate_dim,
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-            "normalize_first": self.normalize_first,
-            "norm": self.norm,
-            "norm_placement": self.norm_placement,
-            "feed_forward": shared_config(self.feed_forward),
-            "use_bias": self.use_bias,
-            "position": shared_config(self.position),
-            "num_key_value_heads": self.num_key_value_heads,
-            "head_dim": self.head_dim,
-            "scale": self.scale,
-            "sliding_window": self.sliding_window,
-            "parallel": self.parallel,
-            "depth": self.depth,
-            "seed": self.seed,
-            "use_query_key_value_bias": self.use_query_key_value_bias,
-            "query_key_norm": self.query_key_norm,
-            "output_initializer": initializer(self.output_initializer),
-            "attention": (
-                self.attention
-                if isinstance(self.attention, str)
-                else self.attention.get_config()
-            ),
-        }
-        return {**super().get_config(), **config}
+    @property
+    def _attention_config(self):
+        return mixers.config_of(self.attention)
 
 
 def _scaled(initializer, factor):
-    """A copy of an initializer, with its values scaled; None of None."""
+    """Returns a copy of an initializer, with its values scaled; None of None."""
     own = objects.copy_initializer(initializer)
     if initializer is None or factor == 1:
         return own
@@ -405,7 +365,7 @@ def check_self_attention_masks(
     attention_mask: Tensor | None,
     prefix: str = "",
 ) -> None:
-    """Raise unless the masks of a self-attention fit its inputs `(B, T, D)`."""
+    """Raises unless the masks of a self-attention fit its inputs `(B, T, D)`."""
     check_numbers(f"{prefix}sequence" if prefix else "inputs", x)
     B, T, _ = x.shape
     check_mask(f"{prefix}padding_mask", padding_mask, ("batch", "time"), (B, T))

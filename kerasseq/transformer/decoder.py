@@ -392,7 +392,7 @@ class TransformerDecoder(TransformerBlock):
         return _outputs(attention(n, memory, **options), cache)
 
     def _check_encoder(self, memory, cache):
-        """Raise unless there is an encoder output or cache for cross-attention."""
+        """Raises unless there is an encoder output or cache for cross-attention."""
         if self._cross_attention_layer is None:
             if memory is None and cache is None:
                 return
@@ -422,7 +422,7 @@ class TransformerDecoder(TransformerBlock):
             _check_memory_mask(masks.get("encoder_padding_mask"), encoder_sequence)
 
     def _check_caches(self, cache, index, memory_cache, memory_index):
-        """Raise unless both caches are given or none, and no index without cache."""
+        """Raises unless both caches are given or none, and no index without cache."""
         cross = self._cross_attention_layer is not None
         if cross and (cache is None) != (memory_cache is None):
             kinds = ("self", "cross")

@@ -104,7 +104,7 @@ class TransformerEncoder(TransformerBlock):
 
     @staticmethod
     def _check_depth(name, value):
-        """A number, or a pair of numbers of encoder and decoder layers."""
+        """Returns a number, or a pair of numbers of encoder and decoder layers."""
         if isinstance(value, (tuple, list)) and len(value) == 2:
             return tuple(checks.whole_number(name, number) for number in value)
         return checks.whole_number(name, value)

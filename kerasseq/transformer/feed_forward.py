@@ -15,17 +15,23 @@ from typing import Any
 import keras
 
 from kerasseq import tracing
-from kerasseq.core import checks, masks, objects
+from kerasseq.core import checks, masks
 from kerasseq.core.arguments import seed_generator
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import (
     check_mask,
     check_numbers,
     check_shape,
     check_width,
 )
-from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import (
+    Activation,
+    Identifier,
+    Initializer,
+    Shape,
+    Tensor,
+)
 from kerasseq.kernels import dense, precise
 
 
@@ -60,7 +66,7 @@ NONE = "none"  # a block without a feed-forward network, as in Mamba
 
 
 @register
-class FeedForward(WithSublayers, keras.layers.Layer):
+class FeedForward(Layer):
     r"""Two dense layers with an activation between them, or three with a gate.
 
     Args:
@@ -98,6 +104,15 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         [(5, 11), (5, 11), (11, 5)]
     """
 
+    gate_dense: keras.layers.Dense
+    intermediate_dense: keras.layers.Dense
+    output_dense: keras.layers.Dense
+    activation: Activation
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    output_initializer: Initializer
+
+    @passes_on(Layer)
     def __init__(
         self,
         intermediate_dim: int,
@@ -112,27 +127,12 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         output_initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
-        self.intermediate_dim: int = checks.size("intermediate_dim", intermediate_dim)
-        checks.fits_memory("intermediate_dim", self.intermediate_dim)
-        self.activation: Callable[[Tensor], Tensor] = objects.activation(
-            "activation", activation
+        self.intermediate_dim: int = checks.size(
+            "intermediate_dim", intermediate_dim, 1
         )
         self.gated: bool = checks.flag("gated", gated)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.dropout: float = checks.rate("dropout", dropout)
-        get = objects.initializer
-        self.kernel_initializer: Callable[..., Tensor] | None = get(
-            "kernel_initializer", kernel_initializer
-        )
-        self.bias_initializer: Callable[..., Tensor] | None = get(
-            "bias_initializer", bias_initializer
-        )
-        self.output_initializer: Callable[..., Tensor] | None = get(
-            "output_initializer", output_initializer
-        )
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         if self.dropout:
             self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
@@ -142,31 +142,14 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         D, F = shape[-1], self.intermediate_dim
         checks.fits_memory("intermediate_dim", F, D)
         self.input_width = D
-        initializer = self.kernel_initializer
         if self.gated:
-            self.gate_dense: keras.layers.Dense = self._dense(
-                "gate_dense", D, F, initializer
-            )
-        self.intermediate_dense: keras.layers.Dense = self._dense(
-            "intermediate_dense", D, F, initializer
-        )
-        initializer = self.output_initializer or initializer
-        self.output_dense: keras.layers.Dense = self._dense(
-            "output_dense", F, D, initializer
+            self.gate_dense = self.built_dense("gate_dense", D, F)
+        self.intermediate_dense = self.built_dense("intermediate_dense", D, F)
+        last = self.output_initializer or self.kernel_initializer
+        self.output_dense = self.built_dense(
+            "output_dense", F, D, kernel_initializer=last
         )
         self.built = True
-
-    def _dense(self, name, width, units, initializer):
-        layer = keras.layers.Dense(
-            units,
-            use_bias=self.use_bias,
-            name=name,
-            dtype=self.dtype_policy,
-            kernel_initializer=objects.copy_initializer(initializer),
-            bias_initializer=objects.copy_initializer(self.bias_initializer),
-        )
-        layer.build((None, width))
-        return layer
 
     def call(
         self, x: Tensor, training: bool = False, *, mask: Tensor | None = None
@@ -190,28 +173,13 @@ class FeedForward(WithSublayers, keras.layers.Layer):
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
 
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "intermediate_dim": self.intermediate_dim,
-            "activation": keras.activations.serialize(self.activation),
-            "gated": self.gated,
-            "use_bias": self.use_bias,
-            "dropout": self.dropout,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-            "seed": self.seed,
-            "output_initializer": initializer(self.output_initializer),
-        }
-        return {**super().get_config(), **config}
-
 
 def check_feed_forward(
     feed_forward: str | keras.Layer | None,
     intermediate_dim: int | None,
     activation: Callable[[Tensor], Tensor],
 ) -> None:
-    """Raise unless the three arguments of a block fit each other.
+    """Raises unless the three arguments of a block fit each other.
 
     Args:
         feed_forward: A name, a layer, or None.

@@ -58,7 +58,7 @@ class Template:
         self.layer = layer
 
     def get_config(self) -> Config:
-        """The config of the layer with its class, without the shapes of its weights."""
+        """Returns the config of the layer with its class, without a build config."""
         config = keras.saving.serialize_keras_object(self.layer)
         config.pop("build_config", None)
         return config
@@ -91,6 +91,11 @@ def check_attention(name: str, attention: str | keras.Layer | Config) -> str | T
         f"{name} must be a name or a layer of which copies are made, received "
         f"{checks.short(attention)}. The names are {', '.join(ATTENTIONS)}"
     )
+
+
+def config_of(attention: str | Template) -> str | Config:
+    """Returns what `check_attention` returned as plain data."""
+    return attention if isinstance(attention, str) else attention.get_config()
 
 
 def for_each_block(

@@ -159,7 +159,7 @@ def _is_fast(x, axis):
 
 
 def _along(weight, axis, x):
-    """A weight of the shape of some axes, to be multiplied with x."""
+    """Returns a weight of the shape of some axes, to be multiplied with x."""
     rank = len(x.shape)
     shape = [1] * rank
     for one in axis:
@@ -181,7 +181,7 @@ NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
 
 
 def check_norm(name: str, norm: str | keras.Layer | Config) -> str | Config:
-    """Return a norm as its name, or as the config of a layer.
+    """Returns a norm as its name, or as the config of a layer.
 
     Args:
         name: Name of the argument, for messages.

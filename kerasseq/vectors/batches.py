@@ -114,27 +114,27 @@ class WindowBatches:
         T, K = self.words, self.negatives
         reach = rng.integers(1, self.window + 1, T)
         negatives = draw_noise(rng, self._noise, (T, K))
-        found = windows(ids, sentences, reach, self.window)
+        pairs = windows(ids, sentences, reach, self.window)
         S, L = self.updates, BLOCK
         return {
-            "centers": found.centers.reshape(S, -1, L),
-            "contexts": found.contexts.reshape(S, -1, L + 2 * self.window),
-            "mask": found.mask.reshape(S, -1, L, L + 2 * self.window),
+            "centers": pairs.centers.reshape(S, -1, L),
+            "contexts": pairs.contexts.reshape(S, -1, L + 2 * self.window),
+            "mask": pairs.mask.reshape(S, -1, L, L + 2 * self.window),
             "negatives": negatives.reshape(S, -1, L, K),
-            "weights": self._weights(found, negatives).reshape(S, -1, L, K),
+            "weights": self._weights(pairs, negatives).reshape(S, -1, L, K),
             "rate": self._rates(number),
         }
 
-    def _weights(self, found, negatives):
+    def _weights(self, pairs, negatives):
         """How often each negative word counts: the `a` of `vector_steps`."""
         if self.method == "cbow":
-            others = negatives != found.centers.reshape(-1, 1)
-            return (others & found.slots.any(axis=1, keepdims=True)).astype("float32")
-        others = found.neighbors[:, None] != negatives[:, :, None]  # (T, K, 2w + 1)
-        return (others & found.slots[:, None]).sum(axis=-1, dtype="float32")
+            others = negatives != pairs.centers.reshape(-1, 1)
+            return (others & pairs.slots.any(axis=1, keepdims=True)).astype("float32")
+        others = pairs.neighbors[:, None] != negatives[:, :, None]  # (T, K, 2w + 1)
+        return (others & pairs.slots[:, None]).sum(axis=-1, dtype="float32")
 
     def _rates(self, number: int) -> np.ndarray:
-        """The learning rates of the updates, relative to the first: a line."""
+        """Returns the learning rates of the updates, relative to the first: a line."""
         updates = number * self.updates + np.arange(self.updates)
         done = updates / (self.steps * self.updates)
         return np.maximum(1 - done, LOWEST_RATE).astype("float32")
@@ -156,18 +156,18 @@ class CountBatches:
 
     def __init__(
         self,
-        found: Cooccurrences,
+        counted: Cooccurrences,
         *,
         x_max: float,
         alpha: float,
         batch_size: int,
         seed: int,
     ) -> None:
-        rows = len(found.counts)
+        rows = len(counted.counts)
         size = min(batch_size, rows)
         self.updates: int = int(np.clip(rows // size, 1, UPDATES))
         self._batches = ArrayBatches(
-            found.pairs, found.counts, size * self.updates, seed
+            counted.pairs, counted.counts, size * self.updates, seed
         )
         self.x_max: float = x_max
         self.alpha: float = alpha

@@ -20,12 +20,12 @@ import numpy as np
 
 from kerasseq.core.checks import short
 from kerasseq.core.files import regular
-from kerasseq.datasets.files import GZIP, check_encoding, check_is_file
+from kerasseq.datasets.files import GZIP, check_encoding, check_is_file, decompressing
 from kerasseq.text.words import find_words
 
 LONGEST = 2**18  # characters of a line; a longer one is several sentences
 CHUNK = 2**14  # words that are encoded at a time
-NOISE_POWER = 0.75
+NOISE_POWER = 0.75  # of word2vec: rare words are drawn more often than they occur
 
 
 class Sentences:
@@ -113,7 +113,7 @@ def _file_lines(path: pathlib.Path, encoding: str) -> Iterator[str]:
     opened = gzip.open if compressed else open
     count = 0
     try:
-        with opened(path, "rt", encoding=encoding) as file:
+        with decompressing(path), opened(path, "rt", encoding=encoding) as file:
             for count, line in enumerate(_pieces(file), start=1):  # noqa: B007
                 yield line
     except UnicodeDecodeError as error:
@@ -121,11 +121,6 @@ def _file_lines(path: pathlib.Path, encoding: str) -> Iterator[str]:
             f"{path} is not {encoding.removesuffix('-sig')}: byte "
             f"0x{error.object[error.start]:02x} after line {count}. Pass its "
             'encoding, as in encoding="cp1252", or save it as UTF-8'
-        ) from error
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise ValueError(
-            f"{path} is damaged: it begins as a file of gzip, but cannot be "
-            f"decompressed ({error}). Copy or download it again"
         ) from error
 
 
@@ -259,8 +254,8 @@ def draw_noise(
         cumulated: As of `noise`.
         shape: The shape.
     """
-    found = np.searchsorted(cumulated, rng.random(shape), side="right")
-    return np.minimum(found, len(cumulated) - 1).astype("int32")  # a sum below 1
+    indices = np.searchsorted(cumulated, rng.random(shape), side="right")
+    return np.minimum(indices, len(cumulated) - 1).astype("int32")  # a sum below 1
 
 
 def id_chunks(

@@ -22,7 +22,6 @@ al., 2014, https://nlp.stanford.edu/projects/glove.
 import codecs
 import contextlib
 import gzip
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
@@ -31,6 +30,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.files import regular, replacing
 from kerasseq.core.types import FilePath
+from kerasseq.datasets.files import decompressing
 from kerasseq.vectors.formats import (
     BINARY,
     FORMATS,
@@ -99,20 +99,14 @@ def read_vectors(
     _check_errors(errors)
     checks.one_of("duplicates", duplicates, ("raise", "first"))
     path = regular(path)
-    try:
-        with opened(path) as file:
-            layout = recognize(path, file, format, no_header)
-            rows = count_words(path, file, layout, limit)
-            table = Table(path, rows, layout.dimension, errors, duplicates, progress)
-            file.seek(layout.start)
-            read = read_binary if layout.format == BINARY else read_text
-            with np.errstate(over="ignore"):  # `Table.add` says where
-                read(file, table, layout, limit is None or rows < limit)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path} is damaged: it begins as a file of gzip, but cannot be "
-            f"decompressed ({error}). Copy or download it again"
-        ) from error
+    with decompressing(path), opened(path) as file:
+        layout = recognize(path, file, format, no_header)
+        rows = count_words(path, file, layout, limit)
+        table = Table(path, rows, layout.dimension, errors, duplicates, progress)
+        file.seek(layout.start)
+        read = read_binary if layout.format == BINARY else read_text
+        with np.errstate(over="ignore"):  # `Table.add` says where
+            read(file, table, layout, limit is None or rows < limit)
     return table.words, table.finished()
 
 

@@ -73,8 +73,8 @@ def recognize(
 
 def _is_text(line: bytes, dimension: int) -> bool:
     """Whether the line after the header has decimals, not bytes of binary numbers."""
-    found = count_numbers(line.rstrip().split(b" "))
-    return found >= dimension or (found > 0 and not CONTROL.search(line))
+    numbers = count_numbers(line.rstrip().split(b" "))
+    return numbers >= dimension or (numbers > 0 and not CONTROL.search(line))
 
 
 def count_numbers(fields: list[bytes]) -> int:

@@ -280,9 +280,9 @@ class VectorQueries:
         if not isinstance(word, str):
             raise TypeError(f"a word must be a string, received {short(word)}")
         self._check_words()
-        found = self.index.get(word)
-        if found is not None:
-            return found
+        number = self.index.get(word)
+        if number is not None:
+            return number
         near = difflib.get_close_matches(word, self.words, 3)
         if word.lower() in self.index:
             near = [word.lower()]
@@ -316,14 +316,12 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _projector(method: str, dimensions: int, count: int, seed: int) -> Any:
-    try:
-        from sklearn.decomposition import PCA
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise packages.missing("a projection needs", "scikit-learn") from error
+    package = "scikit-learn", "a projection needs"
+    PCA = packages.load("sklearn.decomposition", *package).PCA
+    TSNE = packages.load("sklearn.manifold", *package).TSNE
     if method == "pca":
         return PCA(dimensions, random_state=seed)
-    perplexity = min(30.0, (count - 1) / 3)
+    perplexity = min(30.0, (count - 1) / 3)  # scikit-learn's; below the words' number
     init = "pca" if count > dimensions else "random"
     # The fast approximation is for up to 3 dimensions.
     how = "barnes_hut" if dimensions < 4 else "exact"

@@ -176,11 +176,11 @@ def _spaces(path, number, line) -> ValueError:
 
 def _ragged(path, number, line, layout) -> ValueError:
     fields = line.split(b" ")
-    found = count_numbers(fields)
-    word = b" ".join(fields[: len(fields) - found]).decode("utf-8", "replace")
+    count = count_numbers(fields)
+    word = b" ".join(fields[: len(fields) - count]).decode("utf-8", "replace")
     return ValueError(
         f"{path}, line {number}: expected a word and {layout.dimension} numbers, as "
-        f"{layout.reason}, received {found} after {checks.short(word)}. Correct the "
+        f"{layout.reason}, received {count} after {checks.short(word)}. Correct the "
         "line, or download the file again"
     )
 

@@ -28,6 +28,7 @@ from kerasseq.vectors.queries import VectorQueries
 from kerasseq.vectors.windows import BLOCK
 
 METHODS = ("skip_gram", "cbow", "glove")
+# Those of word2vec and of GloVe.
 LEARNING_RATES = {"skip_gram": 0.025, "cbow": 0.05, "glove": 0.05}
 CHECKED_EVERY = 50  # batches, for a loss that is not finite
 BATCH_SIZES = {"skip_gram": 256, "cbow": 256, "glove": 1024}
@@ -111,10 +112,8 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         check_float64(self)
         self.method: str = checks.one_of("method", method, METHODS)
         self.dimensions: int = checks.size("dimensions", dimensions)
-        self.window: int = checks.size("window", window)
-        checks.fits_memory("window", self.window, 2)
-        self.negatives: int = checks.size("negatives", negatives)
-        checks.fits_memory("negatives", self.negatives, 256, 8)  # of a batch
+        self.window: int = checks.size("window", window, 2)
+        self.negatives: int = checks.size("negatives", negatives, 256, 8)  # of a batch
         self.min_count: int = checks.size("min_count", min_count)
         self.max_words: int | None = checks.optional(
             checks.size, "max_words", max_words
@@ -220,7 +219,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         super().compile(keras.optimizers.SGD(rate), auto_scale_loss=False, **kwargs)
 
     def get_compile_config(self) -> Config:
-        """The learning rate: all else depends on the backend."""
+        """Returns the learning rate: all else depends on the backend."""
         return {"learning_rate": self._rate}
 
     def compile_from_config(self, config: Config) -> None:
@@ -323,9 +322,9 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
             self._set_words(words)
         if self.method == "glove":
             chunks = id_chunks(sentences, self.index)
-            found = cooccurrences(chunks, len(self.words), self.window)
+            counted = cooccurrences(chunks, len(self.words), self.window)
             options = {"x_max": self.x_max, "alpha": self.alpha}
-            return CountBatches(found, batch_size=size, seed=self.seed, **options)
+            return CountBatches(counted, batch_size=size, seed=self.seed, **options)
         if size % BLOCK:
             raise ValueError(
                 f"batch_size must be a multiple of {BLOCK}, received {size}. Choose, "
@@ -351,7 +350,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         return kernels.train_steps(self, lambda data: step(data[0]), *args)
 
     def _sampled_step(self, batch: dict[str, Tensor]) -> None:
-        """An update of skip-gram or CBOW."""
+        """Returns an update of skip-gram or CBOW."""
         skip_gram = self.method == "skip_gram"
         of_centers, of_contexts = (self.v, self.u) if skip_gram else (self.u, self.v)
         i, j, k = batch["centers"], batch["contexts"], batch["negatives"]
@@ -398,7 +397,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         self.optimizer.iterations.assign_add(1)
 
     def get_config(self) -> Config:
-        """The arguments, with the vocabulary."""
+        """Returns the arguments, with the vocabulary."""
         names = (
             *("method", "dimensions", "window", "negatives", "min_count", "max_words"),
             *("subsample", "x_max", "alpha", "lowercase", "punctuation", "seed"),

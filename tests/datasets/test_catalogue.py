@@ -112,7 +112,7 @@ def test_no_keras_and_nothing_else_heavy_until_needed():
     code = (
         "import sys, kerasseq.text, kerasseq.datasets as d; d.sample('ar'); "
         "d.sample('sort'); heavy = {'keras', 'tensorflow', 'jax', 'torch', 'pandas', "
-        "'statsmodels', 'num2words', 'babel', 'rich', 'tomllib', 'http'}; "
+        "'statsmodels', 'num2words', 'babel', 'rich', 'http'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -49,7 +49,7 @@ def test_an_interrupted_call_leaves_nothing(tmp_path, monkeypatch):
 def test_refused(tmp_path):
     with pytest.raises(ValueError, match="`count` must be at most 1,797"):
         digits_folder(tmp_path / "a", count=2000)
-    with pytest.raises(TypeError, match="`path` must be a path, received int"):
+    with pytest.raises(TypeError, match="`path` must be a path, received 3"):
         digits_folder(3)
 
 

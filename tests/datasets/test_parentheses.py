@@ -8,16 +8,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerasseq.datasets import is_balanced, parentheses
-from kerasseq.datasets.parentheses import _SLIDE_ROWS
+
+SLIDE_ROWS = (  # sequence, colors, label: the twelve examples of course C
+    ((1, 1, -1, -1, 1, -1), 1, 1),
+    ((1, -1, 1, -1), 1, 1),
+    ((1, -1, 1, 1, -1, 1, -1, -1), 1, 1),
+    ((1, 1, -1, -1, -1, 1, -1, 1), 1, 0),
+    ((1, -1, -1, 1, 1, -1), 1, 0),
+    ((1, -1, -1, 1), 1, 0),
+    ((2, 0, 9, 7, 0, 9), 5, 1),
+    ((1, 8, 3, 6), 5, 1),
+    ((0, 9, 2, 4, 5, 2, 7, 7), 5, 1),
+    ((0, 2, 7, 9, 7, 2, 7, 3), 5, 0),
+    ((1, 8, 9, 0, 1, 9), 5, 0),
+    ((1, 8, 7, 1), 5, 0),
+)
 
 
-@pytest.mark.parametrize("sequence, colors, label", _SLIDE_ROWS)
+@pytest.mark.parametrize("sequence, colors, label", SLIDE_ROWS)
 def test_rows_of_the_course(sequence, colors, label):
     assert is_balanced(sequence, colors) == label
 
 
 def test_the_course_has_six_rows_of_each_kind():
-    kinds = Counter((colors, label) for _, colors, label in _SLIDE_ROWS)
+    kinds = Counter((colors, label) for _, colors, label in SLIDE_ROWS)
     assert kinds == {(1, 1): 3, (1, 0): 3, (5, 1): 3, (5, 0): 3}
 
 

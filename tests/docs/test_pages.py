@@ -14,7 +14,7 @@ from tests.processes import clean_environment
 pytestmark = pytest.mark.once("the documentation")
 
 NAMESPACES = ("layers", "models", "tracing", "tracing.plots", "text", "datasets")
-NAMESPACES += ("training", "decoding", "runs")
+NAMESPACES += ("training", "decoding", "runs", "sklearn")
 
 
 def public_names():
@@ -30,11 +30,22 @@ def test_the_reference_has_each_public_name_once():
     assert sorted(documented()) == sorted(public_names())
 
 
+def test_each_public_name_is_used():
+    """On a page besides the reference, or in an example, a lab or a benchmark."""
+    pages = [p for p in PAGES.rglob("*.md") if p.parent.name != "reference"]
+    folders = ("docs", "examples", "apps", "benchmarks")
+    programs = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    texts = (p.read_text(encoding="utf-8") for p in [*pages, *programs])
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    assert {
+        name for name in public_names() if name.split(".")[-1] not in words
+    } == set()
+
+
 def test_all_namespaces_are_compared():
     kerasseq = importlib.import_module("kerasseq")
-    assert {name for name in NAMESPACES if "." not in name} == set(kerasseq.__all__) - {
-        "load_model"
-    }
+    names = {*kerasseq.__all__, *kerasseq._OPTIONAL} - {"load_model"}
+    assert {name for name in NAMESPACES if "." not in name} == names
 
 
 def test_french_pages_have_english_counterparts():

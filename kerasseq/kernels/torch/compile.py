@@ -74,7 +74,7 @@ def load(text: str) -> Module:
 
 @functools.cache
 def _target() -> tuple[str, str, str]:
-    """The version of llvmlite, and the CPU with its features."""
+    """Returns the version of llvmlite, and the CPU with its features."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
@@ -106,7 +106,7 @@ def folder() -> pathlib.Path | None:
         path = files.cache_folder() / "compiled"
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+            path.mkdir(mode=0o700)  # others must not put code there
         status = path.lstat()
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None

@@ -109,7 +109,7 @@ class Program:
 
 
 def _entries(tensor: torch.Tensor | None) -> tuple[int, int, int]:
-    """An address, and the distances between steps and between rows."""
+    """Returns an address, and the distances between steps and between rows."""
     if tensor is None:  # of the other pass
         return 0, 0, 0
     step, row, _ = (0, 0, *tensor.stride())[-3:]
@@ -134,7 +134,7 @@ def _at_each_step(
 
 
 def rows(x: torch.Tensor) -> torch.Tensor:
-    """A tensor whose units are neighbors in memory, as functions read them."""
+    """Returns a tensor whose units are neighbors in memory, as functions read them."""
     return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
 
 
@@ -257,7 +257,7 @@ def _allocate(direction: Direction, steps: int, batch: int) -> Tensors:
 def _parameter_gradients(
     plan: Plan, arrays: Mapping[str, torch.Tensor], steps: int, parameters: Sequence
 ) -> list[torch.Tensor | None]:
-    """The gradients of the parameters: products and sums over all steps."""
+    """Returns the gradients of the parameters: products and sums over all steps."""
 
     def all_steps(place: Place, width: int) -> torch.Tensor:
         (name, *_), at, ahead = place

@@ -42,7 +42,7 @@ def _polynomial(name: str, x: str, coefficients: str, flags: str) -> str:
 
 
 def _rational(limit: float, above: str, below: str) -> str:
-    """The function x P(x²) / Q(x²), which is +-1 beyond +-limit."""
+    """Returns the function x P(x²) / Q(x²), which is +-1 beyond +-limit."""
     return f"""
 %large = fcmp ogt float %a, {number(limit)}
 %x1 = select i1 %large, float {number(limit)}, float %a
@@ -80,6 +80,8 @@ _EXP_POLYNOMIAL = (
     "1.9875691500e-4 1.3981999507e-3 8.3334519073e-3 4.1665795894e-2 1.6666665459e-1 "
     "5.0000001201e-1"
 )
+# 89 and -87.3 are where exp is infinite, and where it is no longer a normal number;
+# 0.693… - 2.12e-4 is log(2) in two parts: n times the first has no rounding error.
 _EXP = f"""
 %large = fcmp ogt float %a, {number(89.0)}
 %x1 = select i1 %large, float {number(89.0)}, float %a
@@ -111,6 +113,7 @@ _LOG_POLYNOMIAL = (
     "7.0376836292e-2 -1.1514610310e-1 1.1676998740e-1 -1.2420140846e-1 1.4249322787e-1 "
     "-1.6668057665e-1 2.0000714765e-1 -2.4999993993e-1 3.3333331174e-1"
 )
+# 0x3F3504F3 are the bits of sqrt(1/2).
 _LOG = f"""
 %bits = bitcast float %a to i32
 %above = sub i32 %bits, {0x3F3504F3}

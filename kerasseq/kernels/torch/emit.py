@@ -44,19 +44,19 @@ class Source:
         self._loops = ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses",!0}']
 
     def entry(self, array: Array) -> int:
-        """The place of an array in the table."""
+        """Returns the place of an array in the table."""
         if array not in self.arrays:
             self.arrays.append(array)
         return 2 + 3 * self.arrays.index(array)
 
     def loop(self) -> int:
-        """The number of a new loop over the units, whose accesses are parallel."""
+        """Returns the number of a new loop over the units with parallel accesses."""
         n = len(self._loops)
         self._loops.append(f"!{n} = distinct !{{!{n}, !1}}")
         return n
 
     def text(self) -> str:
-        """All of it."""
+        """Returns the whole text."""
         return "\n".join([FUNCTIONS, *self.functions.values(), *self._loops])
 
 
@@ -82,7 +82,7 @@ class Writer:
         self._count = 0
 
     def text(self, name: str, *, backward: bool, whole: bool) -> str:
-        """The text of the function, of the number of the first step and the table.
+        """Returns the text of the function of the first step and the table.
 
         A step of a sequence is a function of its own: constants stay in registers.
         Calling one as short as one without products would take a while.

@@ -145,5 +145,5 @@ def _backward_compiled(
 
 
 def _steps(x: torch.Tensor) -> torch.Tensor:
-    """The same memory with time first."""
+    """Returns the same memory with time first."""
     return derived.rows(x).transpose(0, 1)

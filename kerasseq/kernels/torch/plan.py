@@ -141,7 +141,7 @@ class Cuts:
         return [Piece(value, a, b - a) for a, b in itertools.pairwise(edges)]
 
     def arguments(self, piece: Piece) -> list[Piece]:
-        """The pieces that a piece is computed from.
+        """Returns the pieces that a piece is computed from.
 
         They are the same units of each argument, the one that it has for all units, or
         all that it sums up.
@@ -156,7 +156,7 @@ class Cuts:
         return found
 
     def _edges_of(self, value: Value) -> set[int]:
-        """The units at which another formula begins."""
+        """Returns the units at which another formula begins."""
         return _found(value, self._edges, self._own_edges)
 
     def _own_edges(self, value: Value) -> set[int]:
@@ -284,7 +284,7 @@ class Schedule:
             self._queue += [(part, time) for part in self.cuts.arguments(piece)]
 
     def find(self, piece: Piece, time: Time) -> Place | None:
-        """Where a loop reads a piece; None if it computes it."""
+        """Finds where a loop reads a piece; None if it computes it."""
         options = self._options(piece)
         return next((place for ready, place in options if ready <= time), None)
 
@@ -295,7 +295,7 @@ class Schedule:
                 yield ready, place._replace(at=place.at + first)
 
     def place(self, value: Value, *, all_steps: bool = False) -> Place:
-        """Where all of a value lies side by side, for products; it is stored if needed.
+        """Returns where a value is contiguous, for products; stores it if needed.
 
         Args:
             value: A value of this pass, or one that is known.

@@ -156,7 +156,7 @@ class Recorder(TorchFunctionMode):
         return name
 
     def name_of(self, x: Tensor) -> str:
-        """The name of a tensor; one that was not seen comes from outside."""
+        """Returns the name of a tensor; one that was not seen comes from outside."""
         known, name = self.known.get(id(x), (lambda: None, ""))
         if known() is not x:
             name = self._new_name("w", x, {})
@@ -164,7 +164,7 @@ class Recorder(TorchFunctionMode):
         return name
 
     def _text(self, value: Any, uses: dict[str, Tensor]) -> str:
-        """The code of an argument."""
+        """Returns the code of an argument."""
         if isinstance(value, keras.Variable):
             with self:
                 value = value.value
@@ -331,7 +331,7 @@ def _places(index: Sequence[Tensor | None]) -> bool:
 
 
 def flatten(value: Nested) -> tuple[list[Tensor], Any]:
-    """The leaves of a structure as tensors, and the structure, hashable.
+    """Returns the leaves of a structure as tensors, and the structure, hashable.
 
     As in `keras.tree` a dictionary is taken in the order of its keys, and an
     `OrderedDict` in its own, which is part of the structure.
@@ -359,7 +359,7 @@ def _flatten(value: Nested, leaves: list[Tensor]) -> Any:
 
 
 def rebuild(structure: Any, leaves: Iterator[Any]) -> Nested:
-    """The structure with other leaves, an iterator over them."""
+    """Returns the structure with other leaves, an iterator over them."""
     if structure is None:
         return next(leaves)
     kind, keys, *parts = structure

@@ -22,7 +22,7 @@ from kerasseq import decoding, kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
-from kerasseq.core.types import Tensor
+from kerasseq.core.types import Tensor, one_or_several
 from kerasseq.models.generation import GenerationMixin, decode
 from kerasseq.models.seq2seq.pairs import as_pairs, split_off_end
 from kerasseq.models.seq2seq.translation import Translation
@@ -242,6 +242,7 @@ class Translator(GenerationMixin, TaskModel):
             )
         return check_finite("sources", features.astype("float32"))
 
+    @one_or_several(Translation)
     def translate(
         self,
         sources: Rows,

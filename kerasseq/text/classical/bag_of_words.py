@@ -184,15 +184,15 @@ class BagOfWords(Saved):
             ImportError: If scikit-learn is not installed.
         """
         counts = self.transform(texts)
-        try:
-            from sklearn.feature_extraction.text import TfidfTransformer
-        except ImportError as error:
-            raise packages.missing("tf_idf needs", "scikit-learn") from error
+        name = "sklearn.feature_extraction.text"
+        sklearn = packages.load(name, "scikit-learn", "tf_idf needs")
         if not len(counts):  # scikit-learn needs at least one text
             return counts.astype("float64")
         # The weights depend only on document frequencies: any table with these works.
         fitted = np.arange(self.documents)[:, None] < self.document_frequency
-        weighted = TfidfTransformer().fit(fitted.astype("float64")).transform(counts)
+        weighted = (
+            sklearn.TfidfTransformer().fit(fitted.astype("float64")).transform(counts)
+        )
         return weighted.toarray()
 
     def table(self, texts: Iterable[str]) -> "rich.table.Table":

@@ -97,9 +97,9 @@ class NGramCounts:
         rank = np.zeros(len(ids), "int64")
         for m in range(min(self.n, len(ids))):
             wanted = np.where(rank < 0, -1, rank * self.size + ids[m:])
-            found = rank_among(self.grams[m], wanted)
-            yield rank, found
-            rank = found[:-1]
+            ranks = rank_among(self.grams[m], wanted)
+            yield rank, ranks
+            rank = ranks[:-1]
 
     def suffixes(self) -> list[np.ndarray]:
         """Returns for each level the index of each n-gram without its first token.

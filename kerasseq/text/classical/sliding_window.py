@@ -244,8 +244,8 @@ class _Table:
 
     def count(self, rank: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Returns the count of each token after the bag of each rank."""
-        found = rank_among(self.keys, rank * self.size + tokens)
-        return np.where(found < 0, 0, self.counts[found])
+        place = rank_among(self.keys, rank * self.size + tokens)
+        return np.where(place < 0, 0, self.counts[place])
 
     def counts_after(self, rank: int) -> np.ndarray:
         """Returns the counts of all tokens of the vocabulary after one bag."""

@@ -20,6 +20,7 @@ import collections
 import dataclasses
 import os
 
+from kerasseq.core.table import Table
 from kerasseq.text.classical.eliza.pattern import Place, Template
 from kerasseq.text.classical.eliza.rules import Keyword, Rule, load_rules
 from kerasseq.text.classical.eliza.words import fold
@@ -68,14 +69,19 @@ class Trace:
     recalled: str = ""
 
     def __str__(self) -> str:
+        return "\n".join(f"{name:<11}{value}" for name, value in self._lines())
+
+    def _repr_html_(self) -> str:
+        return Table(self._lines()).html()
+
+    def _lines(self):
         lines = [("you said", " ".join(self.text.split()))]
         if self.clause:
             ranks = ", ".join(f"{name} (rank {rank})" for name, rank in self.keywords)
             lines += [("clause", self.clause), ("keywords", ranks)]
         lines += [("step", f"{k}: {p}: {which}") for k, p, which in self.steps]
         lines += self._source()
-        lines.append(("reply", self.reply))
-        return "\n".join(f"{name:<11}{value}" for name, value in lines)
+        return [*lines, ("reply", self.reply)]
 
     def _source(self):
         if self.source == "memory":
@@ -244,9 +250,9 @@ class Eliza:
         """Returns the reply of the best keyword with a matching rule."""
         keys = [fold(word) for word in words]
         known = self._rules.keywords
-        found = {known[k].name: known[k] for k in keys if k in known}
+        by_name = {known[k].name: known[k] for k in keys if k in known}
         # Sorting is stable: of equal ranks the keyword that came first goes first.
-        ranked = sorted(found.values(), key=lambda keyword: -keyword.rank)
+        ranked = sorted(by_name.values(), key=lambda keyword: -keyword.rank)
         if ranked:
             trace.clause = " ".join(words)
             trace.keywords = tuple((k.name, k.rank) for k in ranked)

@@ -102,11 +102,11 @@ class Pattern:
         return spans
 
     def may_be_empty(self, number: int) -> bool:
-        """Tell whether part `number`, from 1, can stand for nothing."""
+        """Tells whether part `number`, from 1, can stand for nothing."""
         return self.parts[number - 1] == "*"
 
     def is_one_word(self, number: int) -> bool:
-        """Tell whether part `number`, from 1, always stands for the same."""
+        """Tells whether part `number`, from 1, always stands for the same."""
         part = self.parts[number - 1]
         return part not in _GAPS and part[0] != "@" and "|" not in part
 
@@ -224,10 +224,10 @@ def _piece(piece, pattern):
         return piece
     if pattern is None:
         raise ValueError(f"has {piece}, but no pattern took anything apart: leave out")
-    found = _PLACE.fullmatch(piece[1:-1])
-    if not found:
+    match = _PLACE.fullmatch(piece[1:-1])
+    if not match:
         raise ValueError(f"has {piece}: write {{2}}, {{2-4}} or {{said 2}}")
-    first, last = int(found[2]), int(found[3] or found[2])
+    first, last = int(match[2]), int(match[3] or match[2])
     parts = ", ".join(f'{i} "{part}"' for i, part in enumerate(pattern.parts, 1))
     if not 1 <= first <= last <= len(pattern.parts):
         raise ValueError(f"uses {piece}, but the parts of the pattern are {parts}")
@@ -241,4 +241,4 @@ def _piece(piece, pattern):
             f'uses {piece}, which is always "{pattern.parts[first - 1]}"; the parts of '
             f"the pattern are {parts}"
         )
-    return Place(piece, first, last, bool(found[1]))
+    return Place(piece, first, last, bool(match[1]))

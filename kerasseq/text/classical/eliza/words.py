@@ -74,18 +74,18 @@ class Elision:
     def split(self, word: str) -> list[str]:
         """Splits short forms off the front of a word."""
         words, start = [], 0
-        while (found := self._split.match(word, start)) and found.end() < len(word):
-            words.append(found[0])
-            start = found.end()
+        while (prefix := self._split.match(word, start)) and prefix.end() < len(word):
+            words.append(prefix[0])
+            start = prefix.end()
         return [*words, word[start:]]
 
     def join(self, text: str) -> str:
         """Shortens words before a vowel."""
         return self._joint.sub(self._short_form, text)
 
-    def _short_form(self, found):
-        short = self._join[found[1].lower()]
-        return short.capitalize() if found[1][0].isupper() else short
+    def _short_form(self, match):
+        short = self._join[match[1].lower()]
+        return short.capitalize() if match[1][0].isupper() else short
 
     def text(self, words: Iterable[str]) -> str:
         """Writes words one after the other, short forms close to the next."""
@@ -129,7 +129,7 @@ class Table:
     def find(
         self, words: list[str], keys: list[str], at: int
     ) -> tuple[int, list[str]] | None:
-        """Look up what stands at a place.
+        """Looks up what stands at a place.
 
         Args:
             words: A clause.
@@ -280,10 +280,10 @@ class Reflection:
             # Not further: a long row of such words would take quadratic time.
             while verb < min(len(words), at + 1 + _FAR) and keys[verb] in between:
                 verb += 1
-            found = verbs.find(words, keys, verb) if verb < len(words) else None
-            if found:
+            entry = verbs.find(words, keys, verb) if verb < len(words) else None
+            if entry:
                 turned = [self._word(words, keys, i)[1] for i in range(at + 1, verb)]
-                return verb + found[0] - at, [becomes, *sum(turned, []), *found[1]]
+                return verb + entry[0] - at, [becomes, *sum(turned, []), *entry[1]]
         return None
 
     def _word(self, words, keys, at):
