@@ -175,7 +175,10 @@ class TextStream:
         else:
             parts = _parts(element, self.words)
         x, *others = map(_plain, parts)
-        if _is_one_row(x, others, self.words, isinstance(parts[0], np.ndarray)):
+        is_of_columns = chosen is not None and isinstance(x, tuple)
+        if (is_of_columns and isinstance(x[0], str)) or _is_one_row(
+            x, others, self.words, isinstance(parts[0], np.ndarray)
+        ):
             yield _without_padding(x, others) if self.words else (x, *others)
             return
         if not self.words and _are_columns(x, parts[0]):

@@ -68,6 +68,7 @@ def encoded_batches(
 
     TensorFlow compiles an axis of the same length in the first two batches as static:
     the second is made longer then, or, at the limit of the model, all are as long.
+    Several inputs, such as sources and targets, may have several lengths.
 
     Args:
         stream: Texts with labels.
@@ -76,26 +77,40 @@ def encoded_batches(
         keep: Function that tells which rows to train on; None for all.
         padding: The id of padding.
         longest: The most steps that the model reads; None if there is no limit.
-        per_step: Whether labels and weights are `(rows, time)`.
+        per_step: Whether labels and weights are `(rows, time)`, as long as the last
+            input.
     """
-    first = least = 0
-    rows = _repeated(stream, keep)
+    limit = longest or np.iinfo("int64").max
+    first = least = np.zeros(1, "int64")
+    rows = repeated(stream, keep)
     for number in itertools.count():
         chunk = [*itertools.islice(rows, batch_size)]
         if not chunk:
             return
         batch = encode(*as_columns(chunk))
-        length = _length(batch[0])
-        if number == 1 and length == first:
-            length = least = min(first + 1, longest or first + 1)
-        if least == longest:
-            length = max(length, least)
-        yield _widened(batch, length, padding, per_step)
-        first = first or length
+        lengths = np.array([part.shape[-1] for part in keras.tree.flatten(batch[0])])
+        if number == 0:
+            first = lengths
+        elif number == 1:
+            least = np.where(lengths == first, np.minimum(first + 1, limit), 0)
+            lengths = np.maximum(lengths, least)
+        elif limit in least:
+            lengths = np.maximum(lengths, np.where(least == limit, limit, 0))
+        yield _widened(batch, lengths.tolist(), padding, per_step)
 
 
-def _repeated(stream, keep):
-    """The rows of a stream to train on, again and again if it is no iterator."""
+def repeated(
+    stream: TextStream, keep: Callable[[Row], bool] | None = None
+) -> Iterator[Row]:
+    """Yields the rows of a stream, again and again if it is no iterator.
+
+    Args:
+        stream: The stream.
+        keep: Function that tells which rows to train on; None for all.
+
+    Raises:
+        ValueError: If there are none.
+    """
     has_warned = False
     while True:
         kept = 0
@@ -120,28 +135,29 @@ def _repeated(stream, keep):
         stream = stream.again()
 
 
-def _length(x):
-    return next(iter(keras.tree.flatten(x))).shape[-1]
-
-
-def _widened(batch: Batch, length: int, padding: int, per_step: bool) -> Batch:
-    """A batch with more padding, up to a length.
+def _widened(
+    batch: Batch, lengths: Sequence[int], padding: int, per_step: bool
+) -> Batch:
+    """A batch with more padding, up to a length for each input.
 
     Examples:
         >>> batch = np.ones((1, 2), int), np.array([1])
-        >>> x, y = _widened(batch, 3, padding=7, per_step=False)
+        >>> x, y = _widened(batch, [3], padding=7, per_step=False)
         >>> x.tolist(), y.tolist()
         ([[1, 1, 7]], [1])
     """
-    old = _length(batch[0])
 
-    def wider(values, fill=0):
-        widths = [(0, 0)] * (values.ndim - 1) + [(0, length - old)]
+    def wider(values, length, fill=0):
+        widths = [(0, 0)] * (values.ndim - 1) + [(0, length - values.shape[-1])]
         return np.pad(values, widths, constant_values=fill)
 
     x, *others = batch
-    if not isinstance(x, dict):
-        x = wider(x, padding)
+    if isinstance(x, dict):
+        fills = [padding if name == "ids" else 0 for name in sorted(x)]
     else:
-        x = {n: wider(v, padding if n == "ids" else 0) for n, v in x.items()}
-    return x, *(map(wider, others) if per_step else others)
+        fills = [padding] * len(lengths)
+    parts = map(wider, keras.tree.flatten(x), lengths, fills)
+    x = keras.tree.pack_sequence_as(x, list(parts))
+    if per_step:
+        others = [wider(each, lengths[-1]) for each in others]
+    return x, *others
