@@ -32,6 +32,7 @@ from kerasseq.core.padding import bucket
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding.inputs import Seed, Step
 from kerasseq.models.next_tokens import NextTokensMixin
+from kerasseq.models.text_blocks import read_texts
 
 SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
 # Text, or ids for a model without a tokenizer.
@@ -311,6 +312,8 @@ class GenerationMixin(NextTokensMixin):
 
     def _read_prompts(self, prompts: Any) -> tuple[list[Any], bool]:
         """Prompts as lists of ids, and whether it was a single one."""
+        if not isinstance(prompts, str | list | tuple | np.ndarray):
+            prompts = read_texts(prompts)[0]
         single = not is_list_of_prompts(prompts)
         rows = [self.ids(each) for each in ([prompts] if single else prompts)]
         if not rows or any(row is None or not len(row) for row in rows):

@@ -78,7 +78,8 @@ def first_ids(rows: Iterable[Row], encode: Encode, count: int) -> np.ndarray:
         count: Number of ids.
 
     Examples:
-        >>> first_ids([("ab",), ("cde",), ("f",)], lambda t: np.array([*map(ord, t)]), 3)
+        >>> rows = [("ab",), ("cde",), ("f",)]
+        >>> first_ids(rows, lambda text: np.array([*map(ord, text)]), 3)
         array([97, 98, 99])
     """
     found: list[np.ndarray] = []
@@ -104,7 +105,8 @@ def stream_blocks(
 
     Examples:
         >>> rows = [("abc",), ("de",)]
-        >>> [(x, y)] = stream_blocks(rows, lambda t: np.array([*map(ord, t)]) - 97, 2, 2)
+        >>> ids = {"abc": np.arange(3), "de": np.arange(3, 5)}.get
+        >>> [(x, y)] = stream_blocks(rows, ids, sequence_length=2, batch_size=2)
         >>> x.tolist(), y.tolist()
         ([[0, 1], [2, 3]], [[1, 2], [3, 4]])
     """

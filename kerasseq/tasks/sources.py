@@ -28,6 +28,7 @@ def read(
     *,
     words: bool = False,
     labels: int | Sequence[Any] | None = None,
+    rows: int | None = None,
 ) -> tuple[Any, Any, Any]:
     """Returns inputs, labels and sample weights as lists.
 
@@ -44,6 +45,7 @@ def read(
         labels: The labels of the model: their number, their names, or None if they are
             to be learned. The indices of a Hugging Face `ClassLabel` become its names,
             if these are labels of the model or can be learned.
+        rows: How many rows of a stream to read; all if None.
 
     Raises:
         TypeError: If the inputs are neither rows nor batches.
@@ -61,7 +63,7 @@ def read(
         return x, y, _values(sample_weight)
     if not isinstance(stream, TextStream):  # of arrays, whose first batch was read
         return stream, _values(y, labels), _values(sample_weight)
-    return stream.lists(_values(y, labels), _values(sample_weight))
+    return stream.lists(_values(y, labels), _values(sample_weight), rows)
 
 
 def text_stream(
@@ -117,8 +119,7 @@ class TextStream:
 
     def again(self) -> "TextStream":
         """Returns the stream from its beginning, which a generator cannot repeat."""
-        elements = _elements(self.source)
-        return TextStream(self.source, elements, self.words, self.labels)
+        return type(self)(self.source, _elements(self.source), self.words, self.labels)
 
     @property
     def has_end(self) -> bool | None:
@@ -131,24 +132,27 @@ class TextStream:
         for element in self.elements:
             yield from self._rows_of(element)
 
-    def lists(self, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    def lists(
+        self, y: Any, sample_weight: Any, rows: int | None = None
+    ) -> tuple[Any, Any, Any]:
         """Reads the stream to its end, and returns inputs, labels and weights.
 
         Args:
             y: Labels, if the stream has none.
             sample_weight: Sample weights, if the stream has none.
+            rows: How many rows to read; all if None.
 
         Raises:
             ValueError: If it has no end, or there are labels or weights twice.
         """
-        if self.has_end is False:
+        if rows is None and self.has_end is False:
             raise ValueError(
                 "x must be a data set with an end, as its texts are read before "
                 f"training, received {checks.short(self.source)}, which repeats "
                 "without end. Leave .repeat() out, and pass epochs=...; or, if the "
                 "model has its labels and tokenizer, pass steps_per_epoch=..."
             )
-        x, own, weights = as_columns(list(self.rows()))
+        x, own, weights = as_columns([*itertools.islice(self.rows(), rows)])
         for name, given, found in (
             ("y", y, own),
             ("sample_weight", sample_weight, weights),
@@ -176,9 +180,9 @@ class TextStream:
             parts = _parts(element, self.words)
         x, *others = map(_plain, parts)
         is_of_columns = chosen is not None and isinstance(x, tuple)
-        if (is_of_columns and isinstance(x[0], str)) or _is_one_row(
-            x, others, self.words, isinstance(parts[0], np.ndarray)
-        ):
+        is_array = isinstance(parts[0], np.ndarray)
+        is_row = is_of_columns and isinstance(x[0], str)
+        if is_row or _is_one_row(x, others, self.words, is_array):
             yield _without_padding(x, others) if self.words else (x, *others)
             return
         if not self.words and _are_columns(x, parts[0]):

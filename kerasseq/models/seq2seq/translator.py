@@ -12,7 +12,7 @@ How `translate` works, in the order of the calls:
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -23,14 +23,28 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor
+from kerasseq.datasets.pairs import Pairs, are_tuples
 from kerasseq.models.generation import GenerationMixin, decode
-from kerasseq.models.seq2seq.pairs import as_pairs, split_off_end
-from kerasseq.models.seq2seq.translation import Translation
+from kerasseq.models.seq2seq.pairs import (
+    are_arrays,
+    read_pairs,
+    refuse_weights,
+    split_off_end,
+)
+from kerasseq.models.seq2seq.translation import (
+    Translation,
+    group_by_length,
+    row_seeds,
+)
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
+from kerasseq.tasks.base import BATCH_SIZE as KERAS_BATCH_SIZE
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
+from kerasseq.tasks.sources import TextStream, read, text_stream
+from kerasseq.tasks.streaming import check_streamed, encoded_batches, in_order
 from kerasseq.training import PairBatches, TokenAccuracy
+from kerasseq.training.batches import fit_arguments
 from kerasseq.training.pair_batches import pair_arrays
 
 BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
@@ -79,13 +93,15 @@ class Translator(GenerationMixin, TaskModel):
 
         Args:
             x: Sources: strings; or ids, as lists or a padded array `(rows, time)`. Or
-                sources and targets at once, as from `kerasseq.datasets.number_names`.
-                Anything else, such as batches, is passed to `keras.Model.fit`.
+                sources and targets at once: as from `kerasseq.datasets.number_names`,
+                a table with both columns, or a stream of pairs. Anything else, such as
+                batches of arrays, is passed to `keras.Model.fit`.
             y: Targets, in the same form, without start and end.
             batch_size: Pairs per batch.
             epochs: The last epoch.
             initial_epoch: Number of epochs trained before; their batches are skipped.
-            steps_per_epoch: Batches per epoch. If None, all of them.
+            steps_per_epoch: Batches per epoch. If None, all of them. It reads a stream
+                of pairs batch by batch, in its order.
             validation_split: Fraction of the pairs, from the end, for validation. See
                 also `kerasseq.datasets.split`.
             validation_data: Pairs for validation, `(sources, targets)`, or as for
@@ -101,36 +117,55 @@ class Translator(GenerationMixin, TaskModel):
             ValueError: If there are no pairs, one is empty, or an id is out of range.
         """
         check_not_empty(x)
-        pairs = as_pairs(x, y)
-        if pairs is not None and validation_data is None and validation_split:
-            pairs, validation_data = split_off_end(pairs, validation_split)
-            validation_split = 0.0
         options = {"epochs": epochs, "initial_epoch": initial_epoch}
-        options |= {"validation_data": self._validation_arrays(validation_data)}
         options |= {"validation_batch_size": batch_size, **kwargs}
-        if pairs is None:
-            self._check_ids(x, y)
+        if validation_data is not None:
+            steps, size = (
+                kwargs.get("validation_steps"),
+                options["validation_batch_size"],
+            )
+            if isinstance(validation_data, list) and not are_tuples(validation_data):
+                validation_data = tuple(validation_data)
+            rows = None if steps is None else steps * size
+            validation_data = self._arrays_of(validation_data, rows=rows)
+        stream = text_stream(x) if y is None else None
+        if steps_per_epoch is not None and isinstance(stream, TextStream):
+            check_streamed(True, (None, None, None, validation_split or None))
+            checks.whole_number("batch_size", batch_size)
+            encode = self._encode_rows
+            x = encoded_batches(stream, encode, batch_size=batch_size, per_step=True)
+            pairs = x, None
+        else:
+            pairs = read_pairs(x if stream is None else stream, y)
+        if not isinstance(pairs, Pairs):
+            self._check_ids(*pairs)
             return super().fit(
-                x,
-                y,
+                *pairs,
                 batch_size=None if y is None else batch_size,
                 steps_per_epoch=steps_per_epoch,
                 validation_split=validation_split,
-                **options,
+                validation_data=validation_data,
+                **in_order(pairs[0], options),
             )
+        check_not_empty(pairs.sources)
+        if validation_data is None and validation_split:
+            pairs, held_out = split_off_end(pairs, validation_split)
+            validation_data = self.arrays(*held_out)
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
-        steps = steps_per_epoch or batches.steps_per_epoch
-        options["shuffle"] = False  # the batches are shuffled already
-        return super().fit(
-            batches.stream(start=initial_epoch * steps),
-            steps_per_epoch=steps,
-            **options,
-        )
+        options["validation_data"] = validation_data
+        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
-    def _validation_arrays(self, data):
-        """Pairs as arrays; other data as they are."""
-        pairs = as_pairs(tuple(data)) if isinstance(data, tuple | list) else None
-        return data if pairs is None else self.arrays(*pairs)
+    def _arrays_of(self, x, y=None, rows=None):
+        """Pairs as arrays; other data as they are, those without targets alone."""
+        x, y = pairs = read_pairs(x, y, rows=rows)
+        if isinstance(pairs, Pairs):
+            return self.arrays(x, y)
+        return x if y is None else (x, y)
+
+    def _encode_rows(self, x, y, weights):
+        """The arrays of rows of a stream."""
+        refuse_weights(weights)
+        return self.arrays(*read_pairs(x, y))
 
     def batches(
         self,
@@ -196,11 +231,10 @@ class Translator(GenerationMixin, TaskModel):
             >>> source.tolist(), target.tolist(), keras.ops.shape(y)
             ([[6, 3]], [[1, 8, 4, 5]], (1, 4, 9))
         """
-        vocabulary = self.source_vocabulary
-        if vocabulary is not None and vocabulary.is_one_row(sources):
-            sources = [sources]
-            targets = None if targets is None else [targets]
-        rows = self.encode_sources(sources)
+        rows, single = self._read_prompts(sources)
+        if single and targets is not None:
+            targets = [targets]
+        rows = self.encode_sources(rows)
         vocabulary = self.target_vocabulary
         ends = [[]] * len(rows) if targets is None else vocabulary.encode(targets)
         if len(ends) != len(rows):
@@ -212,13 +246,26 @@ class Translator(GenerationMixin, TaskModel):
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
         check_not_empty(x, "evaluate")
-        pairs = as_pairs(x, y)
-        x, y = (x, y) if pairs is None else self.arrays(*pairs)
+        steps, size = kwargs.get("steps"), kwargs.get("batch_size") or KERAS_BATCH_SIZE
+        rows = None if steps is None else steps * size
+        x, y = pairs = read_pairs(x, y, rows=rows)
+        if isinstance(pairs, Pairs):
+            check_not_empty(x, "evaluate")
+            x, y = self.arrays(x, y)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 
     def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Computes logits `(B, T, V)`, as `keras.Model.predict`, of arrays of ids."""
+        """Computes logits `(B, T, V)`, as `keras.Model.predict`.
+
+        Args:
+            x: Arrays of ids, as from `encode`, or batches of them; or pairs of texts,
+                as for `fit`, whose targets are read token by token.
+            **kwargs: As for `keras.Model.predict`.
+        """
+        if not are_arrays(x):
+            x, y = pairs = read_pairs(x)
+            x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
@@ -404,7 +451,7 @@ class Translator(GenerationMixin, TaskModel):
         check_data(prompts, "sources")
         vocabulary = self.source_vocabulary
         single = vocabulary is not None and vocabulary.is_one_row(prompts)
-        return [prompts] if single else list(prompts), single
+        return [prompts] if single else list(read(prompts)[0]), single
 
     def _generate_rows(self, rows, options):
         found = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
@@ -462,33 +509,3 @@ class Translator(GenerationMixin, TaskModel):
                 f"stop={text!r}"
             )
         return self.target_vocabulary.tokenizer.encode(text)
-
-
-def group_by_length(
-    rows: Sequence[Sequence[int] | np.ndarray] | np.ndarray, batch_size: int
-) -> Iterator[np.ndarray]:
-    """Yields the indices of each batch: rows that are padded to the same length.
-
-    The default length of a target then depends on its own source only.
-
-    Examples:
-        >>> rows = [[5] * 3, [5] * 20, [5] * 7, [5] * 8]
-        >>> [n.tolist() for n in group_by_length(rows, batch_size=2)]
-        [[0, 2], [3], [1]]
-    """
-    lengths = np.array([bucket(len(row)) for row in rows])
-    for length in np.unique(lengths):
-        indices = np.flatnonzero(lengths == length)
-        yield from np.split(indices, range(batch_size, len(indices), batch_size))
-
-
-def row_seeds(seed: int | None, count: int) -> np.ndarray:
-    """Returns a seed for each row, so that batches draw different numbers.
-
-    Examples:
-        >>> bool(np.all(row_seeds(7, 3)[:2] == row_seeds(7, 2)))
-        True
-    """
-    if seed is not None:
-        checks.whole_number("seed", seed, 0)
-    return np.random.default_rng(seed).integers(2**31, size=count)
