@@ -25,7 +25,7 @@ Model = TypeVar("Model", bound=type[keras.Model])
 
 
 class NotFittedError(ValueError):
-    """A model has no layers yet, as `fit` has not learned its labels or tokenizer."""
+    """A model has no layers yet, as `fit` has not learned what sets their sizes."""
 
 
 def needs_fit(cls: Model) -> Model:
@@ -44,9 +44,12 @@ def check_fitted(model: Any) -> None:
     """Raises a `NotFittedError` if `fit` has yet to build the layers of a model."""
     if model.awaits_fit:
         arguments = model._arguments
-        missing = ["labels"] if arguments["labels"] is None else []
-        if isinstance(arguments.get("tokenizer"), str):
-            missing.append("tokenizer")
+        learned = {
+            "labels": arguments.get("labels", ()) is None,
+            "tokenizer": isinstance(arguments.get("tokenizer"), str),
+            "categories": isinstance(arguments.get("categories"), list),
+        }
+        missing = [name for name, is_missing in learned.items() if is_missing]
         raise NotFittedError(
             "expected a trained model, received one that has not learned its "
             f"{' and '.join(missing)}. Call fit first"

@@ -86,7 +86,7 @@ def text_stream(
         return None
     if hasattr(x, "element_spec") and not _has_strings(x.element_spec):
         return x
-    elements = _elements(x)
+    elements = elements_of(x)
     first = [*itertools.islice(elements, 1)]
     rest = itertools.chain(first, elements)
     if first and _holds_texts(first[0]):
@@ -119,12 +119,12 @@ class TextStream:
 
     def again(self) -> "TextStream":
         """Returns the stream from its beginning, which a generator cannot repeat."""
-        return type(self)(self.source, _elements(self.source), self.words, self.labels)
+        return type(self)(self.source, elements_of(self.source), self.words, self.labels)
 
     @property
     def has_end(self) -> bool | None:
         """Whether the stream has an end; None if it does not tell."""
-        count = _count(self.source)
+        count = count_of(self.source)
         return None if count is None else count < ENDLESS
 
     def rows(self) -> Iterator[Row]:
@@ -225,15 +225,15 @@ def _generator(elements: Iterable[Any]) -> types.GeneratorType:
 
 def _is_stream(x):
     """Whether data come one after the other, also as an `IterableDataset`."""
-    if isinstance(x, type | str | Mapping) or _is_column(x):
+    if isinstance(x, type | str | Mapping) or is_column(x):
         return False
     return data_checks.are_batches(x)
 
 
-def _elements(x):
+def elements_of(x: Any) -> Iterator[Any]:
     """Iterates over a stream; a `PyDataset` is one of batches by number."""
     if isinstance(x, keras.utils.PyDataset):
-        count = _count(x)
+        count = count_of(x)
         numbers = itertools.count() if count >= ENDLESS else range(count)
         return (x[number] for number in numbers)
     if hasattr(x, "as_numpy_iterator"):
@@ -241,7 +241,7 @@ def _elements(x):
     return iter(x) if hasattr(x, "__iter__") else iter(())
 
 
-def _count(x):
+def count_of(x: Any) -> int | None:
     """The number of elements of a stream, `ENDLESS` if it repeats, None if unknown."""
     if isinstance(x, keras.utils.PyDataset):
         count = x.num_batches
@@ -350,7 +350,7 @@ def _holds_texts(value):
     return isinstance(value, str | bytes) or (is_array and value.dtype.kind in "SU")
 
 
-def _is_column(values):
+def is_column(values: Any) -> bool:
     """Whether this is a column of Hugging Face, also of a data set without length."""
     return hasattr(values, "column_name") and hasattr(values, "source")
 
@@ -398,7 +398,7 @@ def _values(values, labels=None):
         return values
     if _is_table(values):
         return np.asarray(_array_of(values))
-    if _is_column(values):
+    if is_column(values):
         names = _class_names(_features(values.source), values.column_name)
         return _named([_plain(value) for value in values], names, labels)
     if not hasattr(values, "to_numpy"):

@@ -9,7 +9,8 @@ import pytest
 
 from kerasseq.cli import callbacks, forecast, options, runs, tables
 from kerasseq.series import forecast_scores
-from kerasseq.series.frames import Columns, read_series
+from kerasseq.series.columns import Columns
+from kerasseq.series.frames import read_series
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")

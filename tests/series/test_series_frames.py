@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from kerasseq.series.dates import calendar_columns
-from kerasseq.series.frames import Columns, read_series
+from kerasseq.series.columns import Columns
+from kerasseq.series.frames import read_series
 
 pytestmark = pytest.mark.once("plain Python and pandas")
 

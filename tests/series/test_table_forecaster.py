@@ -8,7 +8,7 @@ import pytest
 import kerasseq
 from kerasseq.models import Forecaster
 from kerasseq.series.dates import as_frequency
-from kerasseq.series.frames import Columns
+from kerasseq.series.columns import Columns
 from kerasseq.series.quantile_loss import QuantileLoss
 from kerasseq.series.windows import Fitted, training_windows
 
