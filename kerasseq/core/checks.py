@@ -10,7 +10,7 @@ import numbers
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,9 +3,7 @@
 A text may be a string, a list of strings, a file or an array of ids.
 """
 
-import io
 import math
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +15,22 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
-from kerasseq.datasets import text_file
+from kerasseq.models.text_blocks import (
+    are_texts,
+    as_ids,
+    blocks_of,
+    first_ids,
+    read_texts,
+    scoring_rows,
+    split_off_end,
+    stream_blocks,
+    text_of_file,
+)
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import as_array, check_id_arrays, check_targets
+from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
-from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
 from kerasseq.training.batches import fit_arguments, padded
@@ -126,9 +134,10 @@ class CausalLM(TaskModel):
         """Trains on a text.
 
         Args:
-            x: The text as a string, or several in a list, to be concatenated; a file,
-                as `pathlib.Path` or open; or ids, integers `(tokens,)`. Anything else,
-                such as arrays with `y`, is passed to `keras.Model.fit`.
+            x: The text as a string; several in a list, a column, a table or a stream,
+                to be concatenated; a file, as `pathlib.Path` or open; or ids, integers
+                `(tokens,)`. Anything else, such as arrays with `y`, is passed to
+                `keras.Model.fit`.
             y: Targets, if `x` are rows of ids.
             sequence_length: Tokens of a block. Gradients do not flow between blocks.
             batch_size: Blocks in a batch.
@@ -136,7 +145,8 @@ class CausalLM(TaskModel):
                 `steps_per_epoch` batches.
             initial_epoch: Epoch at which to start. The batches of earlier epochs are
                 skipped.
-            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            steps_per_epoch: Batches in an epoch. A whole pass if None. It reads a
+                stream of texts block by block, in its order.
             validation_split: Fraction of the text, at its end, for validation.
             validation_data: Another text, in any form of `x`.
             seed: Seed of the order of the blocks.
@@ -149,7 +159,26 @@ class CausalLM(TaskModel):
             ValueError: If the text is empty or too short, or has ids outside the
                 vocabulary.
         """
-        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        if validation_data is not None:
+            sizes = {"validation_batch_size": batch_size, **kwargs}
+            rows = rows_of_steps(sizes, "validation_steps", "validation_batch_size")
+            validation_data, _ = self._read(
+                validation_data, None, rows, sequence_length
+            )
+            held_out = self.ids(validation_data)
+            if held_out is not None:
+                validation_data = blocks_of(held_out, sequence_length)
+                options["validation_batch_size"] = sizes["validation_batch_size"]
+        x = text_of_file(x)
+        x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
+        if is_streamed:
+            self._check_length(sequence_length)
+            rows = repeated(x)
+            x = stream_blocks(rows, self.ids, sequence_length, batch_size)
+            options |= {"validation_data": validation_data, "shuffle": False}
+            return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
+        x, y = read_texts(x, y)
         check_not_empty(x)
         ids = self.ids(x) if y is None else None
         if ids is None:
@@ -163,20 +192,25 @@ class CausalLM(TaskModel):
                 steps_per_epoch=steps_per_epoch,
                 validation_split=validation_split,
                 validation_data=validation_data,
-                **shared,
+                **options,
             )
         self._check_length(sequence_length)
-        held_out = None if validation_data is None else self.ids(validation_data)
         if validation_data is None and checks.fraction(
             "validation_split", validation_split
         ):
-            ids, held_out = _cut(ids, validation_split, sequence_length)
+            ids, held_out = split_off_end(ids, validation_split, sequence_length)
+            validation_data = blocks_of(held_out, sequence_length)
         batches = TextBatches(ids, sequence_length, batch_size, seed)
-        if held_out is not None:
-            validation_data = _blocks(held_out, sequence_length)
-        shared = {"validation_batch_size": batch_size, **shared}
-        shared["validation_data"] = validation_data
-        return super().fit(**fit_arguments(batches, steps_per_epoch, shared))
+        options = {"validation_batch_size": batch_size, **options}
+        options["validation_data"] = validation_data
+        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
+
+    def _read(self, x, y, rows, sequence_length):
+        """Texts as a list; of a stream the ids of some rows; others as they are."""
+        x, is_limited = streamed(text_of_file(x), y, rows, None)
+        if is_limited:
+            return first_ids(x.rows(), self.ids, rows * sequence_length + 1), None
+        return read_texts(x, y)
 
     def evaluate(
         self, x: Any = None, y: Any = None, *, sequence_length: int = 64, **kwargs: Any
@@ -184,21 +218,23 @@ class CausalLM(TaskModel):
         """Evaluates like `keras.Model.evaluate`, on a text or on rows of ids.
 
         Args:
-            x: A text in any form of `fit`, of which whole blocks count; see
+            x: Texts in any form of `fit`, of which whole blocks count; see
                 `cross_entropy` for every token. Or rows of ids, or any data of Keras.
             y: Targets, if `x` are rows of ids.
             sequence_length: The most tokens of a block.
-            **kwargs: As for `keras.Model.evaluate`.
+            **kwargs: As for `keras.Model.evaluate`; a stream without an end needs
+                `steps`.
 
         Returns:
             As `keras.Model.evaluate`.
         """
+        x, y = self._read(x, y, rows_of_steps(kwargs), sequence_length)
         check_not_empty(x, "evaluate")
         ids = self.ids(x) if y is None else None
         if ids is not None:
             positions = self.context_length or len(ids)
             longest = min(sequence_length, max(len(ids) - 1, 1), positions)
-            x, y = _blocks(ids, longest)
+            x, y = blocks_of(ids, longest)
         else:
             check_id_arrays(x)
         self._check_ids(x, y)
@@ -208,13 +244,14 @@ class CausalLM(TaskModel):
         """Computes the logits of the next token after each token.
 
         Args:
-            x: Ids `(B, T)`, or any data of Keras; a text, or ids `(T,)`; or a list of
-                texts.
+            x: Ids `(B, T)`, or any data of Keras; a text, or ids `(T,)`; or a list, a
+                column or a stream of texts.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
             Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
         """
+        x, _ = read_texts(x)
         if isinstance(x, list | tuple) and not x:
             return []
         if are_texts(x):
@@ -251,7 +288,7 @@ class CausalLM(TaskModel):
             >>> model.encode("cab").tolist(), keras.ops.shape(model(model.encode("ca")))
             ([[2, 0, 1]], (1, 2, 3))
         """
-        texts = [x] if isinstance(x, str) else x
+        texts = [x] if isinstance(x, str) else read_texts(x)[0]
         if not are_texts(texts):
             raise TypeError(
                 f"x must be a text or a list of texts, received {checks.short(x)}"
@@ -334,7 +371,7 @@ class CausalLM(TaskModel):
 
     def _scored_ids(self, source: Any) -> np.ndarray:
         """The ids of a text whose tokens are scored."""
-        ids = self.ids(source)
+        ids = self.ids(read_texts(source)[0])
         if ids is None:
             raise TypeError(
                 "source must be a text, a file or ids of shape (tokens,), received "
@@ -365,26 +402,6 @@ class CausalLM(TaskModel):
         return self.cross_entropy(source, **kwargs) / math.log(2)
 
 
-def _cut(
-    ids: np.ndarray, fraction: float, sequence_length: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Splits a text into training and validation."""
-    count = max(round(len(ids) * fraction), 1)
-    if count < sequence_length + 1:
-        raise ValueError(
-            f"validation_split={fraction} of {len(ids)} tokens are {count}, too few "
-            f"for one block of sequence_length={sequence_length} and the next token. "
-            "Choose a larger fraction or shorter blocks, or pass `validation_data`"
-        )
-    return ids[:-count], ids[-count:]
-
-
-def _blocks(ids: np.ndarray, sequence_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets `(B, T)` of the consecutive blocks of a text."""
-    whole = TextBatches(ids, sequence_length, 1)
-    return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))
-
-
 def check_memory(hidden_dim: int, **sizes: int | None) -> None:
     """Raises if a weight `(size, hidden_dim)` does not fit into memory.
 
@@ -397,102 +414,3 @@ def check_memory(hidden_dim: int, **sizes: int | None) -> None:
     for name, size in sizes.items():
         if size is not None:
             checks.fits_memory(name, size, hidden_dim, bytes_each)
-
-
-def as_ids(
-    source: Any, tokenizer: Tokenizer | None, vocabulary_size: int
-) -> np.ndarray | None:
-    """The ids of a text.
-
-    Args:
-        source: A string, which is never the name of a file; a list of strings, which
-            are concatenated; a `pathlib.Path`, an open file, or integers `(tokens,)`.
-        tokenizer: The tokenizer of the strings, or None.
-        vocabulary_size: One more than the largest id allowed.
-
-    Returns:
-        Array `(tokens,)` of int32; None if `source` is none of these.
-
-    Raises:
-        TypeError: If an id is not an integer.
-        ValueError: If the text is empty, an id out of range, or there is a text and
-            no tokenizer.
-
-    Examples:
-        >>> as_ids(np.array([2, 0, 1]), None, 3).tolist()
-        [2, 0, 1]
-    """
-    if isinstance(source, pathlib.Path):
-        source = text_file(source)
-    elif isinstance(source, io.TextIOBase):
-        source = source.read()
-    if isinstance(source, str):
-        return _encode(source, tokenizer)
-    if are_texts(source):
-        return np.concatenate([_encode(text, tokenizer) for text in source])
-    if isinstance(source, list) and source and isinstance(source[0], int):
-        source = as_array(source)
-    if not hasattr(source, "shape") or len(source.shape) != 1:
-        return None
-    if not source.shape[0]:
-        return np.zeros(0, "int32")
-    return id_array(source, vocabulary_size).astype("int32")
-
-
-def are_texts(source: Any) -> bool:
-    """Whether this is a list of strings, and not empty."""
-    several = isinstance(source, list | tuple) and len(source) > 0
-    return several and all(isinstance(text, str) for text in source)
-
-
-def _encode(text: str, tokenizer: Tokenizer | None) -> np.ndarray:
-    if tokenizer is None:
-        raise ValueError(
-            "the model has no tokenizer to read text with: build it with one, or give "
-            "ids"
-        )
-    if not text:
-        raise ValueError("the text is empty: it must have a token, received ''")
-    return tokenizer.encode(text)
-
-
-def scoring_rows(
-    ids: np.ndarray, sequence_length: int, batch_size: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Splits a text into rows that score each token but the first exactly once.
-
-    Args:
-        ids: Array `(tokens,)`.
-        sequence_length: Tokens of a row, of which the first quarter is context.
-        batch_size: Rows in a batch.
-
-    Yields:
-        Inputs, targets and a boolean mask of the targets to score, each
-        `(batch_size, sequence_length)`.
-
-    Raises:
-        ValueError: If there are fewer than two tokens.
-
-    Examples:
-        >>> rows = list(scoring_rows(np.arange(11), sequence_length=8, batch_size=2))
-        >>> [y[counted].tolist() for _, y, counted in rows]
-        [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
-    """
-    if len(ids) < 2:
-        raise ValueError(
-            "expected a text of at least two tokens, as the first is not predicted, "
-            f"received {len(ids)}"
-        )
-    warm_up = sequence_length // 4
-    fresh = sequence_length - warm_up
-    starts = range(1, len(ids), fresh)
-    for first in range(0, len(starts), batch_size):
-        x, y = np.zeros((2, batch_size, sequence_length), "int32")
-        counted = np.zeros((batch_size, sequence_length), bool)
-        for row, start in enumerate(starts[first : first + batch_size]):
-            begin = max(start - warm_up, 1)
-            targets = ids[begin : start + fresh]
-            x[row, : len(targets)] = ids[begin - 1 : begin - 1 + len(targets)]
-            y[row, : len(targets)] = targets
-            counted[row, start - begin : len(targets)] = True
-        yield x, y, counted

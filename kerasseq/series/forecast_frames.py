@@ -6,23 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.core import packages
 from kerasseq.series.dates import shown
-from kerasseq.series.frames import OneSeries, is_frame, read_columns
+from kerasseq.series.frames import is_frame, read_columns
+from kerasseq.series.one_series import OneSeries
+from kerasseq.series.sources import as_table, require_pandas
 from kerasseq.series.windows import Fitted
-
-
-def require_pandas() -> Any:
-    """Returns pandas.
-
-    Raises:
-        ImportError: If it is not installed.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise packages.missing("a table needs", "pandas") from error
-    return pandas
 
 
 def forecast_frame(
@@ -96,7 +84,7 @@ def with_future(one: OneSeries, fitted: Fitted, steps: int, known: Any) -> OneSe
     others = np.zeros((time + steps, one.others.shape[1]))
     others[:time] = one.others[:time]
     if columns.known:
-        width = len(columns.known)
+        width = len(columns.features_of_known)
         if known is not None:
             rows = _known_rows(known, one, fitted, after, steps)
         else:
@@ -119,6 +107,7 @@ def _unknown(one, columns, dates, steps, found):
 
 def _known_rows(known, one, fitted, dates, steps):
     """The rows of the known columns for the dates of the future."""
+    known = as_table(known)
     if not is_frame(known) or not hasattr(known, "columns"):
         raise TypeError(
             "known must be a pandas DataFrame with the known columns, received "
@@ -142,7 +131,7 @@ def _known_rows(known, one, fitted, dates, steps):
     if len(empty):
         row, column = empty[0]
         raise ValueError(
-            f"known: the column {columns.known[column]!r} is empty at "
+            f"known: the column {columns.features_of_known[column]!r} is empty at "
             f"{rows[places[row]]}. Fill it in"
         )
     return numbers[places]

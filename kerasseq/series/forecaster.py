@@ -1,6 +1,6 @@
 """Forecasts of a series, one or several steps ahead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -11,9 +11,16 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, FilePath, Tensor
 from kerasseq.series.dates import CALENDAR
-from kerasseq.series.forecaster_layers import Baseline, SplitFuture, Standardize
+from kerasseq.series.forecaster_layers import (
+    Baseline,
+    SplitFuture,
+    Standardize,
+    add_outputs,
+)
 from kerasseq.series.frames import SeriesTable, is_frame
 from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
+from kerasseq.series.sources import as_table, as_windows
+from kerasseq.series.table_fitting import named_features, number_ahead
 from kerasseq.series.table_forecasts import TableForecasts
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -21,6 +28,7 @@ from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.streaming import in_order
 
 SLIDES = ("day", "month", "year")  # of `calendar=True`
 UPDATES, LEAST_EPOCHS = 200, 3  # of `fit(table)`, if the user names no epochs
@@ -58,6 +66,9 @@ class Forecaster(TableForecasts, TaskModel):
             and `"hour"`; True for the first three.
         quantiles: Quantiles to predict, such as (0.1, 0.5, 0.9), with 0.5 the forecast;
             or None for the mean. Outputs are then `(batch, horizon, quantiles)`.
+        categories: Columns of `past` and `known` that have categories in place of
+            numbers, such as the names of holidays, which the first table sets; or a
+            dictionary of the categories of each. Another category is an error later.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -93,6 +104,7 @@ class Forecaster(TableForecasts, TaskModel):
         known: Sequence[str] = (),
         calendar: Sequence[str] | bool = (),
         quantiles: Sequence[float] | None = None,
+        categories: Sequence[str] | Mapping[str, Sequence[str]] = (),
         **kwargs: Any,
     ) -> None:
         fitted = kwargs.pop("fitted", None)
@@ -100,50 +112,67 @@ class Forecaster(TableForecasts, TaskModel):
             checks.several(name, columns, "columns")
             for name, columns in (("past", past), ("known", known))
         )
-        calendar = _checked_calendar(calendar)
-        quantiles = checked_quantiles(quantiles)
-        features = _number_of_features(features, past, known, calendar)
-        dropout = checks.rate("dropout", dropout)
         rows = {"features": features, "horizon": horizon}
         check_sizes(architecture, units, num_layers, units, rows)
-        inputs, sequence = sequence_input(None, features, None)
-        ahead = len(known) + len(calendar)
-        if ahead:
-            split = SplitFuture(horizon, ahead, name="split_future")
-        x = Standardize(features, name="standardize")(sequence)
-        future = None
-        if ahead:
-            x, future = split(x)
-            sequence, _ = split(sequence)
-        for layer in build_layers(
-            architecture,
-            units=units,
-            num_layers=num_layers,
-            dropout=dropout,
-            return_sequences=False,
-        ):
-            x = first_output(layer(x))
-        if len(x.shape) == 3:
-            x = LastStep(name="last_step")(x)
-        outputs = _head(x, future, horizon, units, quantiles)
-        restore = Standardize(1, invert=True, name="restore", dtype="float32")
-        baseline = Baseline(horizon, name="baseline", dtype="float32")
-        outputs = baseline(restore(outputs), sequence)
+        quantiles = checked_quantiles(quantiles)
         arguments = {
             "architecture": architecture,
             "features": features,
             "horizon": horizon,
             "units": units,
             "num_layers": num_layers,
-            "dropout": dropout,
+            "dropout": checks.rate("dropout", dropout),
             "past": past,
             "known": known,
-            "calendar": calendar,
+            "calendar": _checked_calendar(calendar),
             "quantiles": quantiles and list(quantiles),
+            "categories": _checked_categories(categories, [*past, *known]),
         }
-        super().__init__(inputs, outputs, arguments, **kwargs)
+        if isinstance(arguments["categories"], list):
+            keras.Model.__init__(self, **kwargs)
+            self.awaits_fit = True
+            self._arguments = arguments
+        else:
+            self._build_layers(arguments, kwargs)
         if fitted is not None:
             self._fitted = Fitted.of_plain(fitted)
+
+    def _build_layers(self, arguments: Config, kwargs: Config) -> None:
+        architecture, horizon = arguments["architecture"], arguments["horizon"]
+        units, quantiles = arguments["units"], arguments["quantiles"]
+        features = _number_of_features(arguments)
+        inputs, sequence = sequence_input(None, features, None)
+        x, future = Standardize(features, name="standardize")(sequence), None
+        ahead = number_ahead(arguments)
+        if ahead:
+            split = SplitFuture(horizon, ahead, name="split_future")
+            x, future = split(x)
+            sequence, _ = split(sequence)
+        for layer in build_layers(
+            architecture,
+            units=units,
+            num_layers=arguments["num_layers"],
+            dropout=arguments["dropout"],
+            return_sequences=False,
+        ):
+            x = first_output(layer(x))
+        if len(x.shape) == 3:
+            x = LastStep(name="last_step")(x)
+        outputs = add_outputs(x, future, horizon, units, quantiles)
+        restore = Standardize(1, invert=True, name="restore", dtype="float32")
+        baseline = Baseline(horizon, name="baseline", dtype="float32")
+        outputs = baseline(restore(outputs), sequence)
+        super().__init__(inputs, outputs, {**arguments, "features": features}, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Configures training, as for every model of a task.
+
+        If the model is to learn categories, `fit` does it.
+        """
+        if self.awaits_fit:
+            self._compile_later(args, kwargs)
+        else:
+            super().compile(*args, **kwargs)
 
     def default_loss(self) -> keras.losses.Loss | str:
         quantiles = self._arguments["quantiles"]
@@ -161,13 +190,17 @@ class Forecaster(TableForecasts, TaskModel):
         standard deviation of features and values.
 
         Args:
-            x: A table: a pandas DataFrame or Series, an array `(time,)` or a
-                `datasets.Series`; or windows, as for `keras.Model.fit`.
-            y: None for a table; or the targets of the windows.
+            x: A table: a pandas DataFrame or Series, a table of polars, Arrow or
+                Hugging Face, an array or column `(time,)`, or a `datasets.Series`; or
+                windows `(rows, time, features)`. A stream of windows and targets is
+                read to its end, unless there are `steps_per_epoch`: then its batches
+                are trained on, and the first sets mean and standard deviation.
+            y: None for a table and a stream; or the targets of the windows.
             **kwargs: For a table `value`, `date`, `group`, `missing`, `season` and
                 `length`, as for `prepare`; and all that `keras.Model.fit` accepts.
                 `epochs` defaults to about 200 training steps for a table, at least 3
                 epochs: more steps overfit a series of some hundred values.
+                `validation_data` may be a table as well.
 
         Returns:
             The history of Keras. Losses of a table are those of scaled values.
@@ -183,19 +216,98 @@ class Forecaster(TableForecasts, TaskModel):
                     f"fit has no argument {name}, which sets the layers. Name it when "
                     f'the model is made: Forecaster("gru", {name}={kwargs[name]!r})'
                 )
+        x = as_table(x) if y is None else x
+        held_out = kwargs.get("validation_data")
         if options or _is_table(x, y):
             x, y = self.prepare(x, **options)
             if kwargs.get("epochs") is None:
                 batches = -(-len(x) // (kwargs.get("batch_size") or 32))
                 kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
-            return super().fit(x, y, **kwargs)
-        check_not_empty(x)
+        else:
+            windows = as_windows(x, y, steps=kwargs.get("steps_per_epoch"))
+            x, y = windows.x, windows.y
+            if windows.weights is not None:
+                kwargs["sample_weight"] = windows.weights
+            check_not_empty(x)
+            self._check_windows(x, y)
+            first = (x, y) if windows.first is None else windows.first
+            self._set_scales_of_arrays(*map(check_finite, ("x", "y"), first))
+        if held_out is not None:
+            steps = kwargs.get("validation_steps")
+            kwargs["validation_data"] = self._evaluated(held_out, steps)
+        return super().fit(x, y, **in_order(x, kwargs))
+
+    def _evaluated(self, x, steps):
+        """The data of an evaluation: a table or a stream as arrays."""
+        if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
+            return x
+        x = as_table(x)
+        if _is_table(x, None):
+            return self._held_out(x)
+        windows = as_windows(x, steps=steps)
+        return windows.x if windows.y is None else windows[:3]
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Evaluates the model on a table or on windows, as `keras.Model.evaluate`.
+
+        Args:
+            x: As for `fit`. Of a table all windows count, and the loss is that of
+                scaled values; `backtest` has errors in the unit of the series.
+            y: Targets, if `x` are windows.
+            sample_weight: Weight of each window.
+            steps: Number of batches, for a stream without an end.
+            **kwargs: As for `keras.Model.evaluate`.
+        """
+        if y is None and x is not None:
+            data = self._evaluated(x, steps)
+            if isinstance(data, tuple):
+                x, y, sample_weight = (*data, None)[:3]
+        check_not_empty(x, "evaluate")
         self._check_windows(x, y)
-        self._set_scales_of_arrays(check_finite("x", x), check_finite("y", y))
-        return super().fit(x, y, **kwargs)
+        return super().evaluate(
+            x, y, sample_weight=sample_weight, steps=steps, **kwargs
+        )
+
+    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
+        """Predicts the targets of windows, as `keras.Model.predict`.
+
+        Args:
+            x: Windows `(rows, time, features)`, or a stream of them. Of a table use
+                `forecast`.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            `(rows, horizon)`, with an axis of quantiles if there are any.
+
+        Raises:
+            TypeError: If `x` is a table.
+        """
+        x = as_table(x)
+        if _is_table(x, None):
+            raise TypeError(
+                "predict reads windows (rows, time, features), received a table, "
+                f"{checks.short(x)}. Use forecast(table, steps), or the windows of "
+                "prepare(table)"
+            )
+        steps = kwargs.get("steps")
+        return super().predict(as_windows(x, steps=steps, targets=False).x, **kwargs)
 
     def _check_windows(self, x, y):
         """Raises unless there are arrays of windows and targets, or batches."""
+        if self.awaits_fit:
+            raise ValueError(
+                "categories are learned from a table, received windows "
+                f"{checks.short(x)}. Pass the table, or make the model with the "
+                'categories, such as {"holiday": ["easter", "none"]}'
+            )
         check_data(x)
         if are_batches(x):
             return
@@ -211,11 +323,11 @@ class Forecaster(TableForecasts, TaskModel):
     def _set_scales_of_arrays(self, x, y):
         of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
         if of_x.fresh and of_y.fresh and hasattr(x, "shape") and y is not None:
-            x = ops.convert_to_numpy(x)
+            x, y = map(ops.convert_to_numpy, (x, y))
             if self._ahead():  # the last steps have the known features alone
                 x = x[:, : -self._arguments["horizon"]]
             of_x.set(x)
-            of_y.set(ops.convert_to_numpy(y)[..., None])
+            of_y.set(y[..., None])
 
     def forecast(
         self,
@@ -251,6 +363,7 @@ class Forecaster(TableForecasts, TaskModel):
             >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
             (5,)
         """
+        history = as_table(history)
         has_values = history is None or hasattr(history, "values")  # of a series
         if not has_values and as_array(history) is None:
             raise TypeError(
@@ -337,30 +450,6 @@ class Forecaster(TableForecasts, TaskModel):
         return {**super().get_config(), "fitted": fitted}
 
 
-def _head(
-    state: keras.KerasTensor,
-    future: keras.KerasTensor | None,
-    horizon: int,
-    units: int,
-    quantiles: tuple[float, ...] | None,
-) -> keras.KerasTensor:
-    """The outputs of the last state, and of the features known in advance."""
-    count = len(quantiles or ())
-    width = horizon * max(count, 1)
-    outputs = keras.layers.Dense(width, dtype="float32", name="output")(state)
-    shape = (horizon, count) if quantiles else (horizon,)
-    if quantiles:
-        outputs = keras.layers.Reshape(shape, name="quantiles")(outputs)
-    if future is None:
-        return outputs
-    repeated = keras.layers.RepeatVector(horizon, name="repeat_state")(state)
-    joined = keras.layers.Concatenate(name="state_and_future")([repeated, future])
-    hidden = keras.layers.Dense(units, "tanh", name="future_hidden")(joined)
-    added = keras.layers.Dense(max(count, 1), dtype="float32", name="future_output")
-    added = keras.layers.Reshape(shape, name="future_effect")(added(hidden))
-    return keras.layers.Add(name="with_future", dtype="float32")([outputs, added])
-
-
 def _checked_calendar(calendar: Sequence[str] | bool) -> list[str]:
     if calendar is True:
         return list(SLIDES)
@@ -370,14 +459,25 @@ def _checked_calendar(calendar: Sequence[str] | bool) -> list[str]:
     return names
 
 
-def _number_of_features(
-    features: int | None,
-    past: Sequence[str],
-    known: Sequence[str],
-    calendar: Sequence[str],
-) -> int:
+def _checked_categories(
+    categories: Sequence[str] | Mapping[str, Sequence[str]], columns: Sequence[str]
+) -> list[str] | dict[str, list[str]]:
+    """The columns whose categories are to be learned; or the categories of each."""
+    is_known = isinstance(categories, Mapping)
+    names = checks.several("categories", list(categories) if is_known else categories)
+    for name in names:
+        checks.one_of("categories", name, columns)
+    if not is_known:
+        return names or {}
+    return {
+        name: checks.several(f"categories[{name!r}]", each, "names")
+        for name, each in categories.items()
+    }
+
+
+def _number_of_features(arguments: Config) -> int:
     """The number of features of a step; that of the named columns and the value."""
-    named = 1 + len(past) + len(known) + len(calendar)
+    features, named = arguments["features"], named_features(arguments)
     if features is None:
         return named
     if named > 1 and features != named:

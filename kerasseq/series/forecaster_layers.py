@@ -1,5 +1,6 @@
 """Layers of a forecaster: scales, the naive forecast, the known future."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -162,3 +163,35 @@ class SplitFuture(keras.layers.Layer):
     def get_config(self) -> Config:
         config = {"horizon": self.horizon, "ahead": self.ahead}
         return {**super().get_config(), **config}
+
+
+def add_outputs(
+    state: keras.KerasTensor,
+    future: keras.KerasTensor | None,
+    horizon: int,
+    units: int,
+    quantiles: Sequence[float] | None,
+) -> keras.KerasTensor:
+    """Returns the outputs of the last state, and of the features known in advance.
+
+    Args:
+        state: The state after the window, `(batch, units)`.
+        future: The features known in advance, `(batch, horizon, features)`, or None.
+        horizon: Number of steps of the forecast.
+        units: Units of the hidden layer of the known features.
+        quantiles: The quantiles, or None for the mean.
+    """
+    count = len(quantiles or ())
+    width = horizon * max(count, 1)
+    outputs = keras.layers.Dense(width, dtype="float32", name="output")(state)
+    shape = (horizon, count) if quantiles else (horizon,)
+    if quantiles:
+        outputs = keras.layers.Reshape(shape, name="quantiles")(outputs)
+    if future is None:
+        return outputs
+    repeated = keras.layers.RepeatVector(horizon, name="repeat_state")(state)
+    joined = keras.layers.Concatenate(name="state_and_future")([repeated, future])
+    hidden = keras.layers.Dense(units, "tanh", name="future_hidden")(joined)
+    added = keras.layers.Dense(max(count, 1), dtype="float32", name="future_output")
+    added = keras.layers.Reshape(shape, name="future_effect")(added(hidden))
+    return keras.layers.Add(name="with_future", dtype="float32")([outputs, added])

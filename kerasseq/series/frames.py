@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.checks import nearest, short
+from kerasseq.core.checks import short
+from kerasseq.series.columns import (
+    Columns,
+    check_columns,
+    features_of,
+    read_features,
+)
 from kerasseq.series.dates import DATES, Frequency, find_frequency, shown
 from kerasseq.series.groups import (
     Like,
@@ -19,89 +25,10 @@ from kerasseq.series.groups import (
     several_series,
     split_groups,
 )
+from kerasseq.series.one_series import FILLS, OneSeries, make_series
 from kerasseq.series.parsing import date_columns, read_dates
 
 MISSING = ("error", "interpolate", "forward")
-FILLS = 'pass missing="interpolate" or missing="forward"'
-
-
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """The names of the columns that a forecast uses.
-
-    Attributes:
-        value: The column to forecast; None for the only column of numbers.
-        date: The column of dates; None for the index.
-        group: The column that tells several series apart, or None.
-        past: Columns known up to the last value only.
-        known: Columns known in advance.
-    """
-
-    value: Any = None
-    date: Any = None
-    group: Any = None
-    past: tuple[Any, ...] = ()
-    known: tuple[Any, ...] = ()
-
-    @property
-    def others(self) -> tuple[Any, ...]:
-        return self.past + self.known
-
-
-@dataclasses.dataclass
-class OneSeries:
-    """One series of a table.
-
-    Attributes:
-        name: What its rows have in the column of the group, or None.
-        values: float64 `(time,)`.
-        others: The columns past and known, float64 `(time + future, columns)`: rows
-            beyond the values are the future, in which past columns are 0.
-        dates: `datetime64[us]` of shape `(time + future,)`, or None.
-        frequency: The distance of its dates, with its own day of the month, or None.
-    """
-
-    name: Any
-    values: np.ndarray
-    others: np.ndarray
-    dates: np.ndarray | None
-    frequency: Frequency | None = None
-
-    def until(self, time: int, future: int = 0) -> "OneSeries":
-        """The series up to a time, and `future` further rows of the other columns."""
-        dates = None if self.dates is None else self.dates[: time + future]
-        return dataclasses.replace(
-            self,
-            values=self.values[:time],
-            others=self.others[: time + future],
-            dates=dates,
-        )
-
-    def after(self, time: int) -> "OneSeries":
-        """The series from a time on."""
-        dates = None if self.dates is None else self.dates[time:]
-        return dataclasses.replace(
-            self, values=self.values[time:], others=self.others[time:], dates=dates
-        )
-
-    def dates_after(self, steps: int) -> np.ndarray | None:
-        """The dates of the steps after the last value, `(steps,)`; None without dates.
-
-        Examples:
-            >>> dates = np.array(["2021-01-30", "2021-02-28"], "M8[us]")
-            >>> monthly = Frequency("month", 1, day=30)
-            >>> one = OneSeries(None, np.ones(2), np.ones((2, 0)), dates, monthly)
-            >>> one.dates_after(1).astype("M8[D]")
-            array(['2021-03-30'], dtype='datetime64[D]')
-        """
-        if self.dates is None or self.frequency is None:
-            return None
-        return self.frequency.after(self.dates[len(self.values) - 1], steps)
-
-    @property
-    def title(self) -> str:
-        """How messages name the series."""
-        return "the series" if self.name is None else f"the series {self.name!r}"
 
 
 @dataclasses.dataclass
@@ -212,9 +139,8 @@ def _of_array(values, dates, columns, missing, like):
         rows = [shown(date) for date in dates]
         before, gaps = like and like(None), missing != "error"
         frequency = find_frequency(dates, rows.__getitem__, gaps=gaps, like=before)
-    one = _one_series(
-        None, values[:, None], dates, rows, frequency, ["the value"], 0, missing
-    )
+    numbers = values[:, None]
+    one = make_series(None, numbers, dates, rows, frequency, [None], 0, missing)
     return SeriesTable([one], columns, frequency, "array")
 
 
@@ -234,26 +160,28 @@ def _of_frame(frame, columns, missing, like):
     if not len(frame):
         raise ValueError("the table has no rows")
     columns = dataclasses.replace(columns, value=_value_column(frame, columns))
-    _check_columns(frame, columns)
+    check_columns(frame, columns)
     if columns.date is None and like is None:
         columns = dataclasses.replace(columns, date=_date_column(frame, columns))
     rows = _places(frame, columns)
-    names = [columns.value, *columns.others]
-    numbers = np.stack([_numbers(frame, name, rows) for name in names], axis=1)
+    numbers = read_features(frame, [columns.value, *columns.others], columns, rows)
     groups = split_groups(frame, columns.group, rows)
     dates, frequencies = _read_dates(frame, columns, rows, groups, missing, like)
-    titles = [f"the column {name!r}" for name in names]
-    parts, known = [], len(columns.known)
-    for (name, places), frequency in zip(groups, frequencies, strict=True):
-        part = None if dates is None else dates[places]
-        labels = [rows[n] for n in places]
-        of = "" if name is None else f" of the series {name!r}"
-        words = [title + of for title in titles]
-        parts.append(
-            _one_series(
-                name, numbers[places], part, labels, frequency, words, known, missing
-            )
+    others = features_of(columns.others, columns.categories)
+    parts = [
+        make_series(
+            name,
+            numbers[places],
+            None if dates is None else dates[places],
+            [rows[n] for n in places],
+            frequency,
+            [columns.value, *others],
+            len(columns.features_of_known),
+            missing,
+            columns.categories,
         )
+        for (name, places), frequency in zip(groups, frequencies, strict=True)
+    ]
     return SeriesTable(parts, columns, frequencies[0], kind)
 
 
@@ -307,149 +235,12 @@ def _value_column(frame, columns):
     return fit[0]
 
 
-def _check_columns(frame, columns):
-    roles = [("value", columns.value), ("date", columns.date), ("group", columns.group)]
-    roles += [("past", name) for name in columns.past]
-    roles += [("known", name) for name in columns.known]
-    used = {}
-    for role, name in roles:
-        if name is None:
-            continue
-        if name not in frame.columns:
-            listed = ", ".join(map(str, frame.columns))
-            raise ValueError(
-                f"{role}: there is no column {name!r}.{nearest(name, frame.columns)} "
-                f"The columns are {listed}"
-            )
-        if name in used:
-            raise ValueError(
-                f"the column {name!r} is named twice, as {used[name]} and as {role}. "
-                "Leave one out"
-            )
-        used[name] = role
-
-
 def _places(frame, columns):
     """How messages name the rows: by line, by row, or by the date in the index."""
     index = frame.index
     if columns.date is None and index.dtype.kind == "M":
         return [str(date).removesuffix(" 00:00:00") for date in index]
     return [f"{index.name or 'row'} {label}" for label in index]
-
-
-def _numbers(frame, name, rows):
-    """A column as float64; empty cells are NaN."""
-    import pandas
-
-    column = frame[name]
-    numbers = pandas.to_numeric(column, errors="coerce").to_numpy(
-        "float64", na_value=np.nan
-    )
-    if column.dtype.kind in "mM":
-        wrong = np.ones(len(column), bool)
-    else:
-        wrong = np.isnan(numbers) & column.notna().to_numpy()
-    wrong |= np.isinf(numbers)
-    if wrong.any():
-        row = int(wrong.argmax())
-        cell = column.iloc[row]
-        cell = str(cell) if isinstance(cell, np.generic) else repr(cell)
-        comma = isinstance(column.iloc[row], str) and "," in column.iloc[row]
-        hint = "Write numbers with a point, such as 1234.5" if comma else "Correct it"
-        raise ValueError(
-            f"the column {name!r} must have numbers, but {rows[row]} has {cell:.60}. "
-            f"{hint}, or leave the column out"
-        )
-    return numbers
-
-
-# Missing cells and rows
-
-
-def _one_series(name, numbers, dates, rows, frequency, titles, known, missing):
-    """Checks and fills the rows of one series; the value is column 0.
-
-    Args:
-        name: Name of the series, or None.
-        numbers: `(time, columns)`.
-        dates: `(time,)`, or None.
-        rows: Places of the rows, for messages.
-        frequency: The distance of the dates, or None.
-        titles: Names of the columns, for messages.
-        known: How many columns, the last ones, are known in advance.
-        missing: As for `read_series`.
-    """
-    past = numbers.shape[1] - known
-    if missing != "error" and dates is not None:
-        numbers, dates = _with_all_dates(numbers, dates, frequency)
-    numbers = numbers.copy()
-    last = _last(numbers[:, 0])
-    future = numbers[last:, 1:past]
-    future[np.isnan(future)] = 0.0
-    if missing == "error":
-        _check_complete(numbers, last, rows, titles)
-    else:
-        for n, title in enumerate(titles):
-            # Beyond its last cell a column is not known: the future ends there.
-            end = max(last, _last(numbers[:, n])) if n >= past else last
-            _fill(numbers[:end, n], missing, title)
-        numbers = numbers[: _last(numbers[:, past:].sum(axis=1))] if known else numbers
-        dates = None if dates is None else dates[: len(numbers)]
-    return OneSeries(name, numbers[:last, 0], numbers[:, 1:], dates, frequency)
-
-
-def _last(values):
-    """Number of rows up to the last one that is not NaN."""
-    given = np.flatnonzero(~np.isnan(values))
-    return int(given[-1]) + 1 if len(given) else 0
-
-
-def _check_complete(numbers, last, rows, titles):
-    empty = np.isnan(numbers)
-    empty[last:, 0] = False
-    if empty.any():
-        column = int(empty.any(axis=0).argmax())
-        row = int(empty[:, column].argmax())
-        count = int(empty[:, column].sum())
-        more = f" ({count} rows in all)" if count > 1 else ""
-        raise ValueError(
-            f"{titles[column]} is empty at {rows[row]}{more}. Fill it in, or {FILLS}"
-        )
-
-
-def _with_all_dates(numbers, dates, frequency):
-    """Inserts rows of NaN where dates are missing."""
-    places = frequency.numbers(dates)
-    steps = (places - places[0]) // frequency.step
-    every = np.full((steps[-1] + 1, numbers.shape[1]), np.nan)
-    every[steps] = numbers
-    return every, np.append(dates[:1], frequency.after(dates[0], int(steps[-1])))
-
-
-def _fill(values, missing, title):
-    """Fills the NaN of one column in place, from the values around or before them."""
-    given = np.flatnonzero(~np.isnan(values))
-    if not len(values):
-        return
-    if not len(given):
-        raise ValueError(f"{title} is empty in all rows. Leave it out")
-    if given[0] > 0:
-        raise ValueError(
-            f"{title} is empty in the first {given[0]} rows, which missing="
-            f'"{missing}" cannot fill. Delete these rows'
-        )
-    rest = len(values) - 1 - given[-1]
-    if rest and missing == "interpolate":
-        raise ValueError(
-            f"{title} is empty in the last {rest} rows before the end of the series, "
-            'which missing="interpolate" cannot fill. Fill them in, or pass '
-            'missing="forward"'
-        )
-    places = np.arange(len(values))
-    if missing == "interpolate":
-        values[:] = np.interp(places, given, values[given])
-    else:
-        values[:] = values[given[np.searchsorted(given, places, side="right") - 1]]
 
 
 def read_columns(
@@ -464,18 +255,19 @@ def read_columns(
         expected: The dates of the future, or None.
 
     Returns:
-        The known columns, float64 `(rows, columns)`, in which empty cells are NaN; the
+        The known columns, float64 `(rows, features)`, in which empty cells are NaN; the
         dates `(rows,)` or None; and the place of each row, for messages.
 
     Raises:
-        ValueError: If a column is missing, a cell is no number, or a date occurs twice.
+        ValueError: If a column is missing, a cell is no number or none of the
+            categories, or a date occurs twice.
     """
     columns = dataclasses.replace(columns, value=None, past=())
-    _check_columns(frame, columns)
+    check_columns(frame, columns)
     if columns.group is not None:
         frame = frame[frame[columns.group].astype(str) == name]
     rows = _places(frame, columns)
-    numbers = np.stack([_numbers(frame, title, rows) for title in columns.known], 1)
+    numbers = read_features(frame, columns.known, columns, rows)
     if not len(frame) or expected is None:
         return numbers, None, rows
 

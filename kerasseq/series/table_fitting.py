@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.series.frames import (
-    Columns,
-    OneSeries,
-    SeriesTable,
-    is_frame,
-    read_series,
-)
+from kerasseq.core.types import Config
+from kerasseq.series.columns import Columns, features_of, learned_categories
+from kerasseq.series.frames import SeriesTable, is_frame, read_series
+from kerasseq.series.one_series import OneSeries
+from kerasseq.series.sources import as_table
 from kerasseq.series.windows import (
     Fitted,
     Scale,
@@ -51,8 +49,8 @@ class TableFitting:
         is the constant.
 
         Args:
-            data: A pandas DataFrame or Series, an array `(time,)`, or a
-                `datasets.Series`.
+            data: A pandas DataFrame or Series, a table of polars, Arrow or Hugging
+                Face, an array or column `(time,)`, or a `datasets.Series`.
             value: The column to forecast. Defaults to the only column of numbers.
             date: The column of dates. Defaults to the index, or the only column of
                 dates.
@@ -125,17 +123,8 @@ class TableFitting:
 
     def _windows(self, table, first):
         fitted, horizon = self._fitted, self._arguments["horizon"]
-        check_length(table, fitted.length, horizon)
-        self._set_scales(table)
+        pairs, targets = self._pairs(table)
         fitted.trained |= {one.name: len(one.values) for one in table.series}
-        ahead, pairs, targets = len(self._ahead()), [], []
-        for one in table.series:
-            if not fitted.scales[one.name].deviation:
-                continue
-            rows = self._features(one, fitted.scales[one.name])
-            time = len(one.values)
-            targets.append(rows[:time, 0])
-            pairs.append(training_windows(rows, time, fitted.length, horizon, ahead))
         if not pairs:
             raise _constant(table.series)
         x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
@@ -144,6 +133,31 @@ class TableFitting:
             season = best_baseline(targets, fitted.length, horizon, fitted.season)
             self._standardize(x, y, season)
         return x, y
+
+    def _pairs(self, table):
+        """The windows of each series that is not constant, and its scaled values."""
+        fitted, horizon = self._fitted, self._arguments["horizon"]
+        check_length(table, fitted.length, horizon)
+        self._set_scales(table)
+        pairs, targets = [], []
+        for one in table.series:
+            if not fitted.scales[one.name].deviation:
+                continue
+            rows = self._features(one, fitted.scales[one.name])
+            time = len(one.values)
+            targets.append(rows[:time, 0])
+            sizes = time, fitted.length, horizon
+            pairs.append(training_windows(rows, *sizes, self._ahead()))
+        return pairs, targets
+
+    def _held_out(self, data):
+        """The windows of a further table, which the model is not trained on."""
+        self._check_fitted()
+        table = self._read(data, Columns(), None)
+        pairs, _ = self._pairs(table)
+        if not pairs:
+            raise _constant(table.series)
+        return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))
 
     def _set_scales(self, table):
         """Sets the scale of each series that is new."""
@@ -177,10 +191,14 @@ class TableFitting:
 
     def _read(self, data, columns, missing):
         """Reads a table: the first with the columns given, others with the same."""
+        data = as_table(data)
+        if self.awaits_fit:
+            self._learn_categories(data)
         arguments = self._arguments
         if self._fitted is None:
-            past, known = (tuple(arguments[name]) for name in ("past", "known"))
-            columns = dataclasses.replace(columns, past=past, known=known)
+            named = {name: tuple(arguments[name]) for name in ("past", "known")}
+            named["categories"] = arguments["categories"]
+            columns = dataclasses.replace(columns, **named)
         else:
             missing = missing or self._fitted.missing
             data, columns = self._as_before(data, columns)
@@ -199,6 +217,27 @@ class TableFitting:
                     f"{one.title} must have at least one value, received none"
                 )
         return table
+
+    def _learn_categories(self, data):
+        """Sets the categories from the first table, and builds the layers."""
+        if isinstance(data, SeriesTable):
+            categories = data.columns.categories
+        elif is_frame(data):
+            categories = learned_categories(data, self._arguments["categories"])
+        else:
+            raise TypeError(
+                "categories are columns of a table, received "
+                f"{checks.short(data)}. Pass a table, or name the categories: "
+                'categories={"holiday": ["easter", "none"]}'
+            )
+        args, options = self._compile_arguments
+        self._build_layers({**self._arguments, "categories": categories}, self._named())
+        if args or options:
+            self.compile(*args, **options)
+
+    def _named(self):
+        named = {"name": self.name}
+        return named if self.trainable else {**named, "trainable": False}
 
     def _check_frequency(self, table):
         """Raises if the dates are at another distance than those of the first table."""
@@ -238,12 +277,11 @@ class TableFitting:
 
     def _check_fresh(self):
         """Raises if arrays have set the scale before."""
-        arguments = self._arguments
-        columns = sum(len(arguments[n]) for n in ("past", "known", "calendar"))
-        if arguments["features"] != 1 + columns:
+        features, named = self._arguments["features"], named_features(self._arguments)
+        if features != named:
             raise ValueError(
-                f"the model has features={arguments['features']}, but a table gives "
-                f"{1 + columns}: the value, and the columns past, known and calendar. "
+                f"the model has features={features}, but a table gives {named}: the "
+                "value, and the columns past, known and calendar. "
                 "Name the columns when the model is made, as in "
                 'Forecaster("gru", known=["price"])'
             )
@@ -255,7 +293,7 @@ class TableFitting:
 
     def _standardize(self, x, y, season):
         """Sets the constants of the layers from the windows of the first table."""
-        length, ahead = self._fitted.length, len(self._ahead())
+        length, ahead = self._fitted.length, self._ahead()
         count = x.shape[-1] - ahead
         parts = [x[:, :length, :count]]
         if ahead:
@@ -275,8 +313,8 @@ class TableFitting:
         return y - past[:, time - season + np.arange(horizon) % season, 0]
 
     def _ahead(self):
-        """Names of the features that are known in advance, the last ones."""
-        return (*self._arguments["known"], *self._arguments["calendar"])
+        """Number of features that are known in advance, the last ones."""
+        return number_ahead(self._arguments)
 
     def last_example(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the last window of the first series, and its target.
@@ -292,7 +330,7 @@ class TableFitting:
         one, fitted = self._fitted.history[0], self._fitted
         sizes = (len(one.values), fitted.length, self._arguments["horizon"])
         rows = self._features(one, self._scale_of(one))
-        x, y = training_windows(rows, *sizes, len(self._ahead()))
+        x, y = training_windows(rows, *sizes, self._ahead())
         return x[-1:], y[-1:]
 
     def _check_fitted(self):
@@ -305,6 +343,18 @@ class TableFitting:
 
     def _features(self, one: OneSeries, scale: Scale) -> np.ndarray:
         return features(one, scale, tuple(self._arguments["calendar"]))
+
+
+def number_ahead(arguments: Config) -> int:
+    """Returns the number of features that are known in advance."""
+    known = features_of(arguments["known"], arguments["categories"])
+    return len(known) + len(arguments["calendar"])
+
+
+def named_features(arguments: Config) -> int:
+    """Returns the number of features of the value and the named columns."""
+    past = features_of(arguments["past"], arguments["categories"])
+    return 1 + len(past) + number_ahead(arguments)
 
 
 def _constant(series):

@@ -6,13 +6,12 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.series.forecast_frames import (
-    forecast_frame,
-    require_pandas,
-    with_future,
-)
+from kerasseq.series.columns import Columns
+from kerasseq.series.forecast_frames import forecast_frame, with_future
 from kerasseq.series.forecast_scores import Comparison, compare
-from kerasseq.series.frames import Columns, OneSeries, SeriesTable
+from kerasseq.series.frames import SeriesTable
+from kerasseq.series.one_series import OneSeries
+from kerasseq.series.sources import require_pandas
 from kerasseq.series.table_fitting import TableFitting
 from kerasseq.tracing import plots
 
@@ -93,7 +92,7 @@ class TableForecasts(TableFitting):
             Array `(series, steps, quantiles)`, one if there are none.
         """
         length, horizon = self._fitted.length, self._arguments["horizon"]
-        ahead, found = len(self._ahead()), []
+        ahead, found = self._ahead(), []
         if steps > horizon and self._arguments["past"]:
             raise ValueError(
                 f"columns in past are not known beyond the horizon {horizon}, "
@@ -130,7 +129,7 @@ class TableForecasts(TableFitting):
         # Beyond the steps that are asked for the last row is repeated, and cut off.
         missing = length + future - len(rows)
         rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
-        rows[length:, : rows.shape[1] - len(self._ahead())] = 0.0
+        rows[length:, : rows.shape[1] - self._ahead()] = 0.0
         return rows
 
     def _predict_sorted(self, x):
@@ -260,7 +259,11 @@ class TableForecasts(TableFitting):
         config = self.get_config()
         config.pop("fitted")
         copy = type(self).from_config(config)
-        copy.compile_from_config(self.get_compile_config())
+        if self.awaits_fit:
+            args, options = self._compile_arguments
+            copy.compile(*args, **options)
+        else:
+            copy.compile_from_config(self.get_compile_config())
         return copy
 
     def _check_not_seen(self, table, times):

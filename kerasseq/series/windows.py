@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from kerasseq.series.columns import Columns
 from kerasseq.series.dates import (
     DATES,
     Frequency,
@@ -13,7 +14,8 @@ from kerasseq.series.dates import (
     calendar_columns,
     shown,
 )
-from kerasseq.series.frames import Columns, OneSeries, SeriesTable
+from kerasseq.series.frames import SeriesTable
+from kerasseq.series.one_series import OneSeries
 
 LEAST_LENGTH = 24  # of a window, if the series has as many values
 PART = 8192  # windows that are read at a time

@@ -25,7 +25,7 @@ Model = TypeVar("Model", bound=type[keras.Model])
 
 
 class NotFittedError(ValueError):
-    """A model has no layers yet, as `fit` has not learned its labels or tokenizer."""
+    """A model has no layers yet, as `fit` has not learned what sets their sizes."""
 
 
 def needs_fit(cls: Model) -> Model:
@@ -43,6 +43,8 @@ def needs_fit(cls: Model) -> Model:
 def check_fitted(model: Any) -> None:
     """Raises a `NotFittedError` if `fit` has yet to build the layers of a model."""
     if model.awaits_fit:
+        if isinstance(model._arguments.get("categories"), list):  # of a forecaster
+            raise _not_fitted(["categories"])
         check_learned(model)
 
 
@@ -56,11 +58,15 @@ def check_learned(model: Any) -> Any:
     if model.preprocessor.is_waiting:
         missing.append("tokenizer")
     if missing:
-        raise NotFittedError(
-            "expected a trained model, received one that has not learned its "
-            f"{' and '.join(missing)}. Call fit first"
-        )
+        raise _not_fitted(missing)
     return model.task
+
+
+def _not_fitted(missing):
+    return NotFittedError(
+        "expected a trained model, received one that has not learned its "
+        f"{' and '.join(missing)}. Call fit first"
+    )
 
 
 def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:

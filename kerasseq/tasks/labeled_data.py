@@ -1,16 +1,20 @@
 """Data of a model with labels: complete rows, and rows with targets and weights."""
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras import ops
 
+from kerasseq.core import checks
 from kerasseq.core.types import Tensor
+from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import are_batches
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.tasks.missing_rows import spread, taken
+from kerasseq.tasks.missing_rows import MISSING, SKIP, is_complete, spread, taken
 from kerasseq.tasks.preprocessor import Data
+from kerasseq.tasks.streaming import check_streamed, encoded_batches
 from kerasseq.training.label_batches import Rows
 
 
@@ -102,6 +106,73 @@ def evaluated(model: Any, data: Data, batch_size: int) -> Any:
     if rows is not None:
         return rows.in_order(batch_size)
     return data[0] if data[1] is None else data
+
+
+def streamed_batches(
+    model: Any,
+    x: Any,
+    steps_per_epoch: int | None,
+    batch_size: int,
+    missing: str,
+    refused: Sequence[Any],
+) -> Any:
+    """Returns batches of arrays of a stream of texts; other inputs as they are.
+
+    Args:
+        model: A model with labels.
+        x: As for `fit`, like the next three.
+        steps_per_epoch: If it is not given, a stream is read to its end.
+        batch_size: Rows in a batch.
+        missing: "error" or "skip".
+        refused: As for `check_streamed`.
+    """
+    checks.one_of("missing", missing, MISSING)
+    stream = _stream_of(model, x)
+    if steps_per_epoch is None or not isinstance(stream, sources.TextStream):
+        return stream
+    is_waiting = model.awaits_fit or model.task.is_waiting
+    if is_waiting and stream.has_end:
+        return stream  # its labels are learned from all texts
+    check_streamed(not is_waiting, refused)
+
+    def encode(*data):
+        rows = labeled_rows(model, *complete_data(model, "error", *data))
+        return rows.in_order(len(rows))[0]
+
+    return encoded_batches(
+        stream,
+        encode,
+        batch_size=checks.whole_number("batch_size", batch_size),
+        keep=is_complete if missing == SKIP else None,
+        padding=model.padding_id,
+        longest=model.preprocessor.longest,
+        per_step=model.per_step,
+    )
+
+
+def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any:
+    """Returns data for an evaluation, of a stream of texts the rows of some batches.
+
+    Args:
+        model: A model with labels.
+        data: `x`, `(x, y)` or `(x, y, sample_weight)`.
+        steps: Batches to read; all if None.
+        batch_size: Rows in a batch.
+    """
+    parts = data if isinstance(data, tuple | list) else (data,)
+    if steps is None or any(part is not None for part in parts[1:]):
+        return parts
+    stream = _stream_of(model, parts[0])
+    if not isinstance(stream, sources.TextStream):
+        return stream, *parts[1:]
+    return sources.as_columns([*itertools.islice(stream.rows(), steps * batch_size)])
+
+
+def _stream_of(model, x):
+    """A stream of texts as a `TextStream`; other inputs as they are."""
+    words, labels = model.preprocessor.reads_words, model._arguments["labels"]
+    stream = sources.text_stream(x, words=words, labels=labels)
+    return x if stream is None else stream
 
 
 def step_weights(model: Any, x: Any, sample_weight: Any) -> Tensor | None:

@@ -25,16 +25,18 @@ from kerasseq.tasks.input_rows import (
 from kerasseq.tasks.labeled_data import (
     complete_data,
     evaluated,
+    first_rows,
     for_complete_rows,
     inputs_of,
     labeled_rows,
     learned_rows,
     step_weights,
+    streamed_batches,
 )
 from kerasseq.tasks.labels import Label, learned
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.tasks.row_outputs import outputs_of_rows
-from kerasseq.tasks.streaming import first_rows, in_order, streamed
+from kerasseq.tasks.streaming import in_order
 from kerasseq.tasks.tagging import step_metrics
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
@@ -180,7 +182,7 @@ class LabeledModel(TaskModel):
         """
         own = {name: kwargs.pop(name) for name in self.batch_options if name in kwargs}
         refused = y, sample_weight, class_weight, validation_split or None
-        x = streamed(self, x, steps_per_epoch, batch_size, missing, refused)
+        x = streamed_batches(self, x, steps_per_epoch, batch_size, missing, refused)
         x, y, sample_weight = complete_data(self, missing, x, y, sample_weight)
         if self.awaits_fit or self.task.is_waiting:
             self._learn(x, y)
@@ -351,13 +353,7 @@ class LabeledModel(TaskModel):
     def outputs_of(
         self, rows: Rows, *, batch_size: int | None = None, **kwargs: Any
     ) -> Any:
-        """Computes the outputs for rows, as `scores_of`.
-
-        Args:
-            rows: The rows.
-            batch_size: Rows that are processed at once.
-            **kwargs: As for `keras.Model.predict`.
-        """
+        """Computes the outputs for rows, as `scores_of`."""
         size = batch_size or BATCH_SIZE
 
         def outputs(arrays):

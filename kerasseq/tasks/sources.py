@@ -6,7 +6,7 @@ these packages is imported: their public methods tell what an object is.
 """
 
 import itertools
-import types
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +17,7 @@ from kerasseq.core import checks
 from kerasseq.tasks import data_checks
 
 ENDLESS = 1 << 48  # more batches than any data have; grain counts up to 2^63 - 1
+KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()  # generators without texts
 LABEL_COLUMNS = ("label", "labels")
 Row = tuple[Any, ...]  # an input, and its label and sample weight if there are
 
@@ -28,6 +29,7 @@ def read(
     *,
     words: bool = False,
     labels: int | Sequence[Any] | None = None,
+    rows: int | None = None,
 ) -> tuple[Any, Any, Any]:
     """Returns inputs, labels and sample weights as lists.
 
@@ -44,6 +46,7 @@ def read(
         labels: The labels of the model: their number, their names, or None if they are
             to be learned. The indices of a Hugging Face `ClassLabel` become its names,
             if these are labels of the model or can be learned.
+        rows: How many rows of a stream to read; all if None.
 
     Raises:
         TypeError: If the inputs are neither rows nor batches.
@@ -61,7 +64,7 @@ def read(
         return x, y, _values(sample_weight)
     if not isinstance(stream, TextStream):  # of arrays, whose first batch was read
         return stream, _values(y, labels), _values(sample_weight)
-    return stream.lists(_values(y, labels), _values(sample_weight))
+    return stream.lists(_values(y, labels), _values(sample_weight), rows)
 
 
 def text_stream(
@@ -82,14 +85,14 @@ def text_stream(
         return x
     if not _is_stream(x):
         return None
-    if hasattr(x, "element_spec") and not _has_strings(x.element_spec):
+    if x in KNOWN or not _has_strings(getattr(x, "element_spec", "string")):
         return x
-    elements = _elements(x)
+    elements = elements_of(x)
     first = [*itertools.islice(elements, 1)]
     rest = itertools.chain(first, elements)
     if first and _holds_texts(first[0]):
         return TextStream(x, rest, words, labels)
-    return _generator(rest) if isinstance(x, Iterator) else x
+    return generator_of(rest) if isinstance(x, Iterator) else x
 
 
 class TextStream:
@@ -117,13 +120,14 @@ class TextStream:
 
     def again(self) -> "TextStream":
         """Returns the stream from its beginning, which a generator cannot repeat."""
-        elements = _elements(self.source)
-        return TextStream(self.source, elements, self.words, self.labels)
+        return type(self)(
+            self.source, elements_of(self.source), self.words, self.labels
+        )
 
     @property
     def has_end(self) -> bool | None:
         """Whether the stream has an end; None if it does not tell."""
-        count = _count(self.source)
+        count = count_of(self.source)
         return None if count is None else count < ENDLESS
 
     def rows(self) -> Iterator[Row]:
@@ -131,28 +135,29 @@ class TextStream:
         for element in self.elements:
             yield from self._rows_of(element)
 
-    def lists(self, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    def lists(
+        self, y: Any, sample_weight: Any, rows: int | None = None
+    ) -> tuple[Any, Any, Any]:
         """Reads the stream to its end, and returns inputs, labels and weights.
 
         Args:
             y: Labels, if the stream has none.
             sample_weight: Sample weights, if the stream has none.
+            rows: How many rows to read; all if None.
 
         Raises:
             ValueError: If it has no end, or there are labels or weights twice.
         """
-        if self.has_end is False:
+        if rows is None and self.has_end is False:
             raise ValueError(
                 "x must be a data set with an end, as its texts are read before "
                 f"training, received {checks.short(self.source)}, which repeats "
                 "without end. Leave .repeat() out, and pass epochs=...; or, if the "
                 "model has its labels and tokenizer, pass steps_per_epoch=..."
             )
-        x, own, weights = as_columns(list(self.rows()))
-        for name, given, found in (
-            ("y", y, own),
-            ("sample_weight", sample_weight, weights),
-        ):
+        x, own, weights = as_columns([*itertools.islice(self.rows(), rows)])
+        pairs = {"y": (y, own), "sample_weight": (sample_weight, weights)}
+        for name, (given, found) in pairs.items():
             if given is not None and found is not None:
                 raise ValueError(
                     f"{name} must be None for a data set (x, y, weight), which has its "
@@ -175,7 +180,10 @@ class TextStream:
         else:
             parts = _parts(element, self.words)
         x, *others = map(_plain, parts)
-        if _is_one_row(x, others, self.words, isinstance(parts[0], np.ndarray)):
+        is_of_columns = chosen is not None and isinstance(x, tuple)
+        is_array = isinstance(parts[0], np.ndarray)
+        is_row = is_of_columns and isinstance(x[0], str)
+        if is_row or _is_one_row(x, others, self.words, is_array):
             yield _without_padding(x, others) if self.words else (x, *others)
             return
         if not self.words and _are_columns(x, parts[0]):
@@ -211,22 +219,24 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
     return tuple([*columns, None, None][:3])
 
 
-def _generator(elements: Iterable[Any]) -> types.GeneratorType:
-    """A generator: of iterators, Keras takes no others."""
-    return (element for element in elements)
+def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
+    """A generator, the only iterator that Keras takes, whose first element is known."""
+    found = (element for element in elements)
+    KNOWN.add(found)
+    return found
 
 
 def _is_stream(x):
     """Whether data come one after the other, also as an `IterableDataset`."""
-    if isinstance(x, type | str | Mapping) or _is_column(x):
+    if isinstance(x, type | str | Mapping) or is_column(x):
         return False
     return data_checks.are_batches(x)
 
 
-def _elements(x):
+def elements_of(x: Any) -> Iterator[Any]:
     """Iterates over a stream; a `PyDataset` is one of batches by number."""
     if isinstance(x, keras.utils.PyDataset):
-        count = _count(x)
+        count = count_of(x)
         numbers = itertools.count() if count >= ENDLESS else range(count)
         return (x[number] for number in numbers)
     if hasattr(x, "as_numpy_iterator"):
@@ -234,7 +244,7 @@ def _elements(x):
     return iter(x) if hasattr(x, "__iter__") else iter(())
 
 
-def _count(x):
+def count_of(x: Any) -> int | None:
     """The number of elements of a stream, `ENDLESS` if it repeats, None if unknown."""
     if isinstance(x, keras.utils.PyDataset):
         count = x.num_batches
@@ -249,9 +259,8 @@ def _count(x):
 
 
 def _has_strings(spec):
-    return any(
-        getattr(part, "dtype", None) == "string" for part in keras.tree.flatten(spec)
-    )
+    dtypes = [getattr(part, "dtype", part) for part in keras.tree.flatten(spec)]
+    return "string" in dtypes
 
 
 def _parts(element, words):
@@ -343,7 +352,7 @@ def _holds_texts(value):
     return isinstance(value, str | bytes) or (is_array and value.dtype.kind in "SU")
 
 
-def _is_column(values):
+def is_column(values: Any) -> bool:
     """Whether this is a column of Hugging Face, also of a data set without length."""
     return hasattr(values, "column_name") and hasattr(values, "source")
 
@@ -391,7 +400,7 @@ def _values(values, labels=None):
         return values
     if _is_table(values):
         return np.asarray(_array_of(values))
-    if _is_column(values):
+    if is_column(values):
         names = _class_names(_features(values.source), values.column_name)
         return _named([_plain(value) for value in values], names, labels)
     if not hasattr(values, "to_numpy"):
@@ -428,10 +437,8 @@ def _columns(x, y, words, labels):
 
 
 def _names_of(table):
-    for attribute in ("column_names", "columns"):
-        if hasattr(table, attribute):
-            return list(getattr(table, attribute))
-    return list(table)  # a dictionary
+    names = getattr(table, "column_names", getattr(table, "columns", table))
+    return list(names)  # of a dictionary its keys
 
 
 def _array_of(table):

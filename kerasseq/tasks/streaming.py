@@ -3,15 +3,14 @@
 import itertools
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks.labeled_data import complete_data, labeled_rows
-from kerasseq.tasks.missing_rows import MISSING, SKIP, is_complete
+from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.sources import Row, TextStream, as_columns, text_stream
 
 # Arguments of `fit` that need all rows.
@@ -47,70 +46,42 @@ def check_streamed(can_encode: bool, refused: Sequence[Any]) -> None:
 
 
 def streamed(
-    model: Any,
-    x: Any,
-    steps_per_epoch: int | None,
-    batch_size: int,
-    missing: str,
-    refused: Sequence[Any],
-) -> Any:
-    """Returns batches of arrays of a stream of texts; other inputs as they are.
+    x: Any, y: Any, steps_per_epoch: int | None, validation_split: float | None
+) -> tuple[Any, bool]:
+    """Returns data, and whether they are texts to be trained on batch by batch.
 
     Args:
-        model: A model with labels.
-        x: As for `fit`, like the next three.
-        steps_per_epoch: If it is not given, a stream is read to its end.
-        batch_size: Rows in a batch.
-        missing: "error" or "skip".
-        refused: As for `check_streamed`.
+        x: The inputs, of which a stream of texts becomes a `TextStream`.
+        y: Labels or targets; None if a stream has them.
+        steps_per_epoch: As for `keras.Model.fit`.
+        validation_split: As for `keras.Model.fit`.
+
+    Raises:
+        ValueError: If rows of a stream are to be held out.
     """
-    checks.one_of("missing", missing, MISSING)
-    stream = _stream_of(model, x)
-    if steps_per_epoch is None or not isinstance(stream, TextStream):
-        return stream
-    is_waiting = model.awaits_fit or model.task.is_waiting
-    if is_waiting and stream.has_end:
-        return stream  # its labels are learned from all texts
-    check_streamed(not is_waiting, refused)
-
-    def encode(*data):
-        rows = labeled_rows(model, *complete_data(model, "error", *data))
-        return rows.in_order(len(rows))[0]
-
-    return encoded_batches(
-        stream,
-        encode,
-        batch_size=checks.whole_number("batch_size", batch_size),
-        keep=is_complete if missing == SKIP else None,
-        padding=model.padding_id,
-        longest=model.preprocessor.longest,
-        per_step=model.per_step,
-    )
+    stream = text_stream(x) if y is None else None
+    is_streamed = steps_per_epoch is not None and isinstance(stream, TextStream)
+    if is_streamed:
+        check_streamed(True, (None, None, None, validation_split or None))
+    return x if stream is None else stream, is_streamed
 
 
-def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any:
-    """Returns data for an evaluation, of a stream of texts the rows of some batches.
+def rows_of_steps(
+    options: Mapping[str, Any], steps: str = "steps", batch_size: str = "batch_size"
+) -> int | None:
+    """Returns the number of rows of an evaluation; None for all.
 
     Args:
-        model: A model with labels.
-        data: `x`, `(x, y)` or `(x, y, sample_weight)`.
-        steps: Batches to read; all if None.
-        batch_size: Rows in a batch.
+        options: Arguments of `keras.Model.evaluate`, or of `fit`.
+        steps: The name of the number of batches.
+        batch_size: The name of their size.
+
+    Examples:
+        >>> rows_of_steps({"steps": 3, "batch_size": 5}), rows_of_steps({})
+        (15, None)
     """
-    parts = data if isinstance(data, tuple | list) else (data,)
-    if steps is None or any(part is not None for part in parts[1:]):
-        return parts
-    stream = _stream_of(model, parts[0])
-    if not isinstance(stream, TextStream):
-        return stream, *parts[1:]
-    return as_columns([*itertools.islice(stream.rows(), steps * batch_size)])
-
-
-def _stream_of(model, x):
-    """A stream of texts as a `TextStream`; other inputs as they are."""
-    words, labels = model.preprocessor.reads_words, model._arguments["labels"]
-    stream = text_stream(x, words=words, labels=labels)
-    return x if stream is None else stream
+    count = options.get(steps)
+    return None if count is None else count * (options.get(batch_size) or BATCH_SIZE)
 
 
 def in_order(x: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -137,6 +108,7 @@ def encoded_batches(
 
     TensorFlow compiles an axis of the same length in the first two batches as static:
     the second is made longer then, or, at the limit of the model, all are as long.
+    Several inputs, such as sources and targets, may have several lengths.
 
     Args:
         stream: Texts with labels.
@@ -145,26 +117,40 @@ def encoded_batches(
         keep: Function that tells which rows to train on; None for all.
         padding: The id of padding.
         longest: The most steps that the model reads; None if there is no limit.
-        per_step: Whether labels and weights are `(rows, time)`.
+        per_step: Whether labels and weights are `(rows, time)`, as long as the last
+            input.
     """
-    first = least = 0
-    rows = _repeated(stream, keep)
+    limit = longest or np.iinfo("int64").max
+    first = least = np.zeros(1, "int64")
+    rows = repeated(stream, keep)
     for number in itertools.count():
         chunk = [*itertools.islice(rows, batch_size)]
         if not chunk:
             return
         batch = encode(*as_columns(chunk))
-        length = _length(batch[0])
-        if number == 1 and length == first:
-            length = least = min(first + 1, longest or first + 1)
-        if least == longest:
-            length = max(length, least)
-        yield _widened(batch, length, padding, per_step)
-        first = first or length
+        lengths = np.array([part.shape[-1] for part in keras.tree.flatten(batch[0])])
+        if number == 0:
+            first = lengths
+        elif number == 1:
+            least = np.where(lengths == first, np.minimum(first + 1, limit), 0)
+            lengths = np.maximum(lengths, least)
+        elif limit in least:
+            lengths = np.maximum(lengths, np.where(least == limit, limit, 0))
+        yield _widened(batch, lengths.tolist(), padding, per_step)
 
 
-def _repeated(stream, keep):
-    """The rows of a stream to train on, again and again if it is no iterator."""
+def repeated(
+    stream: TextStream, keep: Callable[[Row], bool] | None = None
+) -> Iterator[Row]:
+    """Yields the rows of a stream, again and again if it is no iterator.
+
+    Args:
+        stream: The stream.
+        keep: Function that tells which rows to train on; None for all.
+
+    Raises:
+        ValueError: If there are none.
+    """
     has_warned = False
     while True:
         kept = 0
@@ -189,28 +175,29 @@ def _repeated(stream, keep):
         stream = stream.again()
 
 
-def _length(x):
-    return next(iter(keras.tree.flatten(x))).shape[-1]
-
-
-def _widened(batch: Batch, length: int, padding: int, per_step: bool) -> Batch:
-    """A batch with more padding, up to a length.
+def _widened(
+    batch: Batch, lengths: Sequence[int], padding: int, per_step: bool
+) -> Batch:
+    """A batch with more padding, up to a length for each input.
 
     Examples:
         >>> batch = np.ones((1, 2), int), np.array([1])
-        >>> x, y = _widened(batch, 3, padding=7, per_step=False)
+        >>> x, y = _widened(batch, [3], padding=7, per_step=False)
         >>> x.tolist(), y.tolist()
         ([[1, 1, 7]], [1])
     """
-    old = _length(batch[0])
 
-    def wider(values, fill=0):
-        widths = [(0, 0)] * (values.ndim - 1) + [(0, length - old)]
+    def wider(values, length, fill=0):
+        widths = [(0, 0)] * (values.ndim - 1) + [(0, length - values.shape[-1])]
         return np.pad(values, widths, constant_values=fill)
 
     x, *others = batch
-    if not isinstance(x, dict):
-        x = wider(x, padding)
+    if isinstance(x, dict):
+        fills = [padding if name == "ids" else 0 for name in sorted(x)]
     else:
-        x = {n: wider(v, padding if n == "ids" else 0) for n, v in x.items()}
-    return x, *(map(wider, others) if per_step else others)
+        fills = [padding] * len(lengths)
+    parts = map(wider, keras.tree.flatten(x), lengths, fills)
+    x = keras.tree.pack_sequence_as(x, list(parts))
+    if per_step:
+        others = [wider(each, lengths[-1]) for each in others]
+    return x, *others

@@ -3,36 +3,84 @@
 from typing import Any
 
 from kerasseq.core import checks
-from kerasseq.datasets.pairs import are_tuples, two_lists
+from kerasseq.datasets.pairs import Pairs, are_tuples, two_lists
+from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import check_data, check_labels_of_rows
 from kerasseq.tasks.input_rows import number_of_rows
 
 
-def as_pairs(x: Any, y: Any = None) -> tuple[Any, Any] | None:
-    """Sources and targets, if x and y are pairs; None for anything else."""
+def read_pairs(
+    x: Any, y: Any = None, *, rows: int | None = None
+) -> Pairs | tuple[Any, Any]:
+    """Returns sources and targets as `Pairs`; arrays and batches as they are, `(x, y)`.
+
+    Args:
+        x: Sources; both in a tuple; tuples or dictionaries of a source and a target; a
+            table whose columns are sources and targets; or a stream of pairs.
+        y: Targets, if `x` has none.
+        rows: How many rows of a stream to read; all if None.
+
+    Raises:
+        TypeError: If there is one list alone.
+        ValueError: If there are weights, or not as many targets as sources.
+
+    Examples:
+        >>> read_pairs([("a", "p"), ("b", "q")])
+        Pairs(sources=['a', 'b'], targets=['p', 'q'])
+        >>> read_pairs(iter([{"en": "a", "fr": "p"}]))
+        Pairs(sources=['a'], targets=['p'])
+    """
     if y is None and isinstance(x, tuple) and len(x) == 2:
         x, y = x
+    if y is not None and are_arrays(x):
+        return x, y
+    x, y, weights = sources.read(x, y, rows=rows)
+    refuse_weights(weights)
     if y is None and isinstance(x, list):
+        x = [tuple(row.values()) if isinstance(row, dict) else row for row in x]
         if not x or not are_tuples(x):
             raise TypeError(
                 "expected sources and targets, or tuples (source, target) of strings, "
                 "received one list. Pass one list of each, fit(sources, targets)"
             )
         x, y = two_lists(x)
-    if y is None or _are_arrays(x):
+    if y is None:
         check_arrays(x)
-        return None
+        return x, y
     x, y = ([part] if isinstance(part, str) else part for part in (x, y))
     check_data(x)
     check_labels_of_rows(y, number_of_rows(x))
-    return x, y
+    return Pairs(x, y)
 
 
-def _are_arrays(x: Any) -> bool:
+def held_out_pairs(data: Any, rows: int | None) -> Pairs | Any:
+    """Returns validation data as `Pairs`; arrays and batches as they are.
+
+    Args:
+        data: As for `read_pairs`; or a list of two, sources and targets.
+        rows: How many rows of a stream to read; all if None.
+    """
+    is_list = isinstance(data, list) and len(data) == 2
+    if is_list and not (are_tuples(data) or isinstance(data[0], dict)):
+        data = tuple(data)
+    x, y = pairs = read_pairs(data, rows=rows)
+    return x if y is None and not isinstance(pairs, Pairs) else pairs
+
+
+def refuse_weights(weights: Any) -> None:
+    """Raises if the rows of a stream have weights."""
+    if weights is not None:
+        raise ValueError(
+            "pairs have a source and a target, received a sample weight as well, "
+            f"{checks.short(weights[0])}. Leave it out"
+        )
+
+
+def are_arrays(x: Any) -> bool:
     """Whether x holds arrays of source and target, as `Translator.arrays` returns."""
-    if isinstance(x, tuple) and len(x) == 2:
+    if isinstance(x, tuple | list) and len(x) == 2:
         return all(len(getattr(part, "shape", ())) > 1 for part in x)
-    return isinstance(x, dict)
+    return isinstance(x, dict) and all(hasattr(part, "shape") for part in x.values())
 
 
 def check_arrays(x: Any) -> None:
@@ -55,20 +103,19 @@ received {'source': [1]}
         )
 
 
-def split_off_end(
-    pairs: tuple[Any, Any], fraction: float
-) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def split_off_end(pairs: Pairs, fraction: float) -> tuple[Pairs, Pairs]:
     """The first pairs and the last ones, for validation; one of each at least."""
     checks.fraction("validation_split", fraction)
-    sources, targets = ([part] if isinstance(part, str) else part for part in pairs)
-    count = round(len(sources) * fraction)
-    if not 0 < count < len(sources):
+    rows = len(pairs.sources)
+    count = round(rows * fraction)
+    if not 0 < count < rows:
         raise ValueError(
             "validation_split must leave at least one pair for training and one for "
-            f"validation, received validation_split={fraction} of {len(sources)} "
-            "pairs. Choose another fraction, or pass `validation_data`"
+            f"validation, received validation_split={fraction} of {rows} pairs. Choose "
+            "another fraction, or pass `validation_data`"
         )
-    return (
-        (sources[:-count], targets[:-count]),
-        (sources[-count:], targets[-count:]),
+    first, last = (
+        Pairs(*(part[rows_of] for part in pairs))
+        for rows_of in (slice(-count), slice(-count, None))
     )
+    return first, last

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.ids import has_texts
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
@@ -21,6 +22,7 @@ from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.sources import read
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.training.batches import padded
@@ -306,8 +308,8 @@ class T5Encoder(TaskModel):
         """Computes the vectors of texts, as `keras.Model.predict` does.
 
         Args:
-            x: A list of texts, or of rows of ids; or an array of ids `(B, S)`, in which
-                0 is padding.
+            x: A list, a column or a stream of texts; a list of rows of ids; or an array
+                of ids `(B, S)`, in which 0 is padding.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
@@ -318,7 +320,9 @@ class T5Encoder(TaskModel):
                 tokenizer.
             ValueError: If a row is empty, or an id is out of range.
         """
-        if isinstance(x, str) or (isinstance(x, list | tuple) and len(x)):
+        x = x if isinstance(x, str) else read(x)[0]
+        is_list = isinstance(x, list | tuple) and len(x)
+        if isinstance(x, str) or is_list or has_texts(x):
             x = pad_rows(self.encode(x))
         return super().predict(x, **kwargs)
 

@@ -2,17 +2,16 @@
 
 How `translate` works, in the order of the calls:
 
-1. `_options` checks the arguments and makes the sampler (`language/generation.py`).
+1. `_options` checks the arguments and makes the sampler (`generation.py`).
 2. `Vocabulary.encode` turns the sources into ids, `group_by_length` these into batches.
 3. `initial_state` runs the encoder, and returns the first state of the decoder.
-4. `decode` (`language/generation.py`) calls `step`, the decoder for one token, until
-   all targets have ended.
+4. `decode` (`hypotheses.py`) calls `step`, the decoder, until all targets have ended.
 5. `_alignments` returns the attention weights of the model for finished targets.
 6. `Vocabulary.decode` turns the ids of the targets into texts.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -23,14 +22,34 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor, one_or_several
-from kerasseq.models.generation import GenerationMixin, decode
-from kerasseq.models.seq2seq.pairs import as_pairs, split_off_end
-from kerasseq.models.seq2seq.translation import Translation
+from kerasseq.datasets.pairs import Pairs
+from kerasseq.models.generation import GenerationMixin
+from kerasseq.models.hypotheses import decode
+from kerasseq.models.seq2seq.pairs import (
+    are_arrays,
+    held_out_pairs,
+    read_pairs,
+    refuse_weights,
+    split_off_end,
+)
+from kerasseq.models.seq2seq.translation import (
+    Translation,
+    group_by_length,
+    row_seeds,
+)
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
+from kerasseq.tasks.sources import read
+from kerasseq.tasks.streaming import (
+    encoded_batches,
+    in_order,
+    rows_of_steps,
+    streamed,
+)
 from kerasseq.training import PairBatches, TokenAccuracy
+from kerasseq.training.batches import fit_arguments
 from kerasseq.training.pair_batches import pair_arrays
 
 BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
@@ -79,13 +98,15 @@ class Translator(GenerationMixin, TaskModel):
 
         Args:
             x: Sources: strings; or ids, as lists or a padded array `(rows, time)`. Or
-                sources and targets at once, as from `kerasseq.datasets.number_names`.
-                Anything else, such as batches, is passed to `keras.Model.fit`.
+                sources and targets at once: as from `kerasseq.datasets.number_names`,
+                a table with both columns, or a stream of pairs. Anything else, such as
+                batches of arrays, is passed to `keras.Model.fit`.
             y: Targets, in the same form, without start and end.
             batch_size: Pairs per batch.
             epochs: The last epoch.
             initial_epoch: Number of epochs trained before; their batches are skipped.
-            steps_per_epoch: Batches per epoch. If None, all of them.
+            steps_per_epoch: Batches per epoch. If None, all of them. It reads a stream
+                of pairs batch by batch, in its order.
             validation_split: Fraction of the pairs, from the end, for validation. See
                 also `kerasseq.datasets.split`.
             validation_data: Pairs for validation, `(sources, targets)`, or as for
@@ -101,36 +122,42 @@ class Translator(GenerationMixin, TaskModel):
             ValueError: If there are no pairs, one is empty, or an id is out of range.
         """
         check_not_empty(x)
-        pairs = as_pairs(x, y)
-        if pairs is not None and validation_data is None and validation_split:
-            pairs, validation_data = split_off_end(pairs, validation_split)
-            validation_split = 0.0
         options = {"epochs": epochs, "initial_epoch": initial_epoch}
-        options |= {"validation_data": self._validation_arrays(validation_data)}
         options |= {"validation_batch_size": batch_size, **kwargs}
-        if pairs is None:
-            self._check_ids(x, y)
+        if validation_data is not None:
+            names = "validation_steps", "validation_batch_size"
+            held_out = held_out_pairs(validation_data, rows_of_steps(options, *names))
+            is_text = isinstance(held_out, Pairs)
+            validation_data = self.arrays(*held_out) if is_text else held_out
+        x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
+        if is_streamed:
+            size = checks.whole_number("batch_size", batch_size)
+            encode = self._encode_rows
+            pairs = encoded_batches(x, encode, batch_size=size, per_step=True), None
+        else:
+            pairs = read_pairs(x, y)
+        if not isinstance(pairs, Pairs):
+            self._check_ids(*pairs)
             return super().fit(
-                x,
-                y,
+                *pairs,
                 batch_size=None if y is None else batch_size,
                 steps_per_epoch=steps_per_epoch,
                 validation_split=validation_split,
-                **options,
+                validation_data=validation_data,
+                **in_order(pairs[0], options),
             )
+        check_not_empty(pairs.sources)
+        if validation_data is None and validation_split:
+            pairs, held_out = split_off_end(pairs, validation_split)
+            validation_data = self.arrays(*held_out)
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
-        steps = steps_per_epoch or batches.steps_per_epoch
-        options["shuffle"] = False  # the batches are shuffled already
-        return super().fit(
-            batches.stream(start=initial_epoch * steps),
-            steps_per_epoch=steps,
-            **options,
-        )
+        options["validation_data"] = validation_data
+        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
-    def _validation_arrays(self, data):
-        """Pairs as arrays; other data as they are."""
-        pairs = as_pairs(tuple(data)) if isinstance(data, tuple | list) else None
-        return data if pairs is None else self.arrays(*pairs)
+    def _encode_rows(self, x, y, weights):
+        """The arrays of rows of a stream."""
+        refuse_weights(weights)
+        return self.arrays(*read_pairs(x, y))
 
     def batches(
         self,
@@ -196,11 +223,10 @@ class Translator(GenerationMixin, TaskModel):
             >>> source.tolist(), target.tolist(), keras.ops.shape(y)
             ([[6, 3]], [[1, 8, 4, 5]], (1, 4, 9))
         """
-        vocabulary = self.source_vocabulary
-        if vocabulary is not None and vocabulary.is_one_row(sources):
-            sources = [sources]
-            targets = None if targets is None else [targets]
-        rows = self.encode_sources(sources)
+        rows, single = self._read_prompts(sources)
+        if single and targets is not None:
+            targets = [targets]
+        rows = self.encode_sources(rows)
         vocabulary = self.target_vocabulary
         ends = [[]] * len(rows) if targets is None else vocabulary.encode(targets)
         if len(ends) != len(rows):
@@ -212,13 +238,24 @@ class Translator(GenerationMixin, TaskModel):
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
         check_not_empty(x, "evaluate")
-        pairs = as_pairs(x, y)
-        x, y = (x, y) if pairs is None else self.arrays(*pairs)
+        x, y = pairs = read_pairs(x, y, rows=rows_of_steps(kwargs))
+        if isinstance(pairs, Pairs):
+            check_not_empty(x, "evaluate")
+            x, y = self.arrays(x, y)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 
     def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Computes logits `(B, T, V)`, as `keras.Model.predict`, of arrays of ids."""
+        """Computes logits `(B, T, V)`, as `keras.Model.predict`.
+
+        Args:
+            x: Arrays of ids, as from `encode`, or batches of them; or pairs of texts,
+                as for `fit`, whose targets are read token by token.
+            **kwargs: As for `keras.Model.predict`.
+        """
+        if not are_arrays(x):
+            x, y = pairs = read_pairs(x)
+            x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
@@ -358,15 +395,13 @@ class Translator(GenerationMixin, TaskModel):
             unknown = self.source_vocabulary.unknown_characters(row)
         if alpha is not None:
             alpha = alpha[: len(best), : len(source_tokens)]
-        texts = [self.target_vocabulary.decode(each) for each in ids]
-        candidates = zip(texts, scores.tolist(), strict=True)
-        return Translation(
-            text=texts[0],
-            score=float(scores[0]),
+        return Translation.of(
+            self.target_vocabulary,
+            ids,
+            scores,
             alignment=alpha,
             source_tokens=source_tokens,
             target_tokens=self.target_vocabulary.tokens(best),
-            candidates=[(text, score) for text, score in candidates if score > -np.inf],
             unknown=unknown,
         )
 
@@ -405,7 +440,7 @@ class Translator(GenerationMixin, TaskModel):
         check_data(prompts, "sources")
         vocabulary = self.source_vocabulary
         single = vocabulary is not None and vocabulary.is_one_row(prompts)
-        return [prompts] if single else list(prompts), single
+        return [prompts] if single else list(read(prompts)[0]), single
 
     def _generate_rows(self, rows, options):
         found = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
@@ -463,33 +498,3 @@ class Translator(GenerationMixin, TaskModel):
                 f"stop={text!r}"
             )
         return self.target_vocabulary.tokenizer.encode(text)
-
-
-def group_by_length(
-    rows: Sequence[Sequence[int] | np.ndarray] | np.ndarray, batch_size: int
-) -> Iterator[np.ndarray]:
-    """Yields the indices of each batch: rows that are padded to the same length.
-
-    The default length of a target then depends on its own source only.
-
-    Examples:
-        >>> rows = [[5] * 3, [5] * 20, [5] * 7, [5] * 8]
-        >>> [n.tolist() for n in group_by_length(rows, batch_size=2)]
-        [[0, 2], [3], [1]]
-    """
-    lengths = np.array([bucket(len(row)) for row in rows])
-    for length in np.unique(lengths):
-        indices = np.flatnonzero(lengths == length)
-        yield from np.split(indices, range(batch_size, len(indices), batch_size))
-
-
-def row_seeds(seed: int | None, count: int) -> np.ndarray:
-    """Returns a seed for each row, so that batches draw different numbers.
-
-    Examples:
-        >>> bool(np.all(row_seeds(7, 3)[:2] == row_seeds(7, 2)))
-        True
-    """
-    if seed is not None:
-        checks.whole_number("seed", seed, 0)
-    return np.random.default_rng(seed).integers(2**31, size=count)

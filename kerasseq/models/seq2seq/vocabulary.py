@@ -13,6 +13,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.padding import END, FIRST, PADDING, START
 from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.sources import read
 from kerasseq.text.tokenizers.tokenizer import PADDING_TOKENS, Tokenizer
 
 PUBLISHED_END = 1
@@ -106,8 +107,8 @@ class Vocabulary:
         """Returns the ids of each row, without padding.
 
         Args:
-            rows: A string or a list of strings; or ids: an array `(rows, time)` or
-                lists of any lengths.
+            rows: A string, or strings in a list, a column or a stream; or ids: an array
+                `(rows, time)` or lists of any lengths.
 
         Returns:
             One int32 array per row.
@@ -122,6 +123,7 @@ class Vocabulary:
         is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
         if not is_list or not len(getattr(rows, "shape", (1,))):
             raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
+        rows = read(rows)[0]
         encode = self._encode_text if self.tokenizer else self._encode_ids
         encoded = [encode(n, row) for n, row in enumerate(rows)]
         for n, ids in enumerate(encoded):

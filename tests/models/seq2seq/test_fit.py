@@ -115,7 +115,8 @@ def test_initial_epoch_skips_batches(keras_arguments):
 def test_arrays_and_streams_are_passed_to_keras(keras_arguments):
     made = toys.model()
     arrays = made.arrays(SOURCES, TARGETS)
-    stream = made.batches(SOURCES, TARGETS).stream()
+    batches = made.batches(SOURCES, TARGETS)
+    stream = batches.stream()
     options = {"batch_size": 3, "callbacks": [1], "verbose": 2, "epochs": 4}
     given = keras_arguments(made, *arrays, validation_data=arrays, **options)
     assert (given["x"], given["y"], given["validation_data"]) == (
@@ -124,16 +125,23 @@ def test_arrays_and_streams_are_passed_to_keras(keras_arguments):
     )
     assert options.items() <= given.items()
     given = keras_arguments(
-        made, stream, steps_per_epoch=7, validation_data=stream, **options
+        made, stream, steps_per_epoch=7, validation_data=batches.stream(), **options
     )
-    assert given["x"] is given["validation_data"] is stream
+    for data in (given["x"], given["validation_data"]):
+        for n in range(2):
+            assert_same(next(data), batches.batch(n))
     assert (given["batch_size"], given["steps_per_epoch"], given["y"]) == (
         None,
         7,
         None,
     )
     held_out = Pairs(SOURCES[:2], TARGETS[:2])
-    for data in (held_out, tuple(held_out), list(held_out)):
+    for data in (
+        held_out,
+        tuple(held_out),
+        list(held_out),
+        [*zip(*held_out, strict=True)],
+    ):
         given = keras_arguments(made, stream, validation_data=data, **options)
         assert_same(given["validation_data"], made.arrays(*held_out))
     assert given["validation_batch_size"] == 3

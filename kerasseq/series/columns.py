@@ -1,0 +1,185 @@
+"""The columns of a table that a forecast uses: numbers, and categories as numbers.
+
+A column of categories, such as names of holidays, becomes a feature for each category,
+1 where the row has it and 0 elsewhere.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kerasseq.core.checks import nearest, short
+
+Categories = Mapping[Any, Sequence[str]]  # by column
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The names of the columns that a forecast uses.
+
+    Attributes:
+        value: The column to forecast; None for the only column of numbers.
+        date: The column of dates; None for the index.
+        group: The column that tells several series apart, or None.
+        past: Columns known up to the last value only.
+        known: Columns known in advance.
+        categories: The categories of columns that have no numbers, by column.
+    """
+
+    value: Any = None
+    date: Any = None
+    group: Any = None
+    past: tuple[Any, ...] = ()
+    known: tuple[Any, ...] = ()
+    categories: Categories = dataclasses.field(default_factory=dict)
+
+    @property
+    def others(self) -> tuple[Any, ...]:
+        return self.past + self.known
+
+    @property
+    def features_of_known(self) -> list[Any]:
+        """The column of each feature that is known in advance."""
+        return features_of(self.known, self.categories)
+
+
+def features_of(names: Sequence[Any], categories: Categories) -> list[Any]:
+    """Returns the column of each feature: one of numbers has one.
+
+    Examples:
+        >>> features_of(["price", "holiday"], {"holiday": ["easter", "none"]})
+        ['price', 'holiday', 'holiday']
+    """
+    return [name for name in names for _ in categories.get(name, [name])]
+
+
+def learned_categories(frame: Any, names: Sequence[Any]) -> dict[Any, list[str]]:
+    """Returns the categories of columns of a DataFrame, in alphabetical order.
+
+    Args:
+        frame: The DataFrame.
+        names: The columns.
+
+    Raises:
+        ValueError: If there is no such column, or all of its cells are empty.
+    """
+    found = {}
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(
+                f"categories: there is no column {name!r}."
+                f"{nearest(name, frame.columns)} The columns are "
+                f"{', '.join(map(str, frame.columns))}"
+            )
+        column = frame[name]
+        found[name] = sorted(set(map(_category, column[column.notna()])))
+        if not found[name]:
+            raise ValueError(
+                f"the column {name!r} is empty in all rows. Leave it out of categories"
+            )
+    return found
+
+
+def _category(cell):
+    """The name of a category: 3 for 3.0, as a column with empty cells has it."""
+    is_whole = isinstance(cell, float) and cell.is_integer()
+    return str(int(cell) if is_whole else cell)
+
+
+def read_features(
+    frame: Any, names: Sequence[Any], columns: Columns, rows: Sequence[str]
+) -> np.ndarray:
+    """Returns columns of a DataFrame as features.
+
+    Args:
+        frame: The DataFrame.
+        names: The columns.
+        columns: The categories.
+        rows: The place of each row, for messages.
+
+    Returns:
+        Array `(rows, features)`, float64; empty cells are NaN.
+
+    Raises:
+        ValueError: If a cell is no number or none of the categories.
+    """
+    found = [
+        _one_hot(frame[name], name, columns.categories[name], rows)
+        if name in columns.categories
+        else _numbers(frame, name, columns, rows)[:, None]
+        for name in names
+    ]
+    return np.concatenate(found, axis=1)
+
+
+def _one_hot(column, name, categories, rows):
+    """A feature for each category."""
+    import pandas
+
+    codes, cells = pandas.factorize(column)
+    found = np.zeros((len(column), len(categories)))
+    found[codes < 0] = np.nan
+    for code, cell in enumerate(map(_category, cells)):
+        is_here = codes == code
+        if cell not in categories:
+            raise ValueError(
+                f"the column {name!r} must have one of its categories, "
+                f"{short(list(categories))}, but {rows[int(is_here.argmax())]} has "
+                f"{cell!r}.{nearest(cell, list(categories))} Correct it, or train a "
+                "model on a table that has it"
+            )
+        found[is_here, categories.index(cell)] = 1.0
+    return found
+
+
+def check_columns(frame: Any, columns: Columns) -> None:
+    """Raises a `ValueError` if a column does not exist, or is named twice."""
+    roles = [("value", columns.value), ("date", columns.date), ("group", columns.group)]
+    roles += [("past", name) for name in columns.past]
+    roles += [("known", name) for name in columns.known]
+    used = {}
+    for role, name in roles:
+        if name is None:
+            continue
+        if name not in frame.columns:
+            listed = ", ".join(map(str, frame.columns))
+            raise ValueError(
+                f"{role}: there is no column {name!r}.{nearest(name, frame.columns)} "
+                f"The columns are {listed}"
+            )
+        if name in used:
+            raise ValueError(
+                f"the column {name!r} is named twice, as {used[name]} and as {role}. "
+                "Leave one out"
+            )
+        used[name] = role
+
+
+def _numbers(frame, name, columns, rows):
+    """A column as float64; empty cells are NaN."""
+    import pandas
+
+    column = frame[name]
+    numbers = pandas.to_numeric(column, errors="coerce").to_numpy(
+        "float64", na_value=np.nan
+    )
+    if column.dtype.kind in "mM":
+        wrong = np.ones(len(column), bool)
+    else:
+        wrong = np.isnan(numbers) & column.notna().to_numpy()
+    wrong |= np.isinf(numbers)
+    if wrong.any():
+        row = int(wrong.argmax())
+        cell = column.iloc[row]
+        cell = str(cell) if isinstance(cell, np.generic) else repr(cell)
+        comma = isinstance(column.iloc[row], str) and "," in column.iloc[row]
+        hint = "Write numbers with a point, such as 1234.5" if comma else "Correct it"
+        if name in columns.others and np.isnan(numbers).all():
+            hint = f"If it has categories, make the model with categories=[{name!r}]"
+        raise ValueError(
+            f"the column {name!r} must have numbers, but {rows[row]} has {cell:.60}. "
+            f"{hint}, or leave the column out"
+        )
+    return numbers
