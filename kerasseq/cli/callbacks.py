@@ -18,48 +18,6 @@ from kerasseq.core.progress import SAVE
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
 
 
-def write_history(
-    folder: pathlib.Path,
-    intervals: runs.History,
-    steps: int,
-    interval: int,
-) -> runs.History:
-    """Writes `history.json`, with the steps done at the end of each interval."""
-    history = [
-        {"step": min((n + 1) * interval, steps), **numbers}
-        for n, numbers in enumerate(intervals)
-    ]
-    runs.write_json(folder / runs.HISTORY, history)
-    return history
-
-
-class History(keras.callbacks.Callback):
-    """Writes the history after each checkpoint.
-
-    Args:
-        folder: The folder of the run.
-        saved: The callback that saves checkpoints; it comes before this one.
-        steps: Steps of the whole run.
-        interval: Steps between two checkpoints.
-    """
-
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        saved: training.Checkpoint,
-        steps: int,
-        interval: int,
-    ):
-        super().__init__()
-        self.folder: pathlib.Path = folder
-        self.saved: training.Checkpoint = saved
-        self.steps: int = steps
-        self.interval: int = interval
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        write_history(self.folder, self.saved.history, self.steps, self.interval)
-
-
 class Progress(keras.callbacks.Callback):
     """Shows step, loss, steps per second and the remaining time.
 
@@ -94,14 +52,14 @@ class Progress(keras.callbacks.Callback):
         self.lines: int = done * PLAIN_LINES // total
 
     def __enter__(self) -> Self:
-        if self.console.is_terminal:
+        if self.console.shows_bars:
             self.bar = bars_of_steps(self.console)
             self.task: rich.progress.TaskID = self.bar.add_task(
                 self.label, total=self.total, completed=self.done, state="compiling …"
             )
             self.bar.start()
         else:
-            self.console.write(f"{self.label}: {self.total} steps; compiling …")
+            self.console.info(f"{self.label}: {self.total} steps; compiling …")
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -132,7 +90,7 @@ class Progress(keras.callbacks.Callback):
         """Prints the progress as a plain line."""
         self.shown = now
         state = self.state(logs or {}, now)
-        self.console.write(f"{self.label}: step {self.done}/{self.total}  {state}")
+        self.console.info(f"{self.label}: step {self.done}/{self.total}  {state}")
 
     def state(self, logs: dict[str, float], now: float) -> str:
         """Returns loss, metric, speed and remaining time as text."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, options, runs
+from kerasseq.cli import contest, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import Parentheses, parentheses
@@ -37,24 +37,19 @@ CELLS = {  # the layers that take another activation, with their options
 }
 
 
-def names(settings: options.Settings) -> list[str]:
-    """Returns the names of the competitors of a race: each seed, then each model."""
-    return [f"{name}-seed{seed}" for seed in settings.seeds for name in settings.model]
-
-
 def create(job: "Job", name: str) -> "Job":
     """Creates the run of a competitor, or finds it, and returns its job.
 
     Args:
         job: The `Job` of the race.
-        name: A name from `names`.
+        name: A name from `contest.names`.
     """
     from kerasseq.cli.job import Job
 
     folder = job.folder / name
     if not (folder / runs.RUN).exists():
-        model, _, seed = name.rpartition("-seed")
-        alone = {"model": [model], "seeds": [int(seed)], "processes": 1}
+        model, seed = contest.parts(name)
+        alone = {"model": [model], "seeds": [seed], "processes": 1}
         runs.create(
             folder,
             job.task,
@@ -186,8 +181,6 @@ def train(job: "Job") -> dict[str, Any]:
     Returns:
         The results, as plain data: the accuracy on each test set.
     """
-    from kerasseq.cli import fitting  # loads Keras
-
     settings = job.settings
     (name,), (seed,) = settings.model, settings.seeds
     sets, label = evaluation_sets(settings), f"{name}, seed {seed}"
@@ -199,36 +192,16 @@ def train(job: "Job") -> dict[str, Any]:
     )
     with status("building the model"):
         model = build(settings, name, seed)
-    fitting.fit(
-        model,
-        batches.stream,
-        folder=job.folder,
-        steps=settings.steps,
-        interval=settings.checkpoint_every,
-        console=job.console,
-        reporter=job.reporter,
-        label=label,
-        metric="accuracy",
-        steps_per_epoch=batches.steps_per_epoch,
-    )
+    history = job.fit(model, batches, settings.steps, "accuracy", label)
     with status("testing the model"):
         found = {kind: accuracy(model, test) for kind, test in sets.items()}
         known = keys(made)
-    runs.save_model(model, job.folder)
     shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in found.items())
-    job.console.write(f"{label}: {shown}")
-    results = {
-        "task": job.task,
-        "model": name,
-        "seed": seed,
-        "parameters": model.count_params(),
-        "accuracy": found,
-        "repeated": {n: labeled.repeated(known, keys(t)) for n, t in sets.items()},
-        "steps": settings.steps,
-        "run": str(job.folder),
-    }
-    job.finish(results)
-    return results
+    job.console.info(f"{label}: {shown}")
+    repeated = {n: labeled.repeated(known, keys(t)) for n, t in sets.items()}
+    found = {"accuracy": found, "repeated": repeated, "seed": seed}
+    results = job.results(model, history, settings.steps, **found)
+    return job.finish(results | {"model": name})
 
 
 def build(

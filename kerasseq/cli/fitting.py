@@ -1,18 +1,19 @@
 """Training in intervals, with a checkpoint after each, progress and Ctrl-C."""
 
 import pathlib
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 
 from kerasseq import training
 from kerasseq.cli import callbacks, options, runs
-from kerasseq.cli.console import Console, note
+from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.reporting import Reporter
 from kerasseq.core import checks
 from kerasseq.training import checkpoint
+
+if TYPE_CHECKING:
+    from kerasseq.cli.job import Batches, Job
 
 BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
@@ -25,31 +26,22 @@ SQUARES_OF_LSTM = 8
 
 
 def fit(
+    job: "Job",
     model: keras.Model,
-    stream: Callable[[int], Iterator[Any]],
-    *,
-    folder: pathlib.Path,
+    batches: "Batches",
     steps: int,
-    interval: int,
-    console: Console,
-    reporter: Reporter,
     label: str,
     metric: str | None = None,
-    steps_per_epoch: int | None = None,
 ) -> runs.History:
     """Trains up to a number of steps, including those before the run was stopped.
 
     Args:
+        job: The run: its folder, and where it shows and writes its progress.
         model: A compiled model.
-        stream: A function that returns the batches from a given number on.
-        folder: The folder of checkpoint and history.
+        batches: Its batches.
         steps: Steps of the whole run.
-        interval: Steps between two checkpoints.
-        console: Where to show the progress.
-        reporter: Where to write the progress.
         label: The name of what is trained.
         metric: Name of a metric to show beside the loss.
-        steps_per_epoch: Steps of a pass over the data, for the progress.
 
     Returns:
         The history: a dictionary per interval.
@@ -57,37 +49,62 @@ def fit(
     Raises:
         KeyboardInterrupt: After Ctrl-C. Then the model is at its last checkpoint.
     """
-    interval = min(interval, steps)
-    epochs, batches = training.restore(model, folder), training.batches_done(folder)
-    if not epochs and not batches and (folder / runs.HISTORY).exists():
+    folder, reporter = job.folder, job.reporter
+    interval = min(job.settings.checkpoint_every, steps)
+    epochs, rest = training.restore(model, folder), training.batches_done(folder)
+    if not epochs and not rest and (folder / runs.HISTORY).exists():
         note(f"{checkpoint.FILE} is missing in {folder}: training starts from scratch")
-    parts = _parts(epochs, batches, steps, interval)
+    parts = _parts(epochs, rest, steps, interval)
     done = parts[0].first_step if parts else steps
     reporter.rewind(done)
     reporter.update(step=done, steps=steps, parameters=model.count_params())
     if parts:
         reporter.enter("compiling")
         saved = training.Checkpoint(folder)
-        progress = callbacks.Progress(console, label, steps, done, metric)
+        progress = callbacks.Progress(job.console, label, steps, done, metric)
+        per_epoch = batches.steps_per_epoch
         try:
             with callbacks.Interrupt(saved, interval, done) as interrupt, progress:
                 used = [
                     progress,
-                    callbacks.Reported(
-                        reporter, steps, done, interval, steps_per_epoch
-                    ),
+                    callbacks.Reported(reporter, steps, done, interval, per_epoch),
                     saved,
-                    callbacks.History(folder, saved, steps, interval),
+                    keras.callbacks.LambdaCallback(
+                        on_epoch_end=lambda epoch, logs: write_history(
+                            folder, saved.history, steps, interval
+                        )
+                    ),
                     callbacks.SaveModel(folder),
                     interrupt,
                 ]
-                _fit(model, stream, parts, used)
+                for part in parts:
+                    model.fit(
+                        batches.stream(part.first_step),
+                        initial_epoch=part.first,
+                        epochs=part.last,
+                        steps_per_epoch=part.size,
+                        verbose=0,
+                        shuffle=False,
+                        callbacks=used,
+                    )
         except KeyboardInterrupt:
             training.restore(model, folder)
             raise
     reporter.enter("evaluating")
     found = checkpoint.read(folder / checkpoint.FILE)[1]["history"]
-    return callbacks.write_history(folder, found, steps, interval)
+    return write_history(folder, found, steps, interval)
+
+
+def write_history(
+    folder: pathlib.Path, intervals: runs.History, steps: int, interval: int
+) -> runs.History:
+    """Writes `history.json`, with the steps done at the end of each interval."""
+    history = [
+        {"step": min((n + 1) * interval, steps), **numbers}
+        for n, numbers in enumerate(intervals)
+    ]
+    runs.write_json(folder / runs.HISTORY, history)
+    return history
 
 
 class _Part(NamedTuple):
@@ -124,23 +141,16 @@ def _parts(epochs, batches, steps, interval) -> list[_Part]:
     return [part for part in parts if part.size and part.first < part.last]
 
 
-def _fit(model, stream, parts, used):
-    for part in parts:
-        model.fit(
-            stream(part.first_step),
-            initial_epoch=part.first,
-            epochs=part.last,
-            steps_per_epoch=part.size,
-            verbose=0,
-            shuffle=False,
-            callbacks=used,
-        )
-
-
-def cosine(
-    rate: float, steps: int, warm_up: int = 0, *, first: float = 0.0, last: float = 0.0
-) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Returns a learning rate that rises, and then falls by a cosine.
+def adam(
+    rate: float,
+    steps: int,
+    warm_up: int = 0,
+    *,
+    first: float = 0.0,
+    last: float = 0.0,
+    weight_decay: float | None = None,
+) -> keras.optimizers.Optimizer:
+    """Returns Adam, whose learning rate rises, and then falls by a cosine.
 
     Args:
         rate: The highest learning rate.
@@ -148,17 +158,23 @@ def cosine(
         warm_up: The steps in which it rises.
         first: The learning rate of the first step, if it rises.
         last: The learning rate of the last step, as a fraction of `rate`.
+        weight_decay: That of AdamW, which is used if it is given.
 
     Examples:
-        >>> schedule = cosine(0.5, steps=10, warm_up=2)
-        >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 6, 10)]
-        [0.0, 0.25, 0.5, 0.25, 0.0]
+        >>> [float(adam(0.5, 10, warm_up).learning_rate) for warm_up in (0, 2)]
+        [0.5, 0.0]
     """
     decay = keras.optimizers.schedules.CosineDecay
-    if not warm_up:
-        return decay(rate, max(steps, 1), last)
-    rising = {"warmup_target": rate, "warmup_steps": warm_up}
-    return decay(first, max(steps - warm_up, 1), last, **rising)
+    if warm_up:
+        rising = {"warmup_target": rate, "warmup_steps": warm_up}
+        schedule = decay(first, max(steps - warm_up, 1), last, **rising)
+    else:
+        schedule = decay(rate, max(steps, 1), last)
+    if weight_decay is None:
+        return keras.optimizers.Adam(schedule, global_clipnorm=1.0)
+    return keras.optimizers.AdamW(
+        schedule, weight_decay=weight_decay, global_clipnorm=1.0
+    )
 
 
 def check_memory(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import errors, options, signals
+from kerasseq.cli import config, console, errors, options, signals
 from kerasseq.cli.commands import ALIASES, COMMANDS, TASKS, Modules
 from kerasseq.core import checks
 
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         args, names = _parse(sys.argv[1:] if argv is None else list(argv))
         errors.typed_options.set(names)
-        with signals.none_lost():
+        with signals.none_lost(), console.silence(args.quiet):
             COMMANDS[args.command].run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
@@ -87,6 +87,10 @@ def _parse(argv):
     """The arguments, and the options of the command by their names in Python."""
     parser, parsers = build_parser(argv)
     _check_command(argv, parser)
+    words = config.expanded(argv)
+    if words != argv:
+        argv = words
+        parser, parsers = build_parser(argv)
     if not argv:
         parser.print_help()
         raise SystemExit(0)
@@ -159,23 +163,30 @@ If the environment variable KERASSEQ_DEBUG is 1, an error shows its traceback.""
     parser.add_argument(
         "--version", action="version", version=f"kerasseq {kerasseq.__version__}"
     )
+    add_quiet(parser, False)
     parsers: dict[tuple[str, str | None], Parser] = {}
     commands = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND"
     )
     used = COMMANDS if words is None else words[:1]
-    for name, made in _add(commands, COMMANDS, used, "add_command").items():
+    for name, made in _add(commands, COMMANDS, used).items():
         parsers[name, None] = made
     if ("train", None) in parsers:
         tasks = parsers["train", None].add_subparsers(
             title="tasks", dest="task", metavar="TASK"
         )
-        made = _add(tasks, TASKS, _used_tasks(words), "add_task")
+        made = _add(tasks, TASKS, _used_tasks(words))
         parsers |= {("train", name): task for name, task in made.items()}
     return parser, parsers
 
 
-def _add(subparsers, table: Modules, used: Iterable[str], method: str):
+def add_quiet(parser: argparse.ArgumentParser, default: Any) -> None:
+    """Adds the choice of fewer messages."""
+    text = "print results and errors alone"
+    parser.add_argument("--quiet", action="store_true", default=default, help=text)
+
+
+def _add(subparsers, table: Modules, used: Iterable[str]):
     """Adds all names of a table, and the options of those that are used."""
     made: dict[str, Parser] = {}
 
@@ -187,13 +198,18 @@ def _add(subparsers, table: Modules, used: Iterable[str], method: str):
         )
         if description is not None:
             made.update(dict.fromkeys((name, *aliases), parser))
+            # A command must not replace by its default what was given before its name.
+            add_quiet(parser, argparse.SUPPRESS)
         return parser
 
     for name in table:
-        if name in used:
-            getattr(table[name], method)(add)
-        else:
+        if name not in used:
             add(name)
+        elif table is COMMANDS:
+            table[name].add_command(add)
+        else:
+            task = table[name]
+            options.add_task(add(name, task.DESCRIPTION, task.EXAMPLES), name, task)
     return made
 
 

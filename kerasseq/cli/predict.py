@@ -12,7 +12,6 @@ import numpy as np
 
 from kerasseq.cli import (
     brackets,
-    gaps,
     image_data,
     images,
     labeled,
@@ -20,13 +19,14 @@ from kerasseq.cli import (
     runs,
     spreadsheets,
     tables,
+    text_tables,
     word_vectors,
 )
 from kerasseq.cli import forecast as forecasts
-from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
+from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, note, print_json, print_result
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.tag import add_columns, check_columns, read_file
+from kerasseq.cli.tag import COLUMNS, check_columns, read_file
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file
@@ -60,28 +60,28 @@ examples:
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
     )
     options.add_run(parser)
-    parser.add_argument("--text", metavar="TEXT", help="a text")
-    help = "a second text for BERT, which may follow the first"
-    parser.add_argument("--next", metavar="TEXT", help=help)
-    help = (
+    options.add(parser, "--text", str, "a text", "TEXT")
+    text = "a second text for BERT, which may follow the first"
+    options.add(parser, "--next", str, text, "TEXT")
+    text = (
         "texts: a table (csv, tsv, jsonl, parquet), sentences (conll), or one on each "
         "line; an image or a folder of images; for a forecast, the table to continue"
     )
-    parser.add_argument("--file", metavar="FILE", help=help)
-    help = "column of the texts, if the file is a table"
-    parser.add_argument("--column", metavar="NAME", help=help)
-    help = "steps to forecast, for a forecast (default: as trained)"
-    parser.add_argument("--horizon", type=options.length, metavar="N", help=help)
-    help = (
+    options.add(parser, "--file", str, text, "FILE")
+    text = "column of the texts, if the file is a table"
+    options.add(parser, "--column", str, text, "NAME")
+    text = "steps to forecast, for a forecast (default: as trained)"
+    options.add(parser, "--horizon", options.length, text)
+    text = (
         "rows with an empty cell: error (the default) or skip; empty cells and missing "
         "dates, for a forecast (default: as trained)"
     )
     kind = options.one_of("choice", {**dict.fromkeys(forecasts.MISSING), "skip": None})
-    parser.add_argument("--missing", type=kind, metavar="NAME", help=help)
-    help = "write the predictions as csv or jsonl; nothing is overwritten"
-    parser.add_argument("--out", metavar="FILE", help=help)
-    gaps.add_no_header(parser)
-    add_columns(parser)
+    options.add(parser, "--missing", kind, text, "NAME")
+    text = "write the predictions as csv or jsonl; nothing is overwritten"
+    options.add(parser, "--out", str, text, "FILE")
+    options.add_shared(parser, "no_header")
+    options.add_rows(parser, COLUMNS)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)
@@ -145,10 +145,10 @@ def check_no_forecast(args: argparse.Namespace) -> None:
     """Raises if arguments of a forecast are given for another model."""
     if args.horizon is not None:
         raise UsageError("--horizon is for the run of a forecast")
-    if args.missing not in (None, *gaps.MISSING):
+    if args.missing not in (None, *options.MISSING):
         raise UsageError(
             f"--missing {args.missing} is for the run of a forecast: expected "
-            f"{' or '.join(gaps.MISSING)}"
+            f"{' or '.join(options.MISSING)}"
         )
 
 
@@ -257,15 +257,15 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     if not is_table:
         lines = text_file(args.file, args.encoding).split("\n")
         return [line for line in lines if line.strip()]
-    table = read_text_table(args.file, args.encoding, args.no_header)
+    table = text_tables.read_texts(args.file, args.encoding, not args.no_header)
     name = args.column
     trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
     with about(args.file):
-        name = tables.column(table, name, "--column", TEXT_NAMES)
-    table = gaps.without_gaps(table, [name], args.file, args.missing)
-    return table[name].tolist()
+        name = text_tables.column(table, name, "--column", TEXT_NAMES)
+    table = text_tables.without_gaps(table, [name], args.file, args.missing)
+    return table.columns[name]
 
 
 def predictor(model: Any, folder: str, record: Any) -> Any:

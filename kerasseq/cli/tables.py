@@ -1,6 +1,7 @@
-"""Tables of the user: csv, tsv, jsonl, each also .gz, and parquet, read by pandas."""
+"""Files of tables: csv, tsv, jsonl, each also .gz, and parquet; numbers by pandas."""
 
 import codecs
+import contextlib
 import csv
 import io
 import json
@@ -8,13 +9,12 @@ import os
 import pathlib
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.cli import runs
 from kerasseq.cli.console import note, status
-from kerasseq.cli.errors import UsageError
-from kerasseq.core import checks, packages
+from kerasseq.core import packages
 from kerasseq.datasets import files
 
 if TYPE_CHECKING:
@@ -32,19 +32,13 @@ NO_NAME = r"\s*([+-]?[\d.,]+|\d+[-/.]\d+[-/.]\d+.*)\s*"
 
 
 def read_table(
-    file: str | os.PathLike[str],
-    encoding: str | None = None,
-    as_text: bool = False,
-    has_header: bool = True,
+    file: str | os.PathLike[str], encoding: str | None = None
 ) -> "pandas.DataFrame":
     """Reads a table, and notes on stderr what was found out about the file.
 
     Args:
         file: The file; its name tells the format.
         encoding: Name of its encoding. Defaults to utf-8, then cp1252.
-        as_text: Whether cells are read as they are written, empty ones as "".
-        has_header: Whether the first line of csv, tsv and txt has the names of the
-            columns; else they are "1", "2" and so on.
 
     Returns:
         A DataFrame whose index, "line" or "row", tells where a row is in the file, and
@@ -56,25 +50,48 @@ def read_table(
         ValueError: If the file is empty, no table, or not in this encoding.
     """
     pandas = require_pandas()
+    checksum = []
+    with opened(file, encoding, checksum) as (path, kind, data):
+        if kind == ".parquet":
+            frame = parquet(path, data)
+        elif kind in (".jsonl", ".ndjson"):
+            rows, lines = json_rows(path, data)
+            frame = pandas.DataFrame(rows, index=pandas.Index(lines, name="line"))
+            frame = _without_lists(path, frame)
+        else:
+            frame = _csv(pandas, path, data, separator(path, kind, data))
+    if not len(frame):
+        raise ValueError(f"{path} has no rows below the names of the columns")
+    frame.attrs["sha256"] = checksum[0]
+    return frame
+
+
+@contextlib.contextmanager
+def opened(
+    file: str | os.PathLike[str],
+    encoding: str | None,
+    checksum: list[str] | None = None,
+) -> Iterator[tuple[pathlib.Path, str, bytes]]:
+    """Opens a table, and shows that it is read until the block ends.
+
+    Args:
+        file: The file.
+        encoding: Name of its encoding, or None.
+        checksum: Gets the checksum of the file.
+
+    Yields:
+        The path, the ending that tells the format, and the content, a text in UTF-8.
+    """
     path, kind = _path(file)
     with status("reading the table", os.path.getsize(path)):
         path, data = files.read_bytes(path, "utf-8")
-        checksum = runs.sha256(data)
-        if kind == ".parquet":
-            frame = _parquet(pandas, path, data)
-        else:
+        if checksum is not None:
+            checksum.append(runs.sha256(data))
+        if kind != ".parquet":
             data = _utf8(path, files.decompressed(path, data), encoding)
-            if kind in (".jsonl", ".ndjson"):
-                frame = _json_lines(pandas, path, data)
-            else:
-                separator = "\t" if kind == ".tsv" else None
-                frame = _csv(pandas, path, data, separator, as_text, has_header)
-        if as_text and kind not in SEPARATED:
-            frame = frame.astype("object").where(frame.notna(), "").astype(str)
-    if not len(frame):
-        raise ValueError(f"{path} has no rows below the names of the columns")
-    frame.attrs["sha256"] = checksum
-    return frame
+            if kind in SEPARATED and not data.strip():
+                raise ValueError(f"{path} is empty")
+        yield path, kind, data
 
 
 def require_pandas() -> Any:
@@ -121,7 +138,10 @@ def _utf8(path, data, encoding):
     return text.removeprefix("\ufeff").encode("utf-8", "replace")
 
 
-def _json_lines(pandas, path, data):
+def json_rows(
+    path: pathlib.Path, data: bytes
+) -> tuple[list[dict[str, Any]], list[int]]:
+    """Returns the objects of JSON lines, and the line of each."""
     rows, lines = [], []
     for number, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
@@ -137,11 +157,17 @@ def _json_lines(pandas, path, data):
             )
         rows.append(row)
         lines.append(number)
-    frame = pandas.DataFrame(rows, index=pandas.Index(lines, name="line"))
-    return _without_lists(path, frame)
+    return rows, lines
 
 
-def _parquet(pandas, path, data):
+def note_lists(path: pathlib.Path, name: object) -> None:
+    """Notes that a column has lists."""
+    note(f'{path}: the column "{name}" has lists or objects, and is left out')
+
+
+def parquet(path: pathlib.Path, data: bytes) -> "pandas.DataFrame":
+    """Reads a parquet file."""
+    pandas = require_pandas()
     try:
         # Whole numbers stay whole beside empty cells.
         frame = pandas.read_parquet(io.BytesIO(data), dtype_backend="numpy_nullable")
@@ -165,7 +191,7 @@ def _without_lists(path, frame):
     """The frame without columns that have lists or objects, which are noted."""
     several = [name for name in frame.columns if _has_several(frame[name])]
     for name in several:
-        note(f'{path}: the column "{name}" has lists or objects, and is left out')
+        note_lists(path, name)
     return frame.drop(columns=several)
 
 
@@ -180,65 +206,48 @@ def _has_several(column):
 # Text with separators
 
 
-def _csv(pandas, path, data, separator, as_text, has_header):
-    if not data.strip():
-        raise ValueError(f"{path} is empty")
-    if separator is None:
-        separator = _separator(data[:SAMPLE].decode("utf-8", "ignore"))
-        if separator != ",":
-            name = NAMES[separator]
-            note(f"the columns of {path} are separated by {name}s")
-    options = {"dtype": str, "keep_default_na": False} if as_text else {}
-    if not has_header:
-        options["header"] = None
-    frame = _parse(pandas, path, data, separator, ".", options)
-    if not as_text and separator != "," and _has_decimal_commas(frame):
-        frame = _parse(pandas, path, data, separator, ",", options)
-        note(f"numbers in {path} have a decimal comma")
-    frame = _named(path, frame, as_text, has_header)
-    return frame.set_axis(_lines(pandas, data, len(frame), has_header))
-
-
-def _named(path, frame, as_text, has_header):
-    """The frame with names of its columns: numbers if it has no header."""
-    if not has_header:
-        frame.columns = [str(n + 1) for n in range(frame.shape[1])]
-        if as_text:
-            frame = frame.fillna("")  # of lines with fewer cells
-    elif all(re.fullmatch(NO_NAME, str(name)) for name in frame.columns):
-        listed = ", ".join(map(str, frame.columns))
-        advice = ", or give --no-header" if as_text else ", such as date,sales"
-        raise ValueError(
-            f"{path}, line 1: expected the names of the columns, received {listed}. "
-            f"Add a line with names{advice}"
-        )
-    return frame
-
-
-def _separator(text):
-    """The separator of the columns: the sniffed one, or the most frequent."""
+def separator(path: pathlib.Path, kind: str, data: bytes) -> str:
+    """Returns the separator of the columns: the sniffed one, or the most frequent."""
+    if kind == ".tsv":
+        return "\t"
+    text = data[:SAMPLE].decode("utf-8", "ignore")
     head = text.lstrip().splitlines()[0]
     try:
-        sniffed = csv.Sniffer().sniff(text, SEPARATORS).delimiter
+        found = csv.Sniffer().sniff(text, SEPARATORS).delimiter
     except csv.Error:
-        sniffed = ""
-    if sniffed and sniffed in head:
-        return sniffed
-    most = max(SEPARATORS, key=head.count)
-    return most if most in head else ","
+        found = ""
+    if not found or found not in head:
+        most = max(SEPARATORS, key=head.count)
+        found = most if most in head else ","
+    if found != ",":
+        note(f"the columns of {path} are separated by {NAMES[found]}s")
+    return found
 
 
-def _parse(pandas, path, data, separator, decimal, options):
+def _csv(pandas, path, data, mark):
+    frame = _parse(pandas, path, data, mark, ".")
+    if mark != "," and _has_decimal_commas(frame):
+        frame = _parse(pandas, path, data, mark, ",")
+        note(f"numbers in {path} have a decimal comma")
+    if all(re.fullmatch(NO_NAME, str(name)) for name in frame.columns):
+        listed = ", ".join(map(str, frame.columns))
+        raise ValueError(
+            f"{path}, line 1: expected the names of the columns, received {listed}. "
+            "Add a line with names, such as date,sales"
+        )
+    return frame.set_axis(_lines(pandas, data, len(frame)))
+
+
+def _parse(pandas, path, data, mark, decimal):
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
             return pandas.read_csv(
                 io.BytesIO(data),
-                sep=separator,
+                sep=mark,
                 decimal=decimal,
                 index_col=False,
                 skipinitialspace=True,
-                **options,
             )
         except pandas.errors.ParserWarning:
             message = "rows have more columns than the first line has names"
@@ -260,62 +269,17 @@ def _has_decimal_commas(frame):
     )
 
 
-def _lines(pandas, data, count, has_header):
+def _lines(pandas, data, count):
     """The lines of the rows; their numbers if cells contain line breaks."""
-    first = int(has_header)
-    if data.count(b"\n") + (not data.endswith(b"\n")) == count + first:
-        return pandas.RangeIndex(1 + first, count + 1 + first, name="line")
+    if data.count(b"\n") + (not data.endswith(b"\n")) == count + 1:
+        return pandas.RangeIndex(2, count + 2, name="line")
     lines = [n for n, line in enumerate(data.splitlines(), 1) if line.strip()]
-    if len(lines) == count + first:
-        return pandas.Index(lines[first:], name="line")
+    if len(lines) == count + 1:
+        return pandas.Index(lines[1:], name="line")
     return pandas.RangeIndex(1, count + 1, name="row")
 
 
 # Guesses
-
-
-def column(
-    frame: "pandas.DataFrame",
-    name: str | None,
-    option: str,
-    known: Collection[str],
-    without: Collection[str] = (),
-) -> str:
-    """Returns the name of a column of texts or labels, guessed if only one fits.
-
-    Args:
-        frame: The table.
-        name: The name that the user gave, or None.
-        option: The option that names it, for messages.
-        known: Usual names of such a column.
-        without: Columns that have another use.
-
-    Raises:
-        UsageError: If there is no such column, or none or several fit.
-    """
-    names = [str(each) for each in frame.columns if each not in without]
-    listed = ", ".join(f'"{str(each)[:60]}"' for each in frame.columns[:20])
-    listed += ", …" if len(frame.columns) > 20 else ""
-    if name is not None:
-        if name not in names:
-            raise UsageError(
-                f'{option}: there is no column "{name}".'
-                f"{checks.nearest(name, names)} The columns are {listed}"
-            )
-        return name
-    usual = [each for each in names if each.lower() in known]
-    fitting = names if len(names) == 1 else usual
-    has_names = str(frame.columns[0]) != "1"  # as without a header
-    if len(fitting) != 1:
-        advice = ". If these are no names, but a first row, give --no-header, too"
-        raise UsageError(
-            f"{option} is needed, as the column cannot be guessed. The columns are "
-            f"{listed}{advice * has_names}"
-        )
-    is_unsure = has_names and frame.shape[1] == 1 and not usual
-    advice = ". If this is no name, but a first row, give --no-header" * is_unsure
-    note(f'{option} is "{fitting[0][:60]}"{advice}')
-    return fitting[0]
 
 
 def _some_rows(frame):

@@ -16,6 +16,7 @@ How `kerasseq train language-model` works, in the order of the calls:
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 from typing import Any
@@ -30,7 +31,7 @@ from kerasseq.cli.console import (
     print_json,
 )
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.job import Job
+from kerasseq.cli.job import DryRun, Job
 from kerasseq.core.files import read_json
 
 # Options of the user's file, which the data of `kerasseq.datasets` do not have. A task
@@ -55,6 +56,7 @@ examples:
   kerasseq train forecast --file sales.csv --value sales
   kerasseq train images pictures
   kerasseq train --resume runs/mine
+  kerasseq train classify --config runs/mine/run.json --seed 1 --dry-run
 
 Options of a task:  kerasseq train language-model --help""",
     )
@@ -72,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     console = Console(stderr=bool(args.json))
     if args.resume is None:
         words = args.task, given(args), args.run, console, args.backend
-        job = new_job(*words, args.threads)
+        job = new_job(*words, args.threads, bool(args.dry_run))
     else:
         job = resumed_job(args, console)
         if (job.folder / runs.RESULTS).exists():
@@ -89,12 +91,14 @@ def execute(job: Job) -> runs.Results:
     SIGTERM and SIGHUP have the effect of Ctrl-C, and so has `runs.request_stop`.
     """
     try:
-        with signals.handled(), job.reporter:
+        with signals.handled(), contextlib.nullcontext() if job.dry else job.reporter:
             if job.in_processes:
                 name_backend(job.backend_name)
             else:
                 choose_backend(job.backend_name, job.threads)
             return TASKS[job.task].train(job)
+    except DryRun as ended:
+        return ended.args[0]
     except KeyboardInterrupt:
         if (job.folder / runs.RUN).exists():
             note(f"to resume:  kerasseq train --resume {job.folder}")
@@ -131,6 +135,7 @@ def new_job(
     console: Console,
     backend_name: str | None = None,
     threads: int | None = None,
+    dry: bool = False,
 ) -> Job:
     """Prepares a new run. Nothing is written yet.
 
@@ -141,6 +146,7 @@ def new_job(
         console: Where to print.
         backend_name: The backend that the user named, or None.
         threads: Number of threads that compute, or None.
+        dry: Whether it shall end before anything is written.
     """
     file = TASKS[task].FILE
     if arguments.get(file) and arguments.get("data"):
@@ -158,7 +164,8 @@ def new_job(
     model = settings.get("model")  # of a task with several; a race has a list
     words = [task, "race" if isinstance(model, list) else model]
     folder = runs.free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
-    return Job(task, settings, folder, console, backend_name, threads=threads)
+    more = {"threads": threads, "dry": dry}
+    return Job(task, settings, folder, console, backend_name, **more)
 
 
 def _check_file(task, arguments):
@@ -201,4 +208,5 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
                 f"{before}, received {value}. Leave it out, or start another run"
             )
     name = record["backend"]
-    return Job(task, arguments, folder, console, name, record, args.threads)
+    words = folder, console, name, record, args.threads, bool(args.dry_run)
+    return Job(task, arguments, *words)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, tokenize, translation_scores
+from kerasseq.cli import figures, heads, options, runs, translation_scores
 from kerasseq.cli.console import (
     Console,
     choose_backend,
@@ -21,7 +21,7 @@ from kerasseq.cli.console import (
     status,
 )
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import PerModel
+from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs, text_file
 from kerasseq.datasets import split as split_pairs
@@ -68,43 +68,33 @@ MAX_PIPED = 10**7  # characters from a pipe
 # The task of `kerasseq train`
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "translation",
-        """\
+CHOICES = {"model": MODELS, "data": PAIRS, "attention": ATTENTIONS, "preset": PRESETS}
+HELP = {"steps": "training steps, instead of those of the preset"}
+_PAIRS = "a file: pairs of texts, each a line with a tab between them"
+_PRESETS = "; ".join(
+    f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
+    for preset, (steps, pairs) in PRESETS.items()
+)
+_STRICT = "stop at a line of the file that is not a pair"
+OPTIONS = (
+    Option("--pairs", str, _PAIRS, "FILE", "data"),
+    Option("--strict", None, _STRICT, group="data"),
+    Option("--preset", "preset", _PRESETS, "NAME", "training"),
+    Option("--attention", "attention", "for a recurrent model", "NAME", "model"),
+)
+DESCRIPTION = """\
 Train a translation model with attention on pairs: number names, dates, or a file with a
 source, a tab and a target on each line. Some pairs are held out. The percentage of them
 that is translated exactly is printed, with BLEU and chrF. The decoder is of the kind of
-the encoder; for one that is not recurrent, it is a GRU.""",
-        """\
+the encoder; for one that is not recurrent, it is a GRU."""
+EXAMPLES = """\
 examples:
   kerasseq train translation --data numbers-de
   kerasseq train translation --data numbers-de --preset full
   kerasseq train translation --model transformer --preset full
   kerasseq train translation --pairs deu.txt --tokenizer word --steps 5000
 then:
-  kerasseq translate "twenty-one" """,
-    )
-    options.add_resume(parser)
-    what = "pairs of texts, each a line with a tab between them"
-    group = options.add_data(parser, DEFAULTS, "--pairs", what, PAIRS)
-    text = "stop at a line of the file that is not a pair"
-    group.add_argument("--strict", action="store_true", default=None, help=text)
-    options.add_tokenizer(group, DEFAULTS)
-    group = options.add_model(parser, DEFAULTS, MODELS)
-    name = options.one_of("attention", ATTENTIONS)
-    text = f"{', '.join(ATTENTIONS)}; for a recurrent model"
-    options.add(group, DEFAULTS, "--attention", name, text, "NAME")
-    text = "training steps, instead of those of the preset"
-    group = options.add_training(parser, DEFAULTS, text)
-    name = options.one_of("preset", tuple(PRESETS))
-    text = "; ".join(
-        f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
-        for preset, (steps, pairs) in PRESETS.items()
-    )
-    options.add(group, DEFAULTS, "--preset", name, text, "NAME")
-    options.add_location(parser, "runs/translation-MODEL-N")
+  kerasseq translate "twenty-one" """
 
 
 def train(job: "Job") -> runs.Results:
@@ -124,7 +114,9 @@ def train(job: "Job") -> runs.Results:
     job.check_data(data)
     with about(settings.pairs):
         training_pairs, held_out = split(pairs, settings.seed)
-    tokenizers = [make_tokenizer(settings, texts) for texts in training_pairs]
+    tokenizers = [
+        heads.trained_tokenizer(settings, "\n".join(texts)) for texts in training_pairs
+    ]
     sizes = [t.vocabulary_size for t in tokenizers]
     check_memory(settings, len(training_pairs.sources), sizes[1])
     with status("building the model"):
@@ -133,32 +125,26 @@ def train(job: "Job") -> runs.Results:
         batches = model.batches(
             *training_pairs, batch_size=settings.batch_size, seed=settings.seed
         )
-    job.start(data)
-    job.console.write(
+    job.start(
+        data,
         f"{data['source']}: {len(training_pairs.sources):,} training pairs, "
         f"{len(held_out.sources):,} held out; vocabularies of {sizes[0]:,} and "
-        f"{sizes[1]:,} tokens."
+        f"{sizes[1]:,} tokens.",
     )
     steps = number_of_steps(settings)
     history = job.fit(model, batches, steps, "accuracy")
     tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
-    results = {
+    results = job.results(
+        *(model, history, steps),
         **translation_scores.evaluate([t.text for t in translations], tested.targets),
-        "baselines": translation_scores.baselines(training_pairs, tested),
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "run": str(job.folder),
-    }
+        baselines=translation_scores.baselines(training_pairs, tested),
+    )
     show(job.console, results, translations, tested)
     translation_scores.show_verdict(job.console, results)
-    draw(job, translations, history)
-    job.finish(results)
-    return results
+    job.draw(lambda: draw(job, translations, history))
+    return job.finish(results)
 
 
 def number_of_steps(settings: options.Settings) -> int:
@@ -196,22 +182,11 @@ def split(pairs: Pairs, seed: int) -> list[Pairs]:
     return split_pairs(pairs, (1 - HELD_OUT, HELD_OUT), seed=seed)
 
 
-def make_tokenizer(settings: options.Settings, texts: list[str]) -> Tokenizer:
-    """Returns the tokenizer of the sources or of the targets."""
-    text = "\n".join(texts)
-    made = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
-    return made
-
-
 def build(
     settings: options.Settings, tokenizers: list[Tokenizer]
 ) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
     """Builds and compiles the model."""
-    import keras
-
-    from kerasseq.cli.fitting import cosine
+    from kerasseq.cli.fitting import adam  # loads Keras
 
     set_seed(settings.seed)
     steps, warm_up = number_of_steps(settings), 0
@@ -235,8 +210,7 @@ def build(
             num_layers=settings.num_layers,
             dropout=settings.dropout,
         )
-    rate = cosine(settings.learning_rate, steps, warm_up, last=0.02)
-    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
+    model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
     return model
 
 
@@ -270,18 +244,14 @@ def examples(rows: list[Any], translations: Translations) -> list[Any]:
     return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
 
 
-def draw(job: "Job", translations: Translations, history: runs.History) -> None:
-    """Draws the figures, if matplotlib is installed."""
-    if not figures.available():
-        note(f"no figures: {figures.MISSING}")
-        return
+def draw(job: "Job", translations: Translations, history: runs.History) -> list[Any]:
+    """Draws the training, and the alignments of some translations."""
     title = f"{job.settings.model} on {job.record['data']['source']}"
-    with status("drawing the figures"):
-        files = [figures.history(job.folder, history, "accuracy", title)]
-        if translations[0].alignment is not None:
-            shown = examples(translations, translations)
-            files.append(figures.alignments(job.folder / "alignments.png", shown))
-    job.console.write(f"Figures: {', '.join(str(file) for file in files)}")
+    files = [figures.history(job.folder, history, "accuracy", title)]
+    if translations[0].alignment is not None:
+        shown = examples(translations, translations)
+        files.append(figures.alignments(job.folder / "alignments.png", shown))
+    return files
 
 
 # The command `kerasseq translate`
@@ -305,32 +275,15 @@ examples:
     source.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="a text")
     source.add_argument("--file", metavar="FILE", help="a file with a text per line")
     options.add_encoding(parser)
-    parser.add_argument(
-        "--run",
-        metavar="RUN",
-        help=f"folder of a run (default: the newest translation run in {RUNS}/)",
-    )
-    parser.add_argument(
-        *("--beam-width", "--beam"),
-        type=options.integer(at_most=1000),
-        metavar="N",
-        help="width of the beam search (default: greedy search)",
-    )
-    parser.add_argument(
-        "--candidates",
-        type=options.integer(),
-        default=1,
-        metavar="N",
-        help="with --beam-width: print the N best translations with their "
-        "log-probabilities (default: 1)",
-    )
-    parser.add_argument(
-        *("--max-length", "--length"),
-        type=options.length,
-        metavar="N",
-        help="maximum number of tokens (default: depends on the length of the text)",
-    )
-    parser.add_argument("--align", metavar="FILE", help="draw the alignments as PNG")
+    text = f"folder of a run (default: the newest translation run in {RUNS}/)"
+    options.add(parser, "--run", str, text, "RUN")
+    text = "width of the beam search (default: greedy search)"
+    options.add(parser, "--beam-width --beam", options.integer(at_most=1000), text)
+    text = "with --beam-width: print the N best translations with log-probabilities"
+    options.add(parser, "--candidates", options.integer(), text, default=1)
+    text = "maximum number of tokens (default: depends on the length of the text)"
+    options.add(parser, "--max-length --length", options.length, text)
+    options.add(parser, "--align", str, "draw the alignments as PNG", "FILE")
     options.add_json(parser)
     options.add_backend(parser)
 

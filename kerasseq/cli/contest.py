@@ -1,0 +1,156 @@
+"""Competitors, a model with a seed each: trained one by one, or in processes.
+
+`kerasseq compare` and the race between architectures are both contests. What a
+competitor found is stored, so that a contest that was stopped goes on with the next.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import rich.progress
+
+from kerasseq.cli.console import MAX_SILENCE, bars_of_steps
+
+if TYPE_CHECKING:
+    from kerasseq.cli.job import Job
+
+T = TypeVar("T")
+Follow = Callable[[dict[str, Any]], None]  # gets the lines of a progress
+OF_PROCESS = ("pid", "time", "seconds", "steps")  # not the same in all processes
+
+
+def names(models: Sequence[str], seeds: Sequence[int]) -> list[str]:
+    """Returns the names of the competitors: for each seed, each model.
+
+    Examples:
+        >>> names(["gru", "lstm"], [0])
+        ['gru-seed0', 'lstm-seed0']
+    """
+    return [f"{model}-seed{seed}" for seed in seeds for model in models]
+
+
+def parts(name: str) -> tuple[str, int]:
+    """Returns the model and the seed of a competitor.
+
+    Examples:
+        >>> parts("gru-seed0")
+        ('gru', 0)
+    """
+    model, _, seed = name.rpartition("-seed")
+    return model, int(seed)
+
+
+def train_all(
+    job: "Job",
+    competitors: Sequence[str],
+    stored: Callable[[str], T | None],
+    train: Callable[[str, Follow], object],
+    steps: int = 1,
+) -> dict[str, T]:
+    """Trains the competitors that are not finished, and returns what each found.
+
+    Args:
+        job: The `Job` of the contest.
+        competitors: Their names, from `names`.
+        stored: Reads what a competitor found, by its name; None if it is not finished.
+        train: Trains a competitor in this process, and passes on its progress.
+        steps: Training steps of each.
+    """
+    found = {name: stored(name) for name in competitors}
+    remaining = [name for name in competitors if found[name] is None]
+    board = Board(job, {name: name not in remaining for name in competitors}, steps)
+    if job.in_processes:
+        from kerasseq.cli.processes import run_all
+
+        folders = [job.folder / name for name in remaining]
+        with board:
+            run_all(folders, job.settings.processes, job.threads, board.follow)
+    for name in remaining:
+        if not job.in_processes:
+            board.follow(name, {"state": "training"})
+            train(name, functools.partial(board.follow, name))
+            board.follow(name, {"state": "finished", "step": steps})
+        found[name] = stored(name)
+    return found  # pyright: ignore[reportReturnType]  # none is None now
+
+
+class Board:
+    """Where the competitors stand: in the progress of the contest.
+
+    As a context, it also shows a bar for each; elsewhere than on a terminal, lines.
+
+    Args:
+        job: The `Job` of the contest.
+        finished: For each competitor whether it is finished already.
+        steps: Training steps of each.
+    """
+
+    def __init__(self, job: "Job", finished: dict[str, bool], steps: int):
+        self.job: Job = job
+        self.steps: int = steps
+        self.rows: dict[str, dict[str, Any]] = {
+            name: {"state": "finished", "step": steps}
+            if done
+            else {"state": "waiting", "step": 0}
+            for name, done in finished.items()
+        }
+        self.bars: rich.progress.Progress | None = None
+        self.is_shown: bool = False
+        self.shown: float = time.monotonic()
+        job.reporter.update(steps=steps * len(finished))
+        self.report()
+        job.reporter.enter("training")
+
+    def __enter__(self) -> Self:
+        self.is_shown = True
+        if self.job.console.shows_bars:
+            self.bars = bars_of_steps(self.job.console)
+            self.tasks: dict[str, rich.progress.TaskID] = {
+                name: self.bars.add_task(name, total=self.steps, state="")
+                for name in self.rows
+            }
+            self.bars.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def report(self) -> None:
+        """Puts the states into the progress of the contest."""
+        steps = sum(row["step"] for row in self.rows.values())
+        self.job.reporter.update(step=steps, competitors=dict(self.rows))
+
+    def follow(self, name: str, line: dict[str, Any]) -> None:
+        """Adds a line of the progress of a competitor, and shows it."""
+        before = self.rows[name]
+        kept = {key: value for key, value in line.items() if key not in OF_PROCESS}
+        row = self.rows[name] = {**before, "phase": None, **kept}
+        self.report()
+        console = self.job.console
+        if self.bars is not None:
+            task = self.tasks[name]
+            self.bars.update(task, completed=row["step"], state=describe(row))
+        elif self.is_shown and row["state"] == "finished" != before["state"]:
+            console.info(f"{name}: {describe(row)}")
+        elif self.is_shown and time.monotonic() - self.shown > MAX_SILENCE:
+            self.shown = time.monotonic()
+            for each, row in self.rows.items():
+                where = f"step {row['step']}/{self.steps}"
+                console.info(f"{each}: {where}  {describe(row)}")
+
+
+def describe(row: dict[str, Any]) -> str:
+    """Describes the state of a competitor in a few words.
+
+    Examples:
+        >>> describe({"state": "training", "step": 5, "loss": 0.51, "accuracy": 0.7})
+        'training  loss 0.510  accuracy 0.700'
+    """
+    words = [row["state"]]
+    for name in ("loss", "accuracy"):
+        if row.get(name) is not None:
+            words.append(f"{name} {row[name]:.3f}")
+    return "  ".join(words)
