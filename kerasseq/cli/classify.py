@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import heads, labeled, options, runs, tables, text_tables
+from kerasseq.cli import heads, labeled, options, runs, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
@@ -48,7 +48,7 @@ PART = 8192  # texts that are classified at a time
 
 
 CHOICES = {"model": MODELS, "data": DATA}
-HELP = {"file": f"a file: {tables.KINDS}"}
+HELP = {"file": f"a file: {text_tables.KINDS}"}
 DESCRIPTION = """\
 Train a classifier on a table with a column of texts and one of labels. A part of each
 class is held out. There precision, recall and F1 of each class are printed, with the

@@ -20,7 +20,7 @@ from kerasseq.cli import (
     learners,
     options,
     runs,
-    tables,
+    text_tables,
 )
 from kerasseq.cli.commands import COMMANDS
 from kerasseq.cli.console import clock, status
@@ -107,7 +107,7 @@ OPTIONS = (
     Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
 )
 HELP = {
-    "file": f"a file: {tables.KINDS}",
+    "file": f"a file: {text_tables.KINDS}",
     "held_out": "fraction of the rows of --file that is held out",
     "epochs": "passes of the networks over the training texts",
 }

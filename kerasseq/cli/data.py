@@ -17,16 +17,10 @@ examples:
   kerasseq data
   kerasseq data parentheses --count 3 --seed 1""",
     )
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="print samples of this data set"
-    )
-    parser.add_argument(
-        "--count",
-        type=options.integer(at_most=10**6),
-        default=5,
-        metavar="N",
-        help="number of samples (default: 5)",
-    )
+    text = "print samples of this data set"
+    parser.add_argument("name", nargs="?", metavar="NAME", help=text)
+    kind = options.integer(at_most=10**6)
+    options.add(parser, "--count", kind, "number of samples", default=5)
     options.add_seed(parser, 0)
     options.add_json(parser)
 

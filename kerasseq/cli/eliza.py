@@ -27,17 +27,10 @@ examples:
   echo "Men are all alike." | kerasseq eliza""",
     )
     source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--language",
-        type=options.one_of("language", LANGUAGES),
-        default="en",
-        metavar="NAME",
-        help="en or fr (default: en)",
-    )
-    source.add_argument("--rules", metavar="FILE", help="a TOML file with other rules")
-    parser.add_argument(
-        "--explain", action="store_true", help="print the rules behind each reply"
-    )
+    kind = options.one_of("language", LANGUAGES)
+    options.add(source, "--language", kind, "en or fr", "NAME", default="en")
+    options.add(source, "--rules", str, "a TOML file with other rules", "FILE")
+    options.add(parser, "--explain", None, "print the rules behind each reply")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, spreadsheets, tables
+from kerasseq.cli import figures, options, runs, spreadsheets, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import scores_of, short, show
@@ -82,7 +82,7 @@ HELP = {
     "at most half of the series)",
 }
 _TEXTS = {
-    "--file": ("FILE", f"a table: {tables.KINDS}"),
+    "--file": ("FILE", f"a table: {text_tables.KINDS}"),
     "--value": ("COLUMN", "the column to forecast (default: the one that fits)"),
     "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
     "--group": ("COLUMN", "the column that tells several series apart"),

@@ -10,20 +10,11 @@ from kerasseq.published.architectures import architectures, find
 from kerasseq.published.counting import count
 
 SIZES = {  # attributes of an architecture: their options, and their help
-    "num_layers": (("--num-layers", "--layers"), "layers; of each stack, if two"),
-    "hidden_dim": (
-        ("--hidden-size", "--width"),
-        "hidden size; other widths keep their ratio to it",
-    ),
-    "num_heads": (("--num-heads", "--heads"), "attention heads"),
-    "vocabulary_size": (
-        ("--vocabulary-size", "--vocab-size"),
-        "number of tokens in the vocabulary",
-    ),
-    "max_sequence_length": (
-        ("--max-sequence-length", "--length"),
-        "maximum number of tokens in a sequence",
-    ),
+    "num_layers": ("--num-layers --layers", "layers; of each stack, if two"),
+    "hidden_dim": ("--hidden-size --width", "hidden size; other widths follow it"),
+    "num_heads": ("--num-heads --heads", "attention heads"),
+    "vocabulary_size": ("--vocabulary-size --vocab-size", "tokens in the vocabulary"),
+    "max_sequence_length": ("--max-sequence-length --length", "tokens in a sequence"),
 }
 _KINDS = {"prefix_decoder": "prefix", "encoder_decoder": "enc-dec"}  # abbreviations
 
@@ -50,9 +41,8 @@ examples:
     )
     group = parser.add_argument_group("other sizes")
     for attribute, (names, what) in SIZES.items():
-        group.add_argument(
-            *names, dest=attribute, type=options.integer(), metavar="N", help=what
-        )
+        kind = {"type": options.integer(), "metavar": "N", "help": what}
+        group.add_argument(*names.split(), dest=attribute, **kind)
     options.add_json(parser)
 
 

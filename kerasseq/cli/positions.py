@@ -41,18 +41,12 @@ examples:
   kerasseq positions --sequence-length 32 --hidden-size 8 --figure positions.png""",
     )
     sizes = (
-        ("--sequence-length", "--length", 64, 256, "number of positions"),
-        ("--hidden-size", "--width", 16, 1024, "number of features of an encoding"),
+        ("--sequence-length --length", 64, 256, "number of positions"),
+        ("--hidden-size --width", 16, 1024, "number of features of an encoding"),
     )
-    for name, short, default, at_most, text in sizes:
-        parser.add_argument(
-            name,
-            short,
-            type=options.integer(2, at_most),
-            default=default,
-            metavar="N",
-            help=f"{text}, at most {at_most} (default: {default})",
-        )
+    for names, default, at_most, text in sizes:
+        kind, text = options.integer(2, at_most), f"{text}, at most {at_most}"
+        options.add(parser, names, kind, text, default=default)
     parser.add_argument("--figure", metavar="FILE", help="draw the encodings as PNG")
     options.add_json(parser)
     options.add_backend(parser)

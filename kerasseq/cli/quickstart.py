@@ -27,12 +27,8 @@ examples:
   kerasseq quickstart --backend jax --run runs/jax""",
     )
     options.add_new_run(parser, "runs/quickstart")
-    parser.add_argument(
-        "--steps",
-        type=options.integer(),
-        metavar="N",
-        help=f"training steps (default: {SETTINGS['steps']})",
-    )
+    shown = SETTINGS["steps"]
+    options.add(parser, "--steps", options.integer(), "training steps", shown=shown)
     options.add_seed(parser, 0)
     options.add_backend(parser)
 

@@ -1,19 +1,31 @@
-"""Tables of texts, whose cells are read as they are written. Needs no pandas.
+"""Files of tables: csv, tsv, jsonl, each also .gz, and parquet, read as texts.
 
-Only parquet is read by pandas.
+Only parquet needs pandas.
 """
 
+import codecs
+import contextlib
 import csv
 import io
+import json
 import os
+import pathlib
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kerasseq.cli import tables
+from kerasseq.cli import runs
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
+from kerasseq.datasets import files
+
+SEPARATORS = ",;\t|"
+SEPARATED = (".csv", ".tsv", ".txt")
+JSON_LINES = (".jsonl", ".ndjson")
+KINDS = ".csv, .tsv, .jsonl, each also .gz, or .parquet"
+SAMPLE = 2**16  # characters that the separator is found in
+NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 
 SKIP = "skip"  # as --missing: drops incomplete rows
 FIRST = 5  # lines that a message names
@@ -69,36 +81,151 @@ def read_texts(
         ValueError: If the file is empty, no table, or not in this encoding.
     """
     encoding = None if encoding == "utf-8" else encoding
-    with tables.opened(file, encoding) as (path, kind, data):
+    with opened(file, encoding) as (path, kind, data):
         if kind == ".parquet":
-            frame = tables.parquet(path, data)
+            from kerasseq.cli.tables import parquet  # loads pandas
+
+            frame = parquet(path, data)
             frame = frame.astype("object").where(frame.notna(), "").astype(str)
             columns = {str(name): frame[name].tolist() for name in frame.columns}
             table = Texts(columns, range(1, len(frame) + 1), "row")
-        elif kind in (".jsonl", ".ndjson"):
+        elif kind in JSON_LINES:
             table = _json_lines(path, data)
         else:
-            table = _csv(path, data, tables.separator(path, kind, data), has_header)
+            table = parse_csv(path, data, separator(path, kind, data), has_header)
     if not len(table.index):
         raise ValueError(f"{path} has no rows below the names of the columns")
     return table
 
 
+@contextlib.contextmanager
+def opened(
+    file: str | os.PathLike[str],
+    encoding: str | None,
+    checksum: list[str] | None = None,
+) -> Iterator[tuple[pathlib.Path, str, bytes]]:
+    """Opens a table, and shows that it is read until the block ends.
+
+    Args:
+        file: The file.
+        encoding: Name of its encoding, or None.
+        checksum: Gets the checksum of the file.
+
+    Yields:
+        The path, the ending that tells the format, and the content, a text in UTF-8.
+    """
+    path, kind = _path(file)
+    with status("reading the table", os.path.getsize(path)):
+        path, data = files.read_bytes(path, "utf-8")
+        if checksum is not None:
+            checksum.append(runs.sha256(data))
+        if kind != ".parquet":
+            data = _utf8(path, files.decompressed(path, data), encoding)
+            if kind in SEPARATED and not data.strip():
+                raise ValueError(f"{path} is empty")
+        yield path, kind, data
+
+
+def _path(file):
+    """The path, and the ending that tells the format."""
+    path = pathlib.Path(file)
+    endings = [ending.lower() for ending in path.suffixes]
+    compressed = endings[-1:] == [".gz"]
+    kind = endings[-2 if compressed else -1 :][0] if endings[compressed:] else ""
+    files.check_is_file(path)
+    if kind not in (*SEPARATED, *JSON_LINES, ".parquet") or (
+        compressed and kind == ".parquet"
+    ):
+        raise ValueError(
+            f"expected a table, {KINDS}, received {path.name}. Export it from a "
+            "spreadsheet as CSV"
+        )
+    return path, kind
+
+
+def _utf8(path, data, encoding):
+    """The bytes of a text in UTF-8, without a byte order mark."""
+    if encoding is None:
+        if b"\0" in data:
+            raise files.not_text(path, data, "utf-8")
+        try:
+            data.decode("utf-8")
+            return data.removeprefix(codecs.BOM_UTF8)
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+            text = files.decode(path, data, encoding)
+            note(
+                f"{path} is not utf-8: read as cp1252. Another can be named by "
+                "--encoding"
+            )
+    else:
+        text = files.decode(path, data, encoding)
+    return text.removeprefix("\ufeff").encode("utf-8", "replace")
+
+
+def json_rows(
+    path: pathlib.Path, data: bytes
+) -> tuple[list[dict[str, Any]], list[int]]:
+    """Returns the objects of JSON lines, and the line of each."""
+    rows, lines = [], []
+    for number, line in enumerate(io.BytesIO(data), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}, line {number}: no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(
+                f'{path}, line {number}: expected an object such as {{"sales": 3}}, '
+                f"received {line.decode().strip():.40}"
+            )
+        rows.append(row)
+        lines.append(number)
+    return rows, lines
+
+
+def note_lists(path: pathlib.Path, name: object) -> None:
+    """Notes that a column has lists."""
+    note(f'{path}: the column "{name}" has lists or objects, and is left out')
+
+
+def separator(path: pathlib.Path, kind: str, data: bytes) -> str:
+    """Returns the separator of the columns: the sniffed one, or the most frequent."""
+    if kind == ".tsv":
+        return "\t"
+    text = data[:SAMPLE].decode("utf-8", "ignore")
+    head = text.lstrip().splitlines()[0]
+    try:
+        found = csv.Sniffer().sniff(text, SEPARATORS).delimiter
+    except csv.Error:
+        found = ""
+    if not found or found not in head:
+        most = max(SEPARATORS, key=head.count)
+        found = most if most in head else ","
+    if found != ",":
+        note(f"the columns of {path} are separated by {NAMES[found]}s")
+    return found
+
+
 def _json_lines(path, data):
-    rows, lines = tables.json_rows(path, data)
+    rows, lines = json_rows(path, data)
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {}
     for name in names:
         cells = [row.get(name) for row in rows]
         if any(isinstance(cell, list | dict) for cell in cells):
-            tables.note_lists(path, name)
+            note_lists(path, name)
         else:
             columns[name] = ["" if cell is None else str(cell) for cell in cells]
     return Texts(columns, lines, "line")
 
 
-def _csv(path, data, separator, has_header):
-    rows = _rows(path, data, separator)
+def parse_csv(
+    path: pathlib.Path, data: bytes, mark: str, has_header: bool = True
+) -> Texts:
+    """Parses cells between separators."""
+    rows = _rows(path, data, mark)
     first, line = next(rows)
     names = [str(n) for n in range(1, len(first) + 1)]
     index, columns = [], [[] for _ in names]
@@ -124,7 +251,7 @@ def _and(first, line, rows):
     yield from rows
 
 
-def _rows(path, data, separator) -> Iterator[tuple[list[str], int]]:
+def _rows(path, data, mark) -> Iterator[tuple[list[str], int]]:
     """Yields the rows that are not blank, each with its first line."""
     ended = False
 
@@ -133,7 +260,7 @@ def _rows(path, data, separator) -> Iterator[tuple[list[str], int]]:
         yield from io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
         ended = True
 
-    reader = csv.reader(lines(), delimiter=separator, skipinitialspace=True)
+    reader = csv.reader(lines(), delimiter=mark, skipinitialspace=True)
     start, number = 1, 0
     for row in reader:
         if ended:  # the reader looked for a line that continues this row
