@@ -1,4 +1,15 @@
-"""`kerasseq app`: starts the Streamlit application, which is in the folder `apps`."""
+"""`kerasseq app`: starts the Streamlit application, which is in the folder `apps`.
+
+Start the app: twelve labs that train models, compare them and show what happens inside.
+It works without a network and without an account. Ctrl-C ends the app; what it trains
+is saved and can be continued.
+
+Examples:
+  kerasseq app
+  kerasseq app --language fr --backend torch
+  kerasseq app --prepare
+  kerasseq app --host 0.0.0.0 --port 8080 --no-browser
+"""
 
 import argparse
 import contextlib
@@ -36,19 +47,7 @@ MISSING = f"the app needs Streamlit. {packages.install(*PACKAGES)}"
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "app",
-        """\
-Start the app: twelve labs that train models, compare them and show what happens inside.
-It works without a network and without an account. Ctrl-C ends the app; what it trains
-is saved and can be continued.""",
-        """\
-examples:
-  kerasseq app
-  kerasseq app --language fr --backend torch
-  kerasseq app --prepare
-  kerasseq app --host 0.0.0.0 --port 8080 --no-browser""",
-    )
+    parser = add("app")
     port = options.integer(at_least=1, at_most=65535)
     options.add(parser, "--port", port, "port", default=PORT)
     text = "address of the server; 0.0.0.0 lets other computers in"

@@ -1,7 +1,17 @@
 """`kerasseq train bert`: the pre-training of BERT on a text.
 
-BERT learns to predict masked tokens, and whether one sentence follows another. The end
-of the text is held out; there both accuracies are measured before and after training.
+Pre-train BERT on a text: predict masked tokens, and whether a sentence follows another.
+By default the text counts in number words, which a small model learns in less than a
+minute; prose takes hours. The last tenth is held out: there both accuracies are
+measured before and after training, beside the most frequent token and chance. In a file
+of your own, blank lines separate paragraphs or documents.
+
+Examples:
+  kerasseq train bert
+  kerasseq train bert --text my.txt --units 128 --sequence-length 64 --epochs 5
+then:
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ."
 """
 
 import os
@@ -84,19 +94,6 @@ OPTIONS = (
         )
     ),
 )
-DESCRIPTION = """\
-Pre-train BERT on a text: predict masked tokens, and whether a sentence follows another.
-By default the text counts in number words, which a small model learns in less than a
-minute; prose takes hours. The last tenth is held out: there both accuracies are
-measured before and after training, beside the most frequent token and chance. In a file
-of your own, blank lines separate paragraphs or documents."""
-EXAMPLES = """\
-examples:
-  kerasseq train bert
-  kerasseq train bert --text my.txt --units 128 --sequence-length 64 --epochs 5
-then:
-  kerasseq predict runs/bert-1 --text "one two [MASK] four"
-  kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ." """
 
 
 def train(job: "Job") -> runs.Results:

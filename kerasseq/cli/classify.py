@@ -1,4 +1,17 @@
-"""`kerasseq train classify`: a classifier of texts, compared with simple models."""
+"""`kerasseq train classify`: a classifier of texts, compared with simple models.
+
+Train a classifier on a table with a column of texts and one of labels. A part of each
+class is held out. There precision, recall and F1 of each class are printed, with the
+accuracy of two simple models: the most frequent class, and logistic regression.
+
+Examples:
+  kerasseq train classify --file reviews.csv --text review --label stars
+  kerasseq train classify --data names --model lstm --epochs 6
+  kerasseq train classify --file reviews.csv --preset models/bert-base-uncased
+then:
+  kerasseq predict runs/classify-gru-1 --text "Danmark"
+  kerasseq evaluate runs/classify-gru-1 --file test.csv
+"""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -49,18 +62,6 @@ PART = 8192  # texts that are classified at a time
 
 CHOICES = {"model": MODELS, "data": DATA}
 HELP = {"file": f"a file: {text_tables.KINDS}"}
-DESCRIPTION = """\
-Train a classifier on a table with a column of texts and one of labels. A part of each
-class is held out. There precision, recall and F1 of each class are printed, with the
-accuracy of two simple models: the most frequent class, and logistic regression."""
-EXAMPLES = """\
-examples:
-  kerasseq train classify --file reviews.csv --text review --label stars
-  kerasseq train classify --data names --model lstm --epochs 6
-  kerasseq train classify --file reviews.csv --preset models/bert-base-uncased
-then:
-  kerasseq predict runs/classify-gru-1 --text "Danmark"
-  kerasseq evaluate runs/classify-gru-1 --file test.csv"""
 
 
 def train(job: "Job") -> runs.Results:

@@ -1,7 +1,18 @@
 """`kerasseq compare`: simple models, networks and a pre-trained encoder, side by side.
 
-The same as `kerasseq train compare`. Each learner is trained once with each seed, and
-its predictions are stored at once: a run that is stopped continues with the next one.
+Train several kinds of learners on the same texts, with one or several labels each:
+elastic-net logistic regression, gradient boosting, random forest and SVC on counts and
+on TF-IDF of words and pairs of words; recurrent networks and a Transformer from
+scratch; and BERT, pre-trained on texts without labels and then fine-tuned. Precision,
+recall and F1 of each label are printed, with bootstrap intervals over the held-out
+texts, the range over the seeds, and seconds. By default the texts are generated French
+sentences of children about their family, with the eleven labels of a study.
+
+Examples:
+  kerasseq compare
+  kerasseq compare --models svc,elastic-net,gru --seeds 0
+  kerasseq compare --file data.csv --text comment --labels topics --unlabeled more.txt
+  kerasseq compare --resume runs/compare-1
 """
 
 import argparse
@@ -56,20 +67,6 @@ DEFAULTS = {
     "seeds": [0, 1, 2],
     "bootstrap": 1000,
 }
-DESCRIPTION = """\
-Train several kinds of learners on the same texts, with one or several labels each:
-elastic-net logistic regression, gradient boosting, random forest and SVC on counts and
-on TF-IDF of words and pairs of words; recurrent networks and a Transformer from
-scratch; and BERT, pre-trained on texts without labels and then fine-tuned. Precision,
-recall and F1 of each label are printed, with bootstrap intervals over the held-out
-texts, the range over the seeds, and seconds. By default the texts are generated French
-sentences of children about their family, with the eleven labels of a study."""
-EXAMPLES = """\
-examples:
-  kerasseq compare
-  kerasseq compare --models svc,elastic-net,gru --seeds 0
-  kerasseq compare --file data.csv --text comment --labels topics --unlabeled more.txt
-  kerasseq compare --resume runs/compare-1"""
 
 
 def _units(value: str) -> int:
@@ -115,7 +112,7 @@ HELP = {
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add("compare", DESCRIPTION, EXAMPLES)
+    parser = add("compare")
     options.add_task(parser, "compare", sys.modules[__name__])
 
 

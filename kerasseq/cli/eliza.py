@@ -1,4 +1,15 @@
-"""`kerasseq eliza`: a conversation with the chatbot of 1966."""
+"""`kerasseq eliza`: a conversation with the chatbot of 1966.
+
+Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain prints which. The
+end of the input, Ctrl-C or "bye" ends the conversation. If the input is a pipe, each
+line gets a reply, between the greeting and the farewell.
+
+Examples:
+  kerasseq eliza
+  kerasseq eliza --language fr --explain
+  kerasseq eliza --rules mine.toml
+  echo "Men are all alike." | kerasseq eliza
+"""
 
 import argparse
 import sys
@@ -13,19 +24,7 @@ MAX_LINE = 100_000  # bytes
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "eliza",
-        """\
-Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain prints which. The
-end of the input, Ctrl-C or "bye" ends the conversation. If the input is a pipe, each
-line gets a reply, between the greeting and the farewell.""",
-        """\
-examples:
-  kerasseq eliza
-  kerasseq eliza --language fr --explain
-  kerasseq eliza --rules mine.toml
-  echo "Men are all alike." | kerasseq eliza""",
-    )
+    parser = add("eliza")
     source = parser.add_mutually_exclusive_group()
     kind = options.one_of("language", LANGUAGES)
     options.add(source, "--language", kind, "en or fr", "NAME", default="en")

@@ -1,4 +1,14 @@
-"""`kerasseq evaluate`: the scores of a classifier or a tagger on other data."""
+"""`kerasseq evaluate`: the scores of a classifier or a tagger on other data.
+
+Print precision, recall and F1 of each class, for a file or a folder of images like that
+of the training. A label that the training data do not have counts as an error. If the
+model was trained on some of the rows, a sentence says on how many.
+
+Examples:
+  kerasseq evaluate runs/classify-gru-1 --file test.csv
+  kerasseq evaluate runs/tag-lstm-1 --file test.conll
+  kerasseq evaluate runs/images-vit-1 --file test-pictures
+"""
 
 import argparse
 import os
@@ -21,18 +31,7 @@ from kerasseq.datasets import Tagged
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "evaluate",
-        """\
-Print precision, recall and F1 of each class, for a file or a folder of images like that
-of the training. A label that the training data do not have counts as an error. If the
-model was trained on some of the rows, a sentence says on how many.""",
-        """\
-examples:
-  kerasseq evaluate runs/classify-gru-1 --file test.csv
-  kerasseq evaluate runs/tag-lstm-1 --file test.conll
-  kerasseq evaluate runs/images-vit-1 --file test-pictures""",
-    )
+    parser = add("evaluate")
     options.add_run(parser)
     parser.add_argument("--file", metavar="FILE", required=True, help="the data")
     text = "column of the {} (default: that of the training)"

@@ -1,4 +1,18 @@
-"""`kerasseq train forecast`: forecasts of a series, several steps ahead."""
+"""`kerasseq train forecast`: forecasts of a series, several steps ahead.
+
+Train a model to predict the next values of a series, with an interval from the
+quantile 0.1 to 0.9. The last fifth is held out. MAE, RMSE and MASE there are printed
+beside those of simple forecasts: naive (the last value), seasonal naive (the value one
+season before) and AR (autoregression). Then the values after the end are forecast.
+
+Examples:
+  kerasseq train forecast --file sales.csv --value sales --horizon 6
+  kerasseq train forecast --file shops.csv --group shop --known price,holiday
+  kerasseq train forecast --data sunspots --model gru --horizon 24
+
+A column of --known must also be filled in for the rows to forecast: these are the rows
+at the end of the table without a value.
+"""
 
 import argparse
 import copy
@@ -101,19 +115,6 @@ OPTIONS = (
     Option("--season", options.length, _SEASON, group="data"),
     Option("--horizon", options.length, "steps ahead to forecast"),
 )
-DESCRIPTION = """\
-Train a model to predict the next values of a series, with an interval from the
-quantile 0.1 to 0.9. The last fifth is held out. MAE, RMSE and MASE there are printed
-beside those of simple forecasts: naive (the last value), seasonal naive (the value one
-season before) and AR (autoregression). Then the values after the end are forecast."""
-EXAMPLES = """\
-examples:
-  kerasseq train forecast --file sales.csv --value sales --horizon 6
-  kerasseq train forecast --file shops.csv --group shop --known price,holiday
-  kerasseq train forecast --data sunspots --model gru --horizon 24
-
-A column of --known must also be filled in for the rows to forecast: these are the rows
-at the end of the table without a value."""
 
 
 class Source(NamedTuple):

@@ -1,4 +1,14 @@
-"""`kerasseq generate`: a continuation of a prompt by a trained language model."""
+"""`kerasseq generate`: a continuation of a prompt by a trained language model.
+
+Generate a continuation of a prompt, token by token, each drawn from the distribution
+that the model predicts. A lower temperature is more deterministic, a higher one more
+random.
+
+Examples:
+  kerasseq generate runs/quickstart
+  kerasseq generate runs/quickstart --prompt "The class " --length 500
+  kerasseq generate runs/quickstart --temperature 0.5 --top-k 10 --seed 1
+"""
 
 import argparse
 
@@ -10,18 +20,7 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "generate",
-        """\
-Generate a continuation of a prompt, token by token, each drawn from the distribution
-that the model predicts. A lower temperature is more deterministic, a higher one more
-random.""",
-        """\
-examples:
-  kerasseq generate runs/quickstart
-  kerasseq generate runs/quickstart --prompt "The class " --length 500
-  kerasseq generate runs/quickstart --temperature 0.5 --top-k 10 --seed 1""",
-    )
+    parser = add("generate")
     options.add_run(parser)
     text = "the text to continue"
     options.add(parser, "--prompt", str, text, "TEXT", shown="the start of a line")

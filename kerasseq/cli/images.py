@@ -1,4 +1,18 @@
-"""`kerasseq train images`: a classifier of images, compared with simple models."""
+"""`kerasseq train images`: a classifier of images, compared with simple models.
+
+Train a Vision Transformer on a folder of images: the name of each subfolder is the
+class of the images in it. The files are read batch by batch. A part of each class is
+held out. There precision, recall and F1 of each class are printed, with the accuracy of
+two simple models: the most frequent class, and logistic regression on the pixels.
+
+Examples:
+  kerasseq train images
+  kerasseq train images pictures --image-size 64 --flip
+then:
+  kerasseq predict runs/images-vit-1 --file new.png
+  kerasseq evaluate runs/images-vit-1 --file other-pictures
+  kerasseq inspect runs/images-vit-1 --file new.png
+"""
 
 import time
 from collections.abc import Sequence
@@ -74,19 +88,6 @@ OPTIONS = (
     Option("--shift", options.rate, _SHIFT, "X", "data"),
     Option("--flip", None, _FLIP, group="data"),
 )
-DESCRIPTION = """\
-Train a Vision Transformer on a folder of images: the name of each subfolder is the
-class of the images in it. The files are read batch by batch. A part of each class is
-held out. There precision, recall and F1 of each class are printed, with the accuracy of
-two simple models: the most frequent class, and logistic regression on the pixels."""
-EXAMPLES = """\
-examples:
-  kerasseq train images
-  kerasseq train images pictures --image-size 64 --flip
-then:
-  kerasseq predict runs/images-vit-1 --file new.png
-  kerasseq evaluate runs/images-vit-1 --file other-pictures
-  kerasseq inspect runs/images-vit-1 --file new.png"""
 
 
 def train(job: "Job") -> runs.Results:

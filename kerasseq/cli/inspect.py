@@ -1,4 +1,19 @@
-"""`kerasseq inspect`: the structure of a model, its gates and its gradient flow."""
+"""`kerasseq inspect`: the structure of a model, its gates and its gradient flow.
+
+Print the structure of a model. Then apply it to a text. For a recurrent model, print
+how open its gates are and how far back the gradient of its last prediction reaches, and
+draw both. For a Transformer, draw the attention weights. For a translation model, draw
+the gates and the alignment of --text with its translation. For a model of images, draw
+the attention to the patches of an image, and which pixels moved the decision. For word
+vectors, print the nearest words of those in --text, and draw them in the plane.
+
+Examples:
+  kerasseq inspect runs/quickstart
+  kerasseq inspect runs/quickstart --text "for x in range(3):"
+  kerasseq inspect runs/images-vit-1 --file picture.png
+  kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "{()[()]}"
+  kerasseq inspect runs/translation-gru-1 --text "twenty-one"
+"""
 
 import argparse
 import pathlib
@@ -16,6 +31,7 @@ from kerasseq.cli import (
     options,
     runs,
     translate,
+    translation,
     word_vectors,
 )
 from kerasseq.cli.console import Console, choose_backend, print_json, status
@@ -33,23 +49,7 @@ MAX_TOKENS = 20  # in the table of what moved a decision
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "inspect",
-        """\
-Print the structure of a model. Then apply it to a text. For a recurrent model, print
-how open its gates are and how far back the gradient of its last prediction reaches, and
-draw both. For a Transformer, draw the attention weights. For a translation model, draw
-the gates and the alignment of --text with its translation. For a model of images, draw
-the attention to the patches of an image, and which pixels moved the decision. For word
-vectors, print the nearest words of those in --text, and draw them in the plane.""",
-        """\
-examples:
-  kerasseq inspect runs/quickstart
-  kerasseq inspect runs/quickstart --text "for x in range(3):"
-  kerasseq inspect runs/images-vit-1 --file picture.png
-  kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "{()[()]}"
-  kerasseq inspect runs/translation-gru-1 --text "twenty-one" """,
-    )
+    parser = add("inspect")
     options.add_run(parser)
     source = parser.add_mutually_exclusive_group()
     shown = "an example of the task"
@@ -244,7 +244,7 @@ def _source_of(record: dict[str, Any] | None) -> str:
     if settings.pairs is None:
         return datasets.generated_pairs(settings.data, 1, seed=settings.seed).sources[0]
     try:
-        return translate.load_pairs(settings)[0].sources[0]
+        return translation.load_pairs(settings)[0].sources[0]
     except (OSError, ValueError) as error:
         raise ValueError(f"{error}. Give a text with --text") from error
 

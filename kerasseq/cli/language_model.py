@@ -1,7 +1,13 @@
 """`kerasseq train language-model`: a language model on a text, compared with n-grams.
 
-The end of the text is held out. There the model is compared with unigram, bigram and
-trigram models in bits per character.
+Train a language model on a text, character by character or with another tokenizer. The
+last tenth is held out: at the end the model is compared there with unigram, bigram and
+trigram models, in bits per character (lower is better).
+
+Examples:
+  kerasseq train language-model --text shakespeare.txt --model peephole_lstm
+  kerasseq train language-model --data python-reference --units 256 --num-layers 2
+  kerasseq train language-model --text old.txt --encoding cp1252 --steps 500
 """
 
 import os
@@ -74,15 +80,6 @@ OPTIONS = (
     Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
     Option("--position", "position encoding", "for a gpt", "NAME", "model"),
 )
-DESCRIPTION = """\
-Train a language model on a text, character by character or with another tokenizer. The
-last tenth is held out: at the end the model is compared there with unigram, bigram and
-trigram models, in bits per character (lower is better)."""
-EXAMPLES = """\
-examples:
-  kerasseq train language-model --text shakespeare.txt --model peephole_lstm
-  kerasseq train language-model --data python-reference --units 256 --num-layers 2
-  kerasseq train language-model --text old.txt --encoding cp1252 --steps 500"""
 
 
 def train(job: "Job") -> runs.Results:

@@ -1,7 +1,8 @@
 """The `kerasseq` command: its parser, its entry point and its exit codes.
 
 Each command is a module of this package with two functions: `add_command` declares the
-options and `run` executes the command. Parsing and `--help` load no Keras.
+options and `run` executes the command; its docstring is the help. Parsing and `--help`
+load no Keras.
 """
 
 import argparse
@@ -192,14 +193,17 @@ def _add(subparsers, table: Modules, used: Iterable[str]):
 
     def add(name, description=None, epilog=None):
         aliases = [alias for alias, task in ALIASES.items() if task == name]
-        summary = table.summary(name)
+        more = {"help": table.summary(name), "aliases": aliases}
+        if name not in used:
+            return subparsers.add_parser(name, **more)
+        if description is None:
+            description, epilog = _help_of(table[name])
         parser = subparsers.add_parser(
-            name, aliases=aliases, help=summary, description=description, epilog=epilog
+            name, description=description, epilog=epilog, **more
         )
-        if description is not None:
-            made.update(dict.fromkeys((name, *aliases), parser))
-            # A command must not replace by its default what was given before its name.
-            add_quiet(parser, argparse.SUPPRESS)
+        made.update(dict.fromkeys((name, *aliases), parser))
+        # A command must not replace by its default what was given before its name.
+        add_quiet(parser, argparse.SUPPRESS)
         return parser
 
     for name in table:
@@ -208,9 +212,15 @@ def _add(subparsers, table: Modules, used: Iterable[str]):
         elif table is COMMANDS:
             table[name].add_command(add)
         else:
-            task = table[name]
-            options.add_task(add(name, task.DESCRIPTION, task.EXAMPLES), name, task)
+            options.add_task(add(name), name, table[name])
     return made
+
+
+def _help_of(module):
+    """The description of a command, and its examples: those of its module."""
+    text = (module.__doc__ or "").partition("\n\n")[2].rstrip()
+    description, mark, examples = text.partition("Examples:\n")
+    return description.rstrip(), mark + examples
 
 
 def _used_tasks(words):

@@ -1,4 +1,16 @@
-"""`kerasseq params`: published language models, and the parameters of one."""
+"""`kerasseq params`: published language models, and the parameters of one.
+
+Count the parameters of a published model without building it: first its matrices, per
+head and with embedding and unembedding, as in the course; then all parameters, with
+biases, norms and positions, and a tied embedding once. Without a name, list the
+models.
+
+Examples:
+  kerasseq params
+  kerasseq params gpt3
+  kerasseq params bert_base --all
+  kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12
+"""
 
 import argparse
 import dataclasses
@@ -21,20 +33,7 @@ _KINDS = {"prefix_decoder": "prefix", "encoder_decoder": "enc-dec"}  # abbreviat
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "params",
-        """\
-Count the parameters of a published model without building it: first its matrices, per
-head and with embedding and unembedding, as in the course; then all parameters, with
-biases, norms and positions, and a tied embedding once. Without a name, list the
-models.""",
-        """\
-examples:
-  kerasseq params
-  kerasseq params gpt3
-  kerasseq params bert_base --all
-  kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12""",
-    )
+    parser = add("params")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the model to count")
     parser.add_argument(
         "--all", action="store_true", help="print each weight with its shape"

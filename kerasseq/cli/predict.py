@@ -1,4 +1,22 @@
-"""`kerasseq predict`: labels, tags, translations or forecasts, by the kind of run."""
+"""`kerasseq predict`: labels, tags, translations or forecasts, by the kind of run.
+
+Apply the model of a run to texts: a classifier gives labels with probabilities, a
+tagger a tag for each word, a translation model translations, a language model the most
+probable next tokens, and BERT the most probable tokens for [MASK] and the probability
+that a second text follows. Word vectors give the nearest words of a word, and for three
+words the answer of an analogy. A classifier of images takes an image or a folder. A
+forecast continues its series, or those of a newer table with the same columns.
+
+Examples:
+  kerasseq predict runs/classify-gru-1 --text "Danmark"
+  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
+  kerasseq predict runs/images-vit-1 --file picture.png
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
+  kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
+  kerasseq predict runs/forecast-lstm-1 --horizon 6
+  kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv
+"""
 
 import argparse
 import csv
@@ -39,26 +57,7 @@ SENTENCES = (".conll", ".conllu", ".bio", ".iob")
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "predict",
-        """\
-Apply the model of a run to texts: a classifier gives labels with probabilities, a
-tagger a tag for each word, a translation model translations, a language model the most
-probable next tokens, and BERT the most probable tokens for [MASK] and the probability
-that a second text follows. Word vectors give the nearest words of a word, and for three
-words the answer of an analogy. A classifier of images takes an image or a folder. A
-forecast continues its series, or those of a newer table with the same columns.""",
-        """\
-examples:
-  kerasseq predict runs/classify-gru-1 --text "Danmark"
-  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
-  kerasseq predict runs/images-vit-1 --file picture.png
-  kerasseq predict runs/bert-1 --text "one two [MASK] four"
-  kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
-  kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
-  kerasseq predict runs/forecast-lstm-1 --horizon 6
-  kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
-    )
+    parser = add("predict")
     options.add_run(parser)
     options.add(parser, "--text", str, "a text", "TEXT")
     text = "a second text for BERT, which may follow the first"

@@ -1,4 +1,16 @@
-"""`kerasseq train parentheses`: a race between architectures on the same strings."""
+r"""`kerasseq train parentheses`: a race between architectures on the same strings.
+
+Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
+long. Test them on balanced strings, on strings like those of the training, and on hard
+ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only. Each
+competitor, a model with a seed, has a run folder of its own in that of the race.
+
+Examples:
+  kerasseq train parentheses
+  kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
+  kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \
+      --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -61,17 +73,6 @@ OPTIONS = (
     Option("--test-examples", options.examples, _TESTED, group="training"),
     Option("--processes", _NUMBER, _PROCESSES, group="training"),
 )
-DESCRIPTION = """\
-Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
-long. Test them on balanced strings, on strings like those of the training, and on hard
-ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only. Each
-competitor, a model with a seed, has a run folder of its own in that of the race."""
-EXAMPLES = """\
-examples:
-  kerasseq train parentheses
-  kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
-  kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \\
-      --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2"""
 
 
 def train(job: "Job") -> runs.Results:

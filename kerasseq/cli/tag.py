@@ -1,4 +1,17 @@
-"""`kerasseq train tag`: a tagger of words, such as of names in texts."""
+"""`kerasseq train tag`: a tagger of words, such as of names in texts.
+
+Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
+line after each sentence. A part of the sentences is held out. There precision, recall
+and F1 of each tag are printed, those of entities for BIO and IOBES tags, and the
+accuracy of the most frequent tag of each word.
+
+Examples:
+  kerasseq train tag --file train.conll --crf
+  kerasseq train tag --data python-tokens --epochs 3
+  kerasseq train tag --file train.conll --preset models/bert-base-cased
+then:
+  kerasseq predict runs/tag-lstm-1 --text "for line in lines :"
+"""
 
 import os
 import time
@@ -68,18 +81,6 @@ COLUMNS = tuple(
 )
 CRF = "find the tags of a sentence together, by a conditional random field"
 OPTIONS = (*COLUMNS, Option("--crf", None, CRF, group="model"))
-DESCRIPTION = """\
-Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
-line after each sentence. A part of the sentences is held out. There precision, recall
-and F1 of each tag are printed, those of entities for BIO and IOBES tags, and the
-accuracy of the most frequent tag of each word."""
-EXAMPLES = """\
-examples:
-  kerasseq train tag --file train.conll --crf
-  kerasseq train tag --data python-tokens --epochs 3
-  kerasseq train tag --file train.conll --preset models/bert-base-cased
-then:
-  kerasseq predict runs/tag-lstm-1 --text "for line in lines :" """
 
 
 def train(job: "Job") -> runs.Results:

@@ -1,18 +1,18 @@
 """`kerasseq train`: starts a run, or resumes one that was stopped.
 
-`commands.py` lists the tasks; each is a module.
+Train a model on a task. All files of the run are kept in one folder: arguments,
+checkpoints, model, history and figures. A run that was stopped, even by kill -9, can be
+resumed from its last checkpoint and ends as if it had not been stopped.
 
-How `kerasseq train language-model` works, in the order of the calls:
+Examples:
+  kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
+  kerasseq train parentheses --model elman,lstm --seeds 0,1
+  kerasseq train forecast --file sales.csv --value sales
+  kerasseq train images pictures
+  kerasseq train --resume runs/mine
+  kerasseq train classify --config runs/mine/run.json --seed 1 --dry-run
 
-1. `main.py` parses the options and turns errors into messages and exit codes.
-2. `run` below makes a `Job` (`job.py`), from the options or from the folder of a run
-   (`runs.py`).
-3. `language_model.train` reads the text, encodes it (`tokenize.py`) and builds the
-   model.
-4. `fitting.fit` trains it in intervals with `keras.Model.fit`, and saves a checkpoint
-   after each (`training/checkpoint.py`).
-5. `language_model.train` compares it with n-gram models and draws the figures
-   (`figures.py`).
+Options of a task:  kerasseq train language-model --help
 """
 
 import argparse
@@ -43,23 +43,7 @@ OF_UNLABELED = ("encoding", "max_characters")  # also of --unlabeled
 
 def add_command(add: options.Add) -> None:
     """Adds the command and its tasks to the parser."""
-    parser = add(
-        "train",
-        """\
-Train a model on a task. All files of the run are kept in one folder: arguments,
-checkpoints, model, history and figures. A run that was stopped, even by kill -9, can be
-resumed from its last checkpoint and ends as if it had not been stopped.""",
-        """\
-examples:
-  kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
-  kerasseq train parentheses --model elman,lstm --seeds 0,1
-  kerasseq train forecast --file sales.csv --value sales
-  kerasseq train images pictures
-  kerasseq train --resume runs/mine
-  kerasseq train classify --config runs/mine/run.json --seed 1 --dry-run
-
-Options of a task:  kerasseq train language-model --help""",
-    )
+    parser = add("train")
     options.add_resume(parser)
 
 

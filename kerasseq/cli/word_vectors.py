@@ -1,6 +1,18 @@
 """`kerasseq train vectors`: word vectors of a text, with nearest words and analogies.
 
-The text is read line by line, and need not fit into memory.
+Learn word vectors from a text, each line of which is a sentence or a paragraph. The
+text is read line by line: it need not fit into memory. At the end the nearest words of
+some frequent words are printed, and how many analogies (man, woman; king, queen) are
+answered, as far as the text has their words.
+
+Examples:
+  kerasseq train vectors my.txt --run runs/mine
+  kerasseq train vectors --data analogies --min-count 1
+  kerasseq train vectors my.txt.gz --model glove --dimensions 50 --epochs 30
+then:
+  kerasseq predict runs/mine --text king
+  kerasseq predict runs/mine --text "man woman king"
+  kerasseq inspect runs/mine
 """
 
 import hashlib
@@ -69,20 +81,6 @@ OPTIONS = (
     ),
     Option("--seed", options.integer(0, 2**31 - 1), "random seed", group="training"),
 )
-DESCRIPTION = """\
-Learn word vectors from a text, each line of which is a sentence or a paragraph. The
-text is read line by line: it need not fit into memory. At the end the nearest words of
-some frequent words are printed, and how many analogies (man, woman; king, queen) are
-answered, as far as the text has their words."""
-EXAMPLES = """\
-examples:
-  kerasseq train vectors my.txt --run runs/mine
-  kerasseq train vectors --data analogies --min-count 1
-  kerasseq train vectors my.txt.gz --model glove --dimensions 50 --epochs 30
-then:
-  kerasseq predict runs/mine --text king
-  kerasseq predict runs/mine --text "man woman king"
-  kerasseq inspect runs/mine"""
 
 
 def train(job: "Job") -> runs.Results:

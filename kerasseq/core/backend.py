@@ -30,6 +30,8 @@ _PACKAGES = {
     "torch": ["torch", "llvmlite"],
 }
 
+_unsaid: list[str] = []  # what `choose` chose, until `require`
+
 _NONE_INSTALLED = f"""\
 no backend is installed: Keras needs one of TensorFlow, JAX and PyTorch to compute.
 {packages.install("tensorflow")}  or  pip install jax  or  pip install torch llvmlite
@@ -58,9 +60,8 @@ def choose() -> None:
     if not found or named in found:
         return
     os.environ["KERAS_BACKEND"] = found[0]
-    print(
-        f"kerasseq: Keras runs on {found[0]} here; set KERAS_BACKEND to choose another",
-        file=sys.stderr,
+    _unsaid.append(
+        f"kerasseq: Keras runs on {found[0]} here; set KERAS_BACKEND to choose another"
     )
 
 
@@ -80,6 +81,8 @@ def require() -> None:
     found = installed()
     if not found:
         raise BackendError(_NONE_INSTALLED)
+    if _unsaid:  # not before Keras is needed: `kerasseq --help` has one output
+        print(_unsaid.pop(), file=sys.stderr)
     name = chosen()
     if name in _KERAS_ONLY:
         raise BackendError(
