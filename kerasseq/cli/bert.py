@@ -50,10 +50,7 @@ DEFAULTS = {
     "sequence_length": 32,
     "batch_size": 64,
     "learning_rate": 3e-3,
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 STEPS = 400  # if neither --epochs nor --steps is given
 COUNTING = 2000  # documents that are generated

@@ -50,10 +50,7 @@ DEFAULTS = {
     "dropout": PerModel(0.3, bert=0.1, gpt=0.1),
     "batch_size": PerModel(64, bert=32, gpt=32),
     "learning_rate": PerModel(6e-3, bert=1e-3, gpt=1e-3),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, spreadsheets
+from kerasseq.cli import labeled, text_tables
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
 from kerasseq.core.files import replacing
@@ -256,7 +256,7 @@ def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
             writer.writerow(
                 {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
             )
-    spreadsheets.note_formulas(file, results["support"])
+    text_tables.note_formulas(file, results["support"])
 
 
 def _rows(results):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, spreadsheets, tables, text_tables
+from kerasseq.cli import figures, options, runs, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import scores_of, short, show
@@ -391,7 +391,7 @@ def write_forecast(
         file = job.folder / FORECAST
         with replacing(file) as temporary:
             found.to_csv(temporary, index=False)
-        spreadsheets.note_formulas(file, found.to_numpy("object").ravel())
+        text_tables.note_formulas(file, found.to_numpy("object").ravel())
         if "date" in source.columns and source.columns["date"] is not None:
             date = source.columns["date"]
             found[date] = found[date].astype(str).str.removesuffix(" 00:00:00")

@@ -50,10 +50,7 @@ DEFAULTS = {
     "dropout": 0.1,
     "batch_size": 128,
     "learning_rate": 3e-3,
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given

@@ -8,7 +8,7 @@ import numpy as np
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import bert, brackets, figures
+from kerasseq.cli import bert, competitor, figures
 from kerasseq.cli.console import note
 from kerasseq.cli.tokenize import note_unknown, pieces
 
@@ -152,10 +152,10 @@ def _parentheses_example(model, colors, text):
         data = datasets.parentheses(1, colors=colors, kind="hard", seed=0)
         sequence = data.sequences[0]
     else:
-        sequence = brackets.read(text, colors)
+        sequence = competitor.read_string(text, colors)
     label = datasets.is_balanced(sequence, colors)
     tokens = [str(symbol) for symbol in sequence]
-    x = brackets.as_ids(sequence, colors)[None]
+    x = competitor.as_ids(sequence, colors)[None]
     y = np.array([int(label)])
     flow = figures.flow_of
     return Example(x, tokens, tokens, lambda: flow(model, x, y))

@@ -46,12 +46,9 @@ DEFAULTS = {
     "sequence_length": PerModel(96, gpt=64),
     "batch_size": PerModel(64, gpt=12),
     "learning_rate": PerModel(3e-3, gpt=1e-3),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
-    "seed": 0,
+    **options.TRAINED,
 }
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",

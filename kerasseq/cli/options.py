@@ -44,6 +44,8 @@ ARCHITECTURES = (
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
 EPOCHS = 10  # if neither --epochs nor --steps is given
+# Defaults of tasks that count in epochs.
+TRAINED = {"epochs": None, "steps": None, "checkpoint_every": 100, "seed": 0}
 
 
 class PerModel:

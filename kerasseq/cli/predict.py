@@ -29,13 +29,12 @@ from typing import Any
 import numpy as np
 
 from kerasseq.cli import (
-    brackets,
+    competitor,
     image_data,
     images,
     labeled,
     options,
     runs,
-    spreadsheets,
     tables,
     text_tables,
     word_vectors,
@@ -280,7 +279,7 @@ def predictor(model: Any, folder: str, record: Any) -> Any:
     """
     if record and record["task"] == "parentheses":
         colors = record["arguments"]["colors"]
-        return functools.partial(brackets.classify, colors=colors), 4096
+        return functools.partial(competitor.classify, colors=colors), 4096
     kinds = {
         "classify": (classify, 4096),
         "tag": (tag, 4096),
@@ -466,13 +465,13 @@ def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
                 continue
             cells = _cells(row)
-            formulas += filter(spreadsheets.is_formula, cells.values())
+            formulas += filter(text_tables.is_formula, cells.values())
             if writer is None:
                 writer = csv.DictWriter(stream, list(cells))
                 writer.writeheader()
             writer.writerow(cells)
     note(f"wrote {count:,} rows to {file}")
-    spreadsheets.note_formulas(file, formulas)
+    text_tables.note_formulas(file, formulas)
 
 
 def _cells(row):

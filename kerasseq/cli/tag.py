@@ -54,10 +54,7 @@ DEFAULTS = {
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 
 

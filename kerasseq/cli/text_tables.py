@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kerasseq.cli import runs
@@ -25,6 +25,7 @@ SEPARATED = (".csv", ".tsv", ".txt")
 JSON_LINES = (".jsonl", ".ndjson")
 KINDS = ".csv, .tsv, .jsonl, each also .gz, or .parquet"
 SAMPLE = 2**16  # characters that the separator is found in
+STARTS = ("=", "+", "-", "@")  # of a cell that a spreadsheet would compute
 NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 
 SKIP = "skip"  # as --missing: drops incomplete rows
@@ -370,3 +371,32 @@ def without_gaps(
     note(f"{what}: dropped")
     empty = set(rows)
     return table.take([n for n in range(len(table.index)) if n not in empty])
+
+
+# Written tables
+
+
+def is_formula(cell: Any) -> bool:
+    """Whether a spreadsheet may take a cell for a formula.
+
+    Examples:
+        >>> is_formula("=1+1"), is_formula(" @a"), is_formula("-1.5"), is_formula(-1.5)
+        (True, True, False, False)
+    """
+    if not isinstance(cell, str) or not cell.strip().startswith(STARTS):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
+
+
+def note_formulas(file: str | os.PathLike[str], cells: Iterable[Any]) -> None:
+    """Notes how many cells of a csv look like formulas, which can run programs."""
+    count = sum(map(is_formula, cells))
+    if count:
+        note(
+            f"{count:,} cells of {file} begin with {', '.join(STARTS)}, which a "
+            "spreadsheet may compute as formulas. Import the columns of texts as text"
+        )

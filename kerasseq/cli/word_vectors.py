@@ -50,10 +50,7 @@ DEFAULTS = {
     "subsample": 1e-3,
     "batch_size": PerModel(256, glove=1024),
     "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from kerasseq.cli import callbacks, forecast, options, runs, tables, text_tables
+from kerasseq.cli import fitting, forecast, options, runs, tables, text_tables
 from kerasseq.series import forecast_scores
 from kerasseq.series.frames import Columns, read_series
 from tests.cli.conftest import snapshot
@@ -71,7 +71,7 @@ def test_a_stopped_run_continues_the_end_of_the_table(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(callbacks.SaveModel, "on_train_batch_end", interrupt)
+        patch.setattr(fitting.SaveModel, "on_train_batch_end", interrupt)
         command(*train(sales, "--run", "r"), code=130)
     assert not (tmp_path / "r" / "results.json").exists()
     done = command("predict", "r")
