@@ -187,6 +187,22 @@ def check_forecast(args: argparse.Namespace) -> None:
 def forecast(args: argparse.Namespace) -> None:
     """Prints the values after the end of the series of a forecast, or of a file."""
     check_forecast(args)
+    found = _continued(args)
+    if args.out is not None:
+        write(args.out, as_rows(found))
+    elif args.json:
+        print_json(as_rows(found))
+    elif hasattr(found, "to_string"):
+        print_result(found.to_string(index=False))
+    elif len(found):
+        rows = as_rows(found)
+        print_result("".join(f"{name:>14}" for name in rows[0]))
+        for row in rows:
+            print_result("".join(f"{value:14.6g}" for value in row.values()))
+
+
+def _continued(args):
+    """The forecast: a table, or an array for a series without one."""
     table = None
     if args.file is not None:
         encoding = None if args.encoding == "utf-8" else args.encoding
@@ -194,35 +210,26 @@ def forecast(args: argparse.Namespace) -> None:
     choose_backend(args.backend)
     model, record = runs.load_model(args.folder)
     steps = args.horizon or record["arguments"]["horizon"]
-    if table is not None:
-        with about(args.file):
+    with about(args.file):
+        if table is not None:
             series = model.read(table, missing=args.missing)
             settings = options.Settings(**record["arguments"])
             steps = args.horizon or forecasts.known_steps(series, settings)
-            if not steps:
-                return
             model.set_history(series)
-    with about(args.file):
-        frame = as_frame(model.forecast(steps))
-    forecasts.note_start(model)
-    if args.out is None and not args.json:
-        print_result(frame.to_string(index=False))
-        return
-    rows = [as_plain(row) for row in frame.to_dict("records")]
-    if args.out is not None:
-        write(args.out, rows)
-    else:
-        print_json(rows)
+        found = model.forecast(steps) if steps else ()
+    if steps:
+        forecasts.note_start(model)
+    is_named = hasattr(found, "columns") and found.index.name is not None
+    return found.reset_index() if is_named else found
 
 
-def as_frame(found: Any) -> Any:
-    """A forecast as a table; that of a series without a table is an array."""
+def as_rows(found: Any) -> list[dict[str, Any]]:
+    """A forecast as plain data."""
     if hasattr(found, "columns"):
-        return found if found.index.name is None else found.reset_index()
-    names = [f"quantile {q:g}" for q in forecasts.QUANTILES]
-    frame = tables.require_pandas().DataFrame(found, columns=names)
-    frame.insert(0, "step", range(1, len(frame) + 1))
-    return frame
+        return [as_plain(row) for row in found.to_dict("records")]
+    names = ("step", *(f"quantile {q:g}" for q in forecasts.QUANTILES))
+    rows = [(n, *row) for n, row in enumerate(np.asarray(found).tolist(), 1)]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def as_plain(row: dict[Any, Any]) -> dict[str, Any]:

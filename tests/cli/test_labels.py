@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import sys
 import tracemalloc
 
 import keras
@@ -343,7 +344,8 @@ def test_a_forecast_continues_its_series(command, refused, tmp_path):
     assert "at least 22 values" in refused("predict", "f", "--file", "few.csv")
 
 
-def test_a_forecast_of_a_series_without_a_table(command, tmp_path):
+def test_a_forecast_of_a_series_without_a_table(command, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
     words = ["train", "forecast", "--data", "ar", "--horizon", "3", "--steps", "2"]
     command(*words, "--units", "3", "--run", "s")
     found = json.loads(command("predict", "s", "--json").out)
