@@ -146,16 +146,26 @@ def train(job: "Job") -> runs.Results:
     names = contest.names(settings.models, settings.seeds)
     job.end_dry_run(f"{len(names)} learners", competitors=names)
     trained = learners.Learners(data, settings, job.folder, job.console)
-    found = _train_all(job, data, trained, names)
+    y = data.indicators(data.y_tested)
+    folder = job.folder / STORED
+
+    def run(name, follow):
+        learner, seed = contest.parts(name)
+        predicted, seconds = trained.predict(learner, seed)
+        _store(folder / f"{name}.json", learner, seed, predicted, seconds)
+        f1 = kerasseq.training.multilabel_f1(y, predicted, "macro")
+        job.console.info(
+            f"{learner}, seed {seed}: F1 {f1:.3f}, {clock(seconds)} "
+            f"({names.index(name) + 1} of {len(names)})"
+        )
+
+    def stored(name):
+        return read_stored(folder / f"{name}.json", y.shape)
+
+    found = contest.train_all(job, names, stored, run)
+    more = {"groups": data.groups, "samples": settings.bootstrap}
     with status("computing the bootstrap intervals"):
-        results = comparison.compare(
-            data.indicators(data.y_tested),
-            data.labels,
-            *({name: {seed: found[f"{name}-seed{seed}"][n] for seed in settings.seeds}
-               for name in settings.models} for n in (0, 1)),
-            groups=data.groups,
-            samples=settings.bootstrap,
-        )  # fmt: skip
+        results = comparison.compare(y, data.labels, found, **more)
     results |= {
         "task": job.task,
         "source": data.record["source"],
@@ -181,28 +191,6 @@ def _check_memory(settings, rows):
     if networks:
         sized = {"model": networks, "num_layers": 2}
         check_memory(options.Settings(**{**vars(settings), **sized}), rows)
-
-
-def _train_all(job, data, trained, names):
-    """Returns predictions and seconds by competitor."""
-    y, done = data.indicators(data.y_tested), []
-
-    def stored(name):
-        return read_stored(job.folder / STORED / f"{name}.json", y.shape)
-
-    def run(name, follow):
-        learner, seed = contest.parts(name)
-        predicted, seconds = trained.predict(learner, seed)
-        _store(job.folder / STORED / f"{name}.json", learner, seed, predicted, seconds)
-        f1 = kerasseq.training.multilabel_f1(y, predicted, "macro")
-        done.append(name)
-        job.console.info(
-            f"{learner}, seed {seed}: F1 {f1:.3f}, {clock(seconds)} "
-            f"({len(names) - len(waiting) + len(done)} of {len(names)})"
-        )
-
-    waiting = [name for name in names if stored(name) is None]
-    return contest.train_all(job, names, stored, run)
 
 
 def _store(file, name, seed, predicted, seconds):

@@ -6,7 +6,6 @@ from kerasseq.core import checks
 from kerasseq.core.files import read_json
 
 OPTION = "--config"
-EXCLUSIVE = ({"epochs", "steps"}, {"preset", "model"})  # beside the file and --data
 OF_COMMAND = ("run", "backend", "threads")  # that no task has among its arguments
 
 
@@ -94,12 +93,13 @@ def _options(arguments, task, file, typed) -> list[str]:
     names = {
         word.partition("=")[0].removeprefix("--").replace("-", "_") for word in typed
     }
-    excluded = set()
-    for pair in (*EXCLUSIVE, {module.FILE, "data"}):
-        excluded |= pair if pair & names else set()
-    defaults = with_defaults(
-        module.DEFAULTS, {"model": arguments["model"]} if "model" in arguments else {}
-    )
+    pairs = [{"epochs", "steps"}, {module.FILE, "data"}]
+    if module.DEFAULTS.get("preset", "") is None:  # a folder, which has a model
+        pairs.append({"preset", "model"})
+    excluded = set().union(*(pair for pair in pairs if pair & names))
+    model = {name: arguments[name] for name in ("model",) if name in arguments}
+    defaults = with_defaults(module.DEFAULTS, model)
+    defaults |= {name: module.DEFAULTS[name] for name in model}
     return [
         as_typed(name, value, defaults.get(name))
         for name, value in arguments.items()

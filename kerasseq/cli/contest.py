@@ -48,8 +48,8 @@ def train_all(
     stored: Callable[[str], T | None],
     train: Callable[[str, Follow], object],
     steps: int = 1,
-) -> dict[str, T]:
-    """Trains the competitors that are not finished, and returns what each found.
+) -> dict[str, dict[int, T]]:
+    """Trains the competitors that are not finished.
 
     Args:
         job: The `Job` of the contest.
@@ -57,6 +57,9 @@ def train_all(
         stored: Reads what a competitor found, by its name; None if it is not finished.
         train: Trains a competitor in this process, and passes on its progress.
         steps: Training steps of each.
+
+    Returns:
+        What each found, by model and seed.
     """
     found = {name: stored(name) for name in competitors}
     remaining = [name for name in competitors if found[name] is None]
@@ -73,7 +76,11 @@ def train_all(
             train(name, functools.partial(board.follow, name))
             board.follow(name, {"state": "finished", "step": steps})
         found[name] = stored(name)
-    return found  # pyright: ignore[reportReturnType]  # none is None now
+    by_model: dict[str, Any] = {}
+    for name, each in found.items():
+        model, seed = parts(name)
+        by_model.setdefault(model, {})[seed] = each
+    return by_model
 
 
 class Board:

@@ -86,13 +86,15 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def _parse(argv):
     """The arguments, and the options of the command by their names in Python."""
+    if argv[:1] == ["--quiet"]:  # also before the command
+        argv = [*argv[1:], "--quiet"]
     parser, parsers = build_parser(argv)
     _check_command(argv, parser)
     words = config.expanded(argv)
     if words != argv:
         argv = words
         parser, parsers = build_parser(argv)
-    if not argv:
+    if argv in ([], ["--quiet"]):
         parser.print_help()
         raise SystemExit(0)
     args, unknown = parser.parse_known_args(argv)

@@ -122,11 +122,8 @@ def train(job: "Job") -> runs.Results:
     results = {
         "task": job.task,
         "accuracy": {
-            name: {
-                kind: [found[f"{name}-seed{seed}"][kind] for seed in settings.seeds]
-                for kind in kinds
-            }
-            for name in settings.model
+            name: {kind: [each[kind] for each in by_seed.values()] for kind in kinds}
+            for name, by_seed in found.items()
         },
         "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
         "repeated": _repeated(job),

@@ -64,7 +64,7 @@ def test_wrong_files_of_options(refused, tmp_path, content, words, message):
     assert message in refused("train", *words[:1], "--config", "c.json", *words[1:])
 
 
-def test_a_dry_run_writes_nothing(command, refused, trained, tmp_path):
+def test_a_dry_run_writes_nothing(command, trained, tmp_path):
     words = ["train", "--config", trained[0] / "run.json", "--steps", "7"]
     found = json.loads(command(*words, "--dry-run", "--json").out)
     assert found == {
@@ -76,14 +76,10 @@ def test_a_dry_run_writes_nothing(command, refused, trained, tmp_path):
         "train", "parentheses", "--seeds", "0,1", "--dry-run", "--examples", 9
     )
     assert "10 competitors would be trained" in done.out
-    assert "two rows" in refused("train", "classify", "--dry-run", "--file", one_row())
+    (tmp_path / "one.csv").write_text("text,label\na,x\nb,y\n")
+    words = ["train", "classify", "--dry-run", "--file", "one.csv"]
+    assert "two rows" in command(*words, code=2).err
     assert set(snapshot(tmp_path)) == {"one.csv"}
-
-
-def one_row():
-    with open("one.csv", "w") as file:
-        file.write("text,label\na,x\nb,y\n")
-    return "one.csv"
 
 
 def test_quiet_prints_results_and_errors_alone(command, trained, monkeypatch):
@@ -94,6 +90,7 @@ def test_quiet_prints_results_and_errors_alone(command, trained, monkeypatch):
     assert done.out.startswith("\nOn the held-out text (")
     assert "step" not in done.out and "Figures" not in done.out
     assert "no folder" in command("--quiet", "generate", "none", code=2).err
+    assert "first steps" in command("--quiet").out
 
 
 def test_completion(command, refused, monkeypatch):
