@@ -1,5 +1,9 @@
 """`--config`: options from a JSON file, as if they were typed."""
 
+from collections.abc import Callable
+from typing import Any
+
+from kerasseq.cli import options
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.core import checks
@@ -9,11 +13,15 @@ OPTION = "--config"
 OF_COMMAND = ("run", "backend", "threads")  # that no task has among its arguments
 
 
-def expanded(words: list[str]) -> list[str]:
+def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str]:
     """Returns a command line with the options of the file that `--config` names.
 
     They come before those that are typed, which win. `train` without a task takes the
     one in the file.
+
+    Args:
+        words: The words after `kerasseq`.
+        parse: Parses such words, to check the options of the file.
 
     Raises:
         UsageError: If the file has an option that the task does not have.
@@ -37,8 +45,6 @@ def expanded(words: list[str]) -> list[str]:
     task = ALIASES.get(start[-1], start[-1])
     rest = typed[len(start) :] if typed[: len(start)] == start else typed[1:]
     given = _options(arguments, task, file, rest)
-    from kerasseq.cli.main import parse  # here, as it imports this module
-
     with about(file):
         parse([*start, *given])
     return [*start, *given, *rest]
@@ -78,9 +84,6 @@ def _task(typed, record, file):
 
 def _options(arguments, task, file, typed) -> list[str]:
     """The options of a file as they are typed, without what typed ones exclude."""
-    from kerasseq.cli.options import with_defaults
-    from kerasseq.cli.runs import as_typed
-
     module = TASKS[task]
     arguments = {name.replace("-", "_"): value for name, value in arguments.items()}
     known = (*module.DEFAULTS, *OF_COMMAND)
@@ -98,10 +101,29 @@ def _options(arguments, task, file, typed) -> list[str]:
         pairs.append({"preset", "model"})
     excluded = set().union(*(pair for pair in pairs if pair & names))
     model = {name: arguments[name] for name in ("model",) if name in arguments}
-    defaults = with_defaults(module.DEFAULTS, model)
+    defaults = options.with_defaults(module.DEFAULTS, model)
     defaults |= {name: module.DEFAULTS[name] for name in model}
     return [
         as_typed(name, value, defaults.get(name))
         for name, value in arguments.items()
         if value not in (None, defaults.get(name)) and name not in excluded
     ]
+
+
+def as_typed(name: str, value: Any, default: object) -> str:
+    """Returns an argument as it is typed; "" for one that is left out.
+
+    Examples:
+        >>> as_typed("sequence_length", 64, None)
+        '--sequence-length=64'
+    """
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool) and isinstance(default, bool):
+        return option if value else ""
+    if value is None:
+        if default is not None:
+            raise ValueError(f"arguments.{name} must not be null")
+        return ""
+    if isinstance(value, list) and isinstance(default, list):
+        value = ",".join(map(str, value))
+    return f"{option}={value}"

@@ -90,7 +90,7 @@ def _parse(argv):
         argv = [*argv[1:], "--quiet"]
     parser, parsers = build_parser(argv)
     _check_command(argv, parser)
-    words = config.expanded(argv)
+    words = config.expanded(argv, parse)
     if words != argv:
         argv = words
         parser, parsers = build_parser(argv)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
+from kerasseq.cli import config
 from kerasseq.cli.commands import TASKS
 from kerasseq.cli.console import note, quiet, status
 from kerasseq.cli.errors import UsageError
@@ -355,7 +356,7 @@ def _check_arguments(task, arguments, defaults):
     """
     from kerasseq.cli.main import parse  # here, as the commands import this module
 
-    words = [as_typed(n, value, defaults[n]) for n, value in arguments.items()]
+    words = [config.as_typed(n, value, defaults[n]) for n, value in arguments.items()]
     try:
         parsed = vars(parse(["train", task, *filter(None, words)]))
     except UsageError as error:
@@ -366,25 +367,6 @@ def _check_arguments(task, arguments, defaults):
             raise ValueError(
                 f"arguments.{name} must be {expected!r}, received {value!r}"
             )
-
-
-def as_typed(name: str, value: Any, default: object) -> str:
-    """Returns an argument as it is typed; "" for one that is left out.
-
-    Examples:
-        >>> as_typed("sequence_length", 64, None)
-        '--sequence-length=64'
-    """
-    option = f"--{name.replace('_', '-')}"
-    if isinstance(value, bool) and isinstance(default, bool):
-        return option if value else ""
-    if value is None:
-        if default is not None:
-            raise ValueError(f"arguments.{name} must not be null")
-        return ""
-    if isinstance(value, list) and isinstance(default, list):
-        value = ",".join(map(str, value))
-    return f"{option}={value}"
 
 
 # The rows of a training: which of other rows are among them?

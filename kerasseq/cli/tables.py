@@ -1,18 +1,14 @@
 """Tables of numbers and dates, as pandas' DataFrames."""
 
-import io
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerasseq.cli import text_tables
 from kerasseq.cli.console import note
-from kerasseq.core import packages
 
 if TYPE_CHECKING:
-    import pathlib
-
     import pandas
 
 GUESSED = 10_000  # rows that the kinds of columns are guessed from
@@ -40,30 +36,21 @@ def read_table(
         ImportError: If pandas, or for parquet pyarrow, is not installed.
         ValueError: If the file is empty, no table, or not in this encoding.
     """
-    pandas = require_pandas()
+    pandas = text_tables.require_pandas()
     checksum = []
     with text_tables.opened(file, encoding, checksum) as (path, kind, data):
         if kind == ".parquet":
-            frame = parquet(path, data)
+            frame = text_tables.parquet(path, data)
         elif kind in text_tables.JSON_LINES:
             rows, lines = text_tables.json_rows(path, data)
             frame = pandas.DataFrame(rows, index=pandas.Index(lines, name="line"))
-            frame = _without_lists(path, frame)
+            frame = text_tables.without_lists(path, frame)
         else:
             frame = _csv(pandas, path, data, kind)
     if not len(frame):
         raise ValueError(f"{path} has no rows below the names of the columns")
     frame.attrs["sha256"] = checksum[0]
     return frame
-
-
-def require_pandas() -> Any:
-    """Returns pandas, or raises an `ImportError` that says how to install it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise packages.missing("a table is read by", "pandas") from error
-    return pandas
 
 
 def _csv(pandas, path, data, kind):
@@ -89,44 +76,6 @@ def _as_numbers(pandas, cells):
     return numbers if numbers.notna().sum() == len(given) else cells
 
 
-def parquet(path: "pathlib.Path", data: bytes) -> "pandas.DataFrame":
-    """Reads a parquet file."""
-    pandas = require_pandas()
-    try:
-        # Whole numbers stay whole beside empty cells.
-        frame = pandas.read_parquet(io.BytesIO(data), dtype_backend="numpy_nullable")
-    except ImportError as error:
-        raise ImportError(
-            f"{packages.missing(f'{path}: parquet is read by', 'pyarrow')}, or export "
-            "the table as CSV"
-        ) from error
-    except Exception as error:  # pyarrow has many of its own
-        raise ValueError(
-            f"{path} is no parquet file, or is damaged: {error}. Copy or export it "
-            "again"
-        ) from error
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()
-    frame = frame.set_axis(pandas.RangeIndex(1, len(frame) + 1, name="row"))
-    return _without_lists(path, frame)
-
-
-def _without_lists(path, frame):
-    """The frame without columns that have lists or objects, which are noted."""
-    several = [name for name in frame.columns if _has_several(frame[name])]
-    for name in several:
-        text_tables.note_lists(path, name)
-    return frame.drop(columns=several)
-
-
-def _has_several(column):
-    """Whether a cell of a column has several values, such as a list."""
-    return column.dtype == "object" and any(
-        hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
-        for cell in column
-    )
-
-
 # Guesses
 
 
@@ -137,7 +86,7 @@ def _some_rows(frame):
 
 def number_columns(frame: "pandas.DataFrame") -> list[str]:
     """The columns in which most cells are numbers."""
-    pandas, found = require_pandas(), []
+    pandas, found = text_tables.require_pandas(), []
     frame = _some_rows(frame)
     for name in frame.columns:
         cells = frame[name].dropna()
@@ -150,7 +99,7 @@ def number_columns(frame: "pandas.DataFrame") -> list[str]:
 
 def date_columns(frame: "pandas.DataFrame") -> list[str]:
     """The columns of dates, and those of numbers that are years or dates by name."""
-    pandas, found = require_pandas(), []
+    pandas, found = text_tables.require_pandas(), []
     numbers = number_columns(frame)
     frame = _some_rows(frame)
     for name in frame.columns:

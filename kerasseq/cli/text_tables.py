@@ -12,13 +12,16 @@ import os
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerasseq.cli import runs
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.core import checks
+from kerasseq.core import checks, packages
 from kerasseq.datasets import files
+
+if TYPE_CHECKING:
+    import pandas
 
 SEPARATORS = ",;\t|"
 SEPARATED = (".csv", ".tsv", ".txt")
@@ -84,8 +87,6 @@ def read_texts(
     encoding = None if encoding == "utf-8" else encoding
     with opened(file, encoding) as (path, kind, data):
         if kind == ".parquet":
-            from kerasseq.cli.tables import parquet  # loads pandas
-
             frame = parquet(path, data)
             frame = frame.astype("object").where(frame.notna(), "").astype(str)
             columns = {str(name): frame[name].tolist() for name in frame.columns}
@@ -288,6 +289,53 @@ def _names(path, cells):
         same = sum(other == name for other in names)
         names.append(f"{name}.{same}" if same else name)
     return names
+
+
+def require_pandas() -> Any:
+    """Returns pandas, or raises an `ImportError` that says how to install it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise packages.missing("a table is read by", "pandas") from error
+    return pandas
+
+
+def parquet(path: pathlib.Path, data: bytes) -> "pandas.DataFrame":
+    """Reads a parquet file."""
+    pandas = require_pandas()
+    try:
+        # Whole numbers stay whole beside empty cells.
+        frame = pandas.read_parquet(io.BytesIO(data), dtype_backend="numpy_nullable")
+    except ImportError as error:
+        raise ImportError(
+            f"{packages.missing(f'{path}: parquet is read by', 'pyarrow')}, or export "
+            "the table as CSV"
+        ) from error
+    except Exception as error:  # pyarrow has many of its own
+        raise ValueError(
+            f"{path} is no parquet file, or is damaged: {error}. Copy or export it "
+            "again"
+        ) from error
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame = frame.set_axis(pandas.RangeIndex(1, len(frame) + 1, name="row"))
+    return without_lists(path, frame)
+
+
+def without_lists(path: pathlib.Path, frame: "pandas.DataFrame") -> "pandas.DataFrame":
+    """The frame without columns that have lists or objects, which are noted."""
+    several = [name for name in frame.columns if _has_several(frame[name])]
+    for name in several:
+        note_lists(path, name)
+    return frame.drop(columns=several)
+
+
+def _has_several(column):
+    """Whether a cell of a column has several values, such as a list."""
+    return column.dtype == "object" and any(
+        hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
+        for cell in column
+    )
 
 
 def column(

@@ -29,7 +29,7 @@ except ImportError as error:
 
 
 def choice(only, keras_json=None, home=None, **environment):
-    """The KERAS_BACKEND after `import kerasseq`, and what is said when it is needed."""
+    """The KERAS_BACKEND after `import kerasseq`, and the messages when it is needed."""
     environment.setdefault("KERAS_BACKEND", None)
     if keras_json is not None:
         (home / "keras.json").write_text(keras_json)
