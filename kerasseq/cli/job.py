@@ -125,8 +125,8 @@ class Job:
         """
         if self.dry:
             self.console.write(
-                f"Dry run: {what} would be trained on {backend.chosen()}, and "
-                f"{self.folder} written. Nothing was."
+                f"Dry run: {what} would be trained on {backend.chosen()} and kept in "
+                f"{self.folder}. Nothing is written."
             )
             raise DryRun(
                 {"dry_run": True, "task": self.task, **found, "run": str(self.folder)}
@@ -158,7 +158,7 @@ class Job:
         count = model.count_params()
         if label is None:
             label = getattr(self.settings, "model", self.task)
-            what = f"{label} with {count:,} parameters, in {steps:,} steps,"
+            what = f"{label} with {count:,} parameters and {steps:,} steps"
             found = {"model": label, "parameters": count, "steps": steps}
             self.end_dry_run(what, **found)
             self.console.info(
