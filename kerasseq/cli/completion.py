@@ -2,8 +2,8 @@
 
 Print a script: where a shell reads it, the tab key completes the names of commands,
 tasks and options. For bash, write it to
-~/.local/share/bash-completion/completions/kerasseq; for zsh, to a file _kerasseq in a
-folder of $fpath.
+~/.local/share/bash-completion/completions/kerasseq; for zsh, to a file _kerasseq where
+it looks for functions.
 
 Examples:
   kerasseq completion bash
