@@ -60,20 +60,23 @@ def _csv(pandas, path, data, kind):
     frame = pandas.DataFrame(table.columns, dtype="object")
     frame = frame.set_axis(pandas.Index(table.index, name=table.unit))
     frame = frame.mask(frame.isin(EMPTY))
-    commas = frame.apply(lambda cells: cells.str.fullmatch(DECIMAL_COMMA).fillna(False))
-    if mark != "," and commas.to_numpy(bool).any():
-        note(f"numbers in {path} have a decimal comma")
-        frame = frame.mask(commas.astype(bool), frame.replace(",", ".", regex=True))
+    if mark != ",":
+        fits = {"pat": DECIMAL_COMMA, "na": False}
+        commas = frame.apply(lambda cells: cells.str.fullmatch(**fits)).astype(bool)
+        if commas.to_numpy().any():
+            note(f"numbers in {path} have a decimal comma")
+            frame = frame.mask(commas, frame.replace(",", ".", regex=True))
     return frame.apply(lambda cells: _as_numbers(pandas, cells))
 
 
 def _as_numbers(pandas, cells):
     """Cells as numbers or as Booleans, if all that are not empty are some."""
-    given = cells.dropna()
-    if len(given) == len(cells) and given.isin(BOOLEANS).all():
+    if cells.iloc[:1].isin(BOOLEANS).all() and cells.isin(BOOLEANS).all():
         return cells.map(BOOLEANS).astype(bool)
-    numbers = pandas.to_numeric(cells, errors="coerce")
-    return numbers if numbers.notna().sum() == len(given) else cells
+    try:
+        return pandas.to_numeric(cells)
+    except (ValueError, TypeError):
+        return cells
 
 
 # Guesses

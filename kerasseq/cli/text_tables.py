@@ -227,34 +227,25 @@ def parse_csv(
     path: pathlib.Path, data: bytes, mark: str, has_header: bool = True
 ) -> Texts:
     """Parses cells between separators."""
-    rows = _rows(path, data, mark)
-    first, line = next(rows)
-    names = [str(n) for n in range(1, len(first) + 1)]
-    index, columns = [], [[] for _ in names]
+    rows, index = _rows(path, data, mark)
+    names = [str(n) for n in range(1, len(rows[0]) + 1)]
     if has_header:
-        names = _names(path, first)
-    else:
-        rows = _and(first, line, rows)
-    for row, line in rows:
+        names = _names(path, rows[0])
+        del rows[0], index[0]
+    for row, line in zip(rows, index, strict=True):
         if len(row) > len(names):
             raise ValueError(
                 f"{path} is no table: expected {len(names)} cells in line {line}, saw "
                 f"{len(row)}. Put quotation marks around texts with a separator"
             )
-        row += [""] * (len(names) - len(row))
-        for cells, cell in zip(columns, row, strict=True):
-            cells.append(cell)
-        index.append(line)
+        if len(row) < len(names):
+            row += [""] * (len(names) - len(row))
+    columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
     return Texts(dict(zip(names, columns, strict=True)), index, "line")
 
 
-def _and(first, line, rows):
-    yield first, line
-    yield from rows
-
-
-def _rows(path, data, mark) -> Iterator[tuple[list[str], int]]:
-    """Yields the rows that are not blank, each with its first line."""
+def _rows(path, data, mark) -> tuple[list[list[str]], list[int]]:
+    """The rows that are not blank, and the first line of each."""
     ended = False
 
     def lines():
@@ -263,17 +254,18 @@ def _rows(path, data, mark) -> Iterator[tuple[list[str], int]]:
         ended = True
 
     reader = csv.reader(lines(), delimiter=mark, skipinitialspace=True)
-    start, number = 1, 0
+    rows, index, start = [], [], 1
     for row in reader:
         if ended:  # the reader looked for a line that continues this row
             raise ValueError(
                 f"{path} is no table: the quotation mark that opens a cell in row "
-                f"{number} is not closed"
+                f"{len(rows)} is not closed"
             )
         if row:
-            yield row, start
-            number += 1
+            rows.append(row)
+            index.append(start)
         start = reader.line_num + 1
+    return rows, index
 
 
 def _names(path, cells):
