@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import competitor, options, processes, race
+from kerasseq.cli import competitor, contest, options, race
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_state, request_stop
 from tests.cli.conftest import snapshot
@@ -138,7 +138,7 @@ def test_competitor_that_fails_is_named(tmp_path):
     ):
         with ProgressFile(folder) as file:
             file.append(line)
-            child = processes.Child(folder, threads=1)
+            child = contest.Child(folder, threads=1)
             assert child.process is None and child.running
         assert not child.running and len(child.new_lines()) == 0
         with pytest.raises(ValueError, match=message):
