@@ -52,4 +52,6 @@ def of_docstrings(source):
         if isinstance(node, kinds)
     ]
     arguments = re.compile(r"^( +)[*\w, `]+:", re.MULTILINE)
+    commands = re.compile(r"^ .*\bkerasseq .*$|^ +--.*$", re.MULTILINE)
+    found = [commands.sub("", text) for text in found]  # examples of the command
     return "\n".join(of_page(arguments.sub(r"\1", text)) for text in found)

@@ -1,4 +1,15 @@
-"""`kerasseq app`: starts the Streamlit application, which is in the folder `apps`."""
+"""`kerasseq app`: starts the Streamlit application, which is in the folder `apps`.
+
+Start the app: twelve labs that train models, compare them and show what happens inside.
+It works without a network and without an account. Ctrl-C ends the app; what it trains
+is saved and can be continued.
+
+Examples:
+  kerasseq app
+  kerasseq app --language fr --backend torch
+  kerasseq app --prepare
+  kerasseq app --host 0.0.0.0 --port 8080 --no-browser
+"""
 
 import argparse
 import contextlib
@@ -19,7 +30,7 @@ import webbrowser
 from collections.abc import Iterator
 
 import kerasseq
-from kerasseq.cli import options
+from kerasseq.cli import options, signals
 from kerasseq.cli.console import Console, note
 from kerasseq.core import backend, packages
 
@@ -36,45 +47,18 @@ MISSING = f"the app needs Streamlit. {packages.install(*PACKAGES)}"
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "app",
-        """\
-Start the app: twelve labs that train models, compare them and show what happens inside.
-It works without a network and without an account. Ctrl-C ends the app; what it trains
-is saved and can be continued.""",
-        """\
-examples:
-  kerasseq app
-  kerasseq app --language fr --backend torch
-  kerasseq app --prepare
-  kerasseq app --host 0.0.0.0 --port 8080 --no-browser""",
-    )
+    parser = add("app")
     port = options.integer(at_least=1, at_most=65535)
-    parser.add_argument(
-        "--port", type=port, default=PORT, metavar="N", help=f"port (default: {PORT})"
-    )
-    parser.add_argument(
-        "--host",
-        default=HOST,
-        metavar="NAME",
-        help="address of the server; 0.0.0.0 lets other computers in (default: "
-        f"{HOST}, this computer alone)",
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="do not open a browser"
-    )
-    parser.add_argument(
-        "--language",
-        type=options.one_of("language", LANGUAGES),
-        metavar="NAME",
-        help="en or fr (default: that of the browser)",
-    )
+    options.add(parser, "--port", port, "port", default=PORT)
+    text = "address of the server; 0.0.0.0 lets other computers in"
+    shown = f"{HOST}, this computer alone"
+    options.add(parser, "--host", str, text, "NAME", default=HOST, shown=shown)
+    options.add(parser, "--no-browser", None, "do not open a browser")
+    kind, text = options.one_of("language", LANGUAGES), "en or fr"
+    options.add(parser, "--language", kind, text, "NAME", shown="that of the browser")
     options.add_backend(parser)
-    parser.add_argument(
-        "--prepare",
-        action="store_true",
-        help="train all models that the pages need, as before a lecture, and end",
-    )
+    text = "train all models that the pages need, as before a lecture, and end"
+    options.add(parser, "--prepare", None, text)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -287,7 +271,7 @@ def _answers(address):
 def _wait(process):
     """Waits for a process, and ends it as Ctrl-C does when this one is ended."""
     try:
-        with _terminated_as_interrupted():
+        with signals.handled():
             code = process.wait()
     except KeyboardInterrupt:
         with contextlib.suppress(OSError):
@@ -299,34 +283,3 @@ def _wait(process):
         raise
     if code:
         raise RuntimeError(f"the app ended with exit code {code}")
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP have the effect of Ctrl-C.
-
-    So has SIGINT in a background process, where it is ignored otherwise. A closed
-    terminal sends SIGHUP; `nohup` ignores it, and it stays ignored.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = dict.fromkeys(
-        (signal.SIGINT, signal.SIGTERM), signal.default_int_handler
-    )
-    hang_up = getattr(signal, "SIGHUP", None)  # not on Windows
-    if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
-        handlers[hang_up] = _hang_up
-    before = {n: signal.signal(n, handler) for n, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if signal.getsignal(number) is handlers[number]:
-                signal.signal(number, handler)
-
-
-def _hang_up(number, frame):
-    """Ends as Ctrl-C does, once: shell and terminal may each send the signal."""
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt

@@ -1,7 +1,17 @@
 """`kerasseq train bert`: the pre-training of BERT on a text.
 
-BERT learns to predict masked tokens, and whether one sentence follows another. The end
-of the text is held out; there both accuracies are measured before and after training.
+Pre-train BERT on a text: predict masked tokens, and whether a sentence follows another.
+By default the text counts in number words, which a small model learns in less than a
+minute; prose takes hours. The last tenth is held out: there both accuracies are
+measured before and after training, beside the most frequent token and chance. In a file
+of your own, blank lines separate paragraphs or documents.
+
+Examples:
+  kerasseq train bert
+  kerasseq train bert --text my.txt --units 128 --sequence-length 64 --epochs 5
+then:
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ."
 """
 
 import os
@@ -13,6 +23,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import figures, labeled, options, runs, tokenize
 from kerasseq.cli.console import Console, set_seed, status
+from kerasseq.cli.options import Option
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
@@ -39,10 +50,7 @@ DEFAULTS = {
     "sequence_length": 32,
     "batch_size": 64,
     "learning_rate": 3e-3,
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 STEPS = 400  # if neither --epochs nor --steps is given
 COUNTING = 2000  # documents that are generated
@@ -54,50 +62,35 @@ WARM_UP = 0.1  # of the steps
 SHOWN = 30  # tokens in the figure
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "bert",
-        """\
-Pre-train BERT on a text: predict masked tokens, and whether a sentence follows another.
-By default the text counts in number words, which a small model learns in less than a
-minute; prose takes hours. The last tenth is held out: there both accuracies are
-measured before and after training, beside the most frequent token and chance. In a file
-of your own, blank lines separate paragraphs or documents.""",
-        """\
-examples:
-  kerasseq train bert
-  kerasseq train bert --text my.txt --units 128 --sequence-length 64 --epochs 5
-then:
-  kerasseq predict runs/bert-1 --text "one two [MASK] four"
-  kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ." """,
-    )
-    options.add_resume(parser)
-    group = options.add_data(parser, DEFAULTS, "--text", "a text", TEXTS)
-    text = "maximum number of tokens in the vocabulary of WordPiece"
-    names = "--vocabulary-size --vocab-size"
-    options.add(group, DEFAULTS, names, options.integer(), text)
-    _add_masking(parser)
-    group = options.add_sizes(parser.add_argument_group("model"), DEFAULTS)
-    text = "attention heads"
-    options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
-    text = f"training steps, instead of --epochs (default: {STEPS})"
-    group = options.add_training(parser, DEFAULTS, text)
-    options.add_epochs(group, "text", None)
-    options.add_location(parser, "runs/bert-N")
-
-
-def _add_masking(parser):
-    group = parser.add_argument_group("masked tokens and sentence pairs")
-    text = "fraction of the tokens to predict"
-    options.add(group, DEFAULTS, "--mask-rate", options.probability, text, "X")
-    texts = {
-        "--mask-token-rate": "fraction of these that becomes [MASK]",
-        "--random-token-rate": "fraction of these that becomes a random token",
-        "--next-rate": "fraction of the pairs whose second sentence follows the first",
-    }
-    for name, text in texts.items():
-        options.add(group, DEFAULTS, name, options.share, text, "X")
+CHOICES = {"data": TEXTS}
+HELP = {
+    "num_heads": "attention heads",
+    "epochs": "passes over the text, such as 2.5",
+    "steps": f"training steps, instead of --epochs (default: {STEPS})",
+    "vocabulary_size": "maximum number of tokens in the vocabulary of WordPiece",
+}
+_NEXT = "fraction of the pairs whose second sentence follows the first"
+_MASKS = "masked tokens and sentence pairs"
+OPTIONS = (
+    Option("--text", str, "a file: a text", "FILE", "data"),
+    *(
+        Option(name, kind, text, "X", _MASKS)
+        for name, kind, text in (
+            ("--mask-rate", options.probability, "fraction of the tokens to predict"),
+            (
+                "--mask-token-rate",
+                options.share,
+                "fraction of these that becomes [MASK]",
+            ),
+            (
+                "--random-token-rate",
+                options.share,
+                "fraction that becomes a random token",
+            ),
+            ("--next-rate", options.share, _NEXT),
+        )
+    ),
+)
 
 
 def train(job: "Job") -> runs.Results:
@@ -109,7 +102,7 @@ def train(job: "Job") -> runs.Results:
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
+    from kerasseq.cli.fitting import adam, check_memory  # loads Keras
 
     settings = job.settings
     with status("reading the text"):
@@ -134,38 +127,30 @@ def train(job: "Job") -> runs.Results:
     steps = STEPS
     if settings.epochs or settings.steps:
         steps = options.number_of_steps(settings, batches.steps_per_epoch)
-    compile_model(model, settings, steps)
-    job.start(data)
-    job.console.write(
+    warm_up = int(WARM_UP * steps)
+    model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
+    job.start(
+        data,
         f"{data['source']}: {len(documents):,} documents with {len(text):,} "
-        f"characters, {len(held_out):,} held out; {tokenizer.vocabulary_size:,} tokens."
+        f"characters, {len(held_out):,} held out; {tokenizer.vocabulary_size:,} "
+        "tokens.",
     )
     before = measure(model, tested, "measuring the model before training")
     history = job.fit(model, batches, steps, "tokens_accuracy")
-    results = {
-        "before": before,
-        "after": measure(model, tested, "measuring the model"),
-        "baselines": baselines(batches, tested),
-        "pairs": len(tested[1]["next"]),
-        "task": job.task,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "run": str(job.folder),
-    }
+    results = job.results(
+        *(model, history, steps),
+        before=before,
+        after=measure(model, tested, "measuring the model"),
+        baselines=baselines(batches, tested),
+        pairs=len(tested[1]["next"]),
+    )
     show(job.console, results)
     for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
         others = {"the most frequent answer": results["baselines"][name]}
         score, what = results["after"][name], f"accuracy of {what}"
         labeled.show_verdict(job.console, "BERT", score, others, what)
-    title = f"BERT on {data['source']}"
-    labeled.draw(
-        job.console,
-        job.folder,
-        lambda: draw(job, model, held_out, history, results, title),
-    )
-    job.finish(results)
-    return results
+    job.draw(lambda: draw(job, model, held_out, history, results))
+    return job.finish(results)
 
 
 def read(settings: options.Settings) -> tuple[Documents, dict[str, Any]]:
@@ -254,19 +239,6 @@ def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.model
     )
 
 
-def compile_model(
-    model: "kerasseq.models.BERT", settings: options.Settings, steps: int
-) -> None:
-    """Compiles the model with Adam; the rate rises, and then falls by a cosine."""
-    import keras
-
-    from kerasseq.cli.fitting import cosine
-
-    warm_up = int(WARM_UP * steps)
-    rate = cosine(settings.learning_rate, steps, warm_up, last=0.02)
-    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
-
-
 def measure(model: "kerasseq.models.BERT", tested: Any, what: str) -> dict[str, float]:
     """Computes both accuracies on held-out pairs.
 
@@ -319,9 +291,9 @@ def draw(
     held_out: Documents,
     history: runs.History,
     results: runs.Results,
-    title: str,
 ) -> list[Any]:
     """Draws the training, and the attention over a held-out text."""
+    title = f"BERT on {job.record['data']['source']}"
     lines = {"most frequent token": results["baselines"]["tokens"]}
     x, tokens = example(model, " ".join(held_out[0]))
     return [

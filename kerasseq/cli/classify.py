@@ -1,21 +1,24 @@
-"""`kerasseq train classify`: a classifier of texts, compared with simple models."""
+"""`kerasseq train classify`: a classifier of texts, compared with simple models.
+
+Train a classifier on a table with a column of texts and one of labels. A part of each
+class is held out. There precision, recall and F1 of each class are printed, with the
+accuracy of two simple models: the most frequent class, and logistic regression.
+
+Examples:
+  kerasseq train classify --file reviews.csv --text review --label stars
+  kerasseq train classify --data names --model lstm --epochs 6
+  kerasseq train classify --file reviews.csv --preset models/bert-base-uncased
+then:
+  kerasseq predict runs/classify-gru-1 --text "Danmark"
+  kerasseq evaluate runs/classify-gru-1 --file test.csv
+"""
 
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import (
-    figures,
-    gaps,
-    heads,
-    labeled,
-    options,
-    runs,
-    tables,
-    training_rows,
-)
-from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli import heads, labeled, options, runs, text_tables
+from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
 from kerasseq.datasets.splitting import split_by_class
@@ -47,52 +50,15 @@ DEFAULTS = {
     "dropout": PerModel(0.3, bert=0.1, gpt=0.1),
     "batch_size": PerModel(64, bert=32, gpt=32),
     "learning_rate": PerModel(6e-3, bert=1e-3, gpt=1e-3),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
 PART = 8192  # texts that are classified at a time
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "classify",
-        """\
-Train a classifier on a table with a column of texts and one of labels. A part of each
-class is held out. There precision, recall and F1 of each class are printed, with the
-accuracy of two simple models: the most frequent class, and logistic regression.""",
-        """\
-examples:
-  kerasseq train classify --file reviews.csv --text review --label stars
-  kerasseq train classify --data names --model lstm --epochs 6
-  kerasseq train classify --file reviews.csv --preset models/bert-base-uncased
-then:
-  kerasseq predict runs/classify-gru-1 --text "Danmark"
-  kerasseq evaluate runs/classify-gru-1 --file test.csv""",
-    )
-    options.add_resume(parser)
-    group = options.add_data(parser, DEFAULTS, "--file", tables.KINDS, DATA)
-    group.add_argument("--text", metavar="COLUMN", help="column of the texts")
-    group.add_argument("--label", metavar="COLUMN", help="column of the labels")
-    gaps.add_no_header(group)
-    gaps.add_gaps(group, "rows with an empty text or label")
-    text = "fraction of each class that is held out"
-    options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
-    text = "maximum length of a text; longer ones are cut"
-    options.add(group, DEFAULTS, "--max-characters", options.length, text)
-    text = "give all classes the same share of the loss"
-    group.add_argument("--balanced", action="store_true", default=None, help=text)
-    options.add_tokenizer(group, DEFAULTS)
-    heads.add_options(options.add_model(parser, DEFAULTS, MODELS), DEFAULTS)
-    group = options.add_training(
-        parser, DEFAULTS, "training steps, instead of --epochs"
-    )
-    options.add_epochs(group)
-    options.add_location(parser, "runs/classify-MODEL-N")
+CHOICES = {"model": MODELS, "data": DATA}
+HELP = {"file": f"a file: {text_tables.KINDS}"}
 
 
 def train(job: "Job") -> runs.Results:
@@ -104,8 +70,6 @@ def train(job: "Job") -> runs.Results:
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
     settings = job.settings
     texts, labels, data = read(settings)
     job.check_data(data)
@@ -117,12 +81,10 @@ def train(job: "Job") -> runs.Results:
             "received one of each"
         )
     x, y = [texts[n] for n in rows], [labels[n] for n in rows]
-    preset = heads.load_preset(settings)
-    tokenizer = heads.make_tokenizer(settings, "\n".join(x), preset)
-    if preset is None:
-        check_memory(settings, len(x))
+    preset, tokenizer = heads.prepare(settings, x)
     with status("building the model"):
-        model = build(settings, tokenizer, sorted(set(labels)), x, preset)
+        names = sorted(set(labels))
+        model = heads.build(settings, "classify", names, tokenizer, x, preset)
     with status("tokenizing the texts", sum(map(len, x))):
         batches = model.batches(
             x,
@@ -131,39 +93,21 @@ def train(job: "Job") -> runs.Results:
             class_weight="balanced" if settings.balanced else None,
             seed=settings.seed,
         )
-    job.start(data)
-    training_rows.keep(job.folder, x)
-    job.console.write(
+    job.start(
+        data,
         f"{data['source']}: {len(x):,} texts with {len(model.labels)} labels, "
-        f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens."
+        f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens.",
+        x,
     )
-    start = time.perf_counter()
-    task = heads if settings.model in heads.MODELS else labeled
-    steps = task.compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, "accuracy")
-    seconds = time.perf_counter() - start
-    title = f"{settings.model} on {data['source']}"
+    history = heads.fit(job, model, batches)
     chosen = labeled.bounded(tested, settings.seed)
     held_out = [texts[n] for n in chosen], [labels[n] for n in chosen]
-    results = evaluate(model, *held_out) | {
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "repeated": labeled.repeated(x, held_out[0]),
-        "run": str(job.folder),
-    }
+    results = evaluate(model, *held_out)
+    results["repeated"] = labeled.repeated(x, held_out[0])
     with status("training logistic regression to compare with", sum(map(len, x))):
         results["baselines"] = labeled.baselines(x, y, *held_out, settings.seed)
-    heading = labeled.title_of(len(chosen), len(tested), "texts")
-    labeled.show_report(job.console, results, heading)
-    labeled.show_hardest(job.console, results["hardest"])
-    labeled.show_baselines(job.console, results, seconds, len(x))
-    labeled.show_repeated(job.console, results["repeated"], len(chosen), "texts")
-    labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
-    job.finish(results)
-    return results
+    counts = {"rows": len(x), "tested": len(chosen), "held_out": len(tested)}
+    return labeled.report(job, model, history, results, **counts, what="texts")
 
 
 def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, Any]]:
@@ -174,7 +118,9 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         texts = [text for part in parts for text in part.texts]
         labels = [part.names[n] for part in parts for n in part.labels]
     else:
-        table = read_text_table(settings.file, settings.encoding, settings.no_header)
+        table = text_tables.read_texts(
+            settings.file, settings.encoding, not settings.no_header
+        )
         texts, labels = columns(table, settings, settings.file)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
@@ -194,19 +140,13 @@ def cut(texts: list[str], most: int) -> list[str]:
     return [text[:most] for text in texts]
 
 
-def read_text_table(file: str, encoding: str, no_header: bool | None = None) -> Any:
-    """Reads a table as text; cp1252 is tried where UTF-8, the default, does not fit."""
-    encoding = None if encoding == "utf-8" else encoding
-    return tables.read_table(file, encoding, True, has_header=not no_header)
-
-
 def columns(
-    table: Any, settings: options.Settings, file: str
+    table: text_tables.Texts, settings: options.Settings, file: str
 ) -> tuple[list[str], list[str]]:
     """Returns texts and labels of a table.
 
     Args:
-        table: A `pandas.DataFrame`.
+        table: The table.
         settings: The names of the columns, `text` and `label`, or None; those that are
             guessed are set. And `missing`: "skip" drops rows with an empty cell.
         file: Its file, for messages.
@@ -217,37 +157,15 @@ def columns(
     given = [name for name in (settings.text, settings.label) if name is not None]
     without = [name for name in given if name != settings.text]
     with about(file):
-        settings.text = tables.column(
+        settings.text = text_tables.column(
             table, settings.text, "--text", TEXT_NAMES, without
         )
-        settings.label = tables.column(
+        settings.label = text_tables.column(
             table, settings.label, "--label", LABEL_NAMES, [settings.text]
         )
     names = [settings.text, settings.label]
-    table = gaps.without_gaps(table, names, file, settings.missing)
-    return table[settings.text].tolist(), table[settings.label].tolist()
-
-
-def build(
-    settings: options.Settings,
-    tokenizer: Any,
-    labels: list[str],
-    texts: list[str],
-    preset: Any = None,
-) -> Any:
-    """Builds the model."""
-    if settings.model in heads.MODELS:
-        return heads.build(settings, "classify", labels, tokenizer, texts, preset)
-    set_seed(settings.seed)
-    return kerasseq.models.SequenceClassifier(
-        settings.model,
-        labels,
-        tokenizer=tokenizer,
-        units=settings.units,
-        num_layers=settings.num_layers,
-        dropout=settings.dropout,
-        bidirectional=True,
-    )
+    table = text_tables.without_gaps(table, names, file, settings.missing)
+    return table.columns[settings.text], table.columns[settings.label]
 
 
 def evaluate(
@@ -263,15 +181,3 @@ def evaluate(
         ]
     result = labeled.scores(labels, [each.label for each in found], model.labels)
     return {**result, "hardest": labeled.hardest(texts, labels, found)}
-
-
-def draw(
-    job: "Job", history: runs.History, results: runs.Results, title: str
-) -> list[Any]:
-    """Draws the training and the confusion matrix."""
-    lines = {name: each["accuracy"] for name, each in results["baselines"].items()}
-    file = job.folder / "confusion.png"
-    return [
-        figures.history(job.folder, history, "accuracy", title, lines),
-        figures.confusion(file, results["confusion"], results["labels"], title),
-    ]

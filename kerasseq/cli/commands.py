@@ -58,13 +58,14 @@ COMMANDS = Modules(
             "eliza": "talk with ELIZA, the chatbot of 1966",
             "positions": "compare position encodings",
             "info": "print versions, backends and devices",
+            "completion": "print the script by which a shell completes the command",
         }.items()
     }
 )
 
 # Each task has `DEFAULTS`, its arguments; `FILE`, the one that names a file of the
-# user; `add_task`, which declares the options; and `train`, which trains, evaluates and
-# draws the figures.
+# user; `CHOICES`, `HELP` and `OPTIONS`, as `options.add_task` reads them; and `train`,
+# which trains, evaluates and draws the figures. Its docstring is the help.
 TASKS = Modules(
     {
         "language-model": ("language_model", "predict the next token of a text"),
@@ -82,7 +83,7 @@ TASKS = Modules(
             "forecast",
             "predict the next values of a series, or of a table of your own",
         ),
-        "translation": ("translate", "translate, trained on pairs of texts"),
+        "translation": ("translation", "translate, trained on pairs of texts"),
         "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
         "vectors": ("word_vectors", "learn a vector for each word of a text"),
         "compare": (

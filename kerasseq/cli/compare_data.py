@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import classify, gaps, labeled, options, runs, tables
+from kerasseq.cli import classify, labeled, options, runs, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.datasets import text_file
@@ -133,28 +133,27 @@ def _with_fewer_rows(data, settings):
 
 def _of_file(settings):
     file = settings.file
-    table = classify.read_text_table(file, settings.encoding, settings.no_header)
+    table = text_tables.read_texts(file, settings.encoding, not settings.no_header)
     source = os.path.basename(file)
     settings.file = os.path.abspath(file)  # to resume from any folder
     without = [settings.labels] if settings.labels is not None else []
-    settings.text = tables.column(
+    settings.text = text_tables.column(
         table, settings.text, "--text", classify.TEXT_NAMES, without
     )
-    settings.labels = tables.column(
+    settings.labels = text_tables.column(
         table, settings.labels, "--labels", LABELS_NAMES, [settings.text]
     )
     names = [settings.text, settings.labels]
-    table = gaps.without_gaps(table, names, file, settings.missing)
-    cells = table[settings.labels].tolist()
+    table = text_tables.without_gaps(table, names, file, settings.missing)
+    cells = table.columns[settings.labels]
     settings.separator = settings.separator or separator(cells)
-    is_label = [bool(split_labels(cell, settings.separator)) for cell in cells]
     # A cell that has only separators has no label.
-    table = table.assign(
-        **{settings.labels: table[settings.labels].where(is_label, "")}
-    )
-    table = gaps.without_gaps(table, names, file, settings.missing)
-    texts, cells = table[settings.text].tolist(), table[settings.labels].tolist()
-    lines = [f"{table.index.name} {n}" for n in table.index]
+    table.columns[settings.labels] = [
+        cell if split_labels(cell, settings.separator) else "" for cell in cells
+    ]
+    table = text_tables.without_gaps(table, names, file, settings.missing)
+    texts, cells = table.columns[settings.text], table.columns[settings.labels]
+    lines = [f"{table.unit} {n}" for n in table.index]
     rows = [split_labels(cell, settings.separator) for cell in cells]
     labeled.check_labels([name for row in rows for name in row], source)
     texts = classify.cut(texts, settings.max_characters)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, spreadsheets
+from kerasseq.cli import labeled, text_tables
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
 from kerasseq.core.files import replacing
@@ -28,15 +28,13 @@ COLUMNS = (
     *("support", "seconds"),
 )
 
-Predictions = dict[str, dict[int, np.ndarray]]  # 0 or 1 by learner and seed
-Seconds = dict[str, dict[int, float]]
+Predictions = dict[str, dict[int, tuple[np.ndarray, float]]]
 
 
 def compare(
     y: np.ndarray,
     labels: Sequence[str],
     predictions: Predictions,
-    seconds: Seconds,
     *,
     groups: dict[str, list[str]],
     samples: int,
@@ -46,8 +44,8 @@ def compare(
     Args:
         y: 0 or 1 of shape `(texts, labels)`.
         labels: The names of the labels.
-        predictions: Predictions of the same shape, by learner and seed.
-        seconds: What each took, by learner and seed.
+        predictions: Predictions of the same shape, and the seconds that each took, by
+            learner and seed.
         groups: Labels whose mean F1 is of interest, by the title of the mean.
         samples: Number of bootstrap samples.
 
@@ -57,13 +55,14 @@ def compare(
     """
     means = {**{title: names for title, names in groups.items()}, MACRO: list(labels)}
     found, drawn = {}, {}
-    for name, by_seed in predictions.items():
+    for name, each in predictions.items():
+        by_seed = {seed: predicted for seed, (predicted, _) in each.items()}
         rows = {seed: _scores(y, p, labels, means) for seed, p in by_seed.items()}
         drawn[name] = _bootstrap(y, by_seed, labels, means, samples)
         found[name] = {
             "scores": _summary(rows, drawn[name]),
             "seeds": {str(seed): row for seed, row in rows.items()},
-            "seconds": float(np.median(list(seconds[name].values()))),
+            "seconds": float(np.median([took for _, took in each.values()])),
         }
     return {
         "learners": found,
@@ -256,7 +255,7 @@ def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
             writer.writerow(
                 {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
             )
-    spreadsheets.note_formulas(file, results["support"])
+    text_tables.note_formulas(file, results["support"])
 
 
 def _rows(results):

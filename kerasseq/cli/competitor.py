@@ -7,12 +7,13 @@ inspected alone: its record is that of a race with one model and one seed, marke
 
 import argparse
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, options, runs
+from kerasseq.cli import contest, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import Parentheses, parentheses
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Tests = dict[str, Parentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
 TEST_SEED = 2**20  # and the following, which no training uses
+BRACKETS = "()[]{}<>«»"  # a pair for each of the first colors
+LABELS = ("not balanced", "balanced")
 LSTMS = ("lstm", "peephole_lstm", "full_peephole_lstm", "coupled_lstm")
 CELLS = {  # the layers that take another activation, with their options
     "elman": ("ElmanRNN", {}),
@@ -37,24 +40,19 @@ CELLS = {  # the layers that take another activation, with their options
 }
 
 
-def names(settings: options.Settings) -> list[str]:
-    """Returns the names of the competitors of a race: each seed, then each model."""
-    return [f"{name}-seed{seed}" for seed in settings.seeds for name in settings.model]
-
-
 def create(job: "Job", name: str) -> "Job":
     """Creates the run of a competitor, or finds it, and returns its job.
 
     Args:
         job: The `Job` of the race.
-        name: A name from `names`.
+        name: A name from `contest.names`.
     """
     from kerasseq.cli.job import Job
 
     folder = job.folder / name
     if not (folder / runs.RUN).exists():
-        model, _, seed = name.rpartition("-seed")
-        alone = {"model": [model], "seeds": [int(seed)], "processes": 1}
+        model, seed = contest.parts(name)
+        alone = {"model": [model], "seeds": [seed], "processes": 1}
         runs.create(
             folder,
             job.task,
@@ -186,8 +184,6 @@ def train(job: "Job") -> dict[str, Any]:
     Returns:
         The results, as plain data: the accuracy on each test set.
     """
-    from kerasseq.cli import fitting  # loads Keras
-
     settings = job.settings
     (name,), (seed,) = settings.model, settings.seeds
     sets, label = evaluation_sets(settings), f"{name}, seed {seed}"
@@ -199,36 +195,16 @@ def train(job: "Job") -> dict[str, Any]:
     )
     with status("building the model"):
         model = build(settings, name, seed)
-    fitting.fit(
-        model,
-        batches.stream,
-        folder=job.folder,
-        steps=settings.steps,
-        interval=settings.checkpoint_every,
-        console=job.console,
-        reporter=job.reporter,
-        label=label,
-        metric="accuracy",
-        steps_per_epoch=batches.steps_per_epoch,
-    )
+    history = job.fit(model, batches, settings.steps, "accuracy", label)
     with status("testing the model"):
         found = {kind: accuracy(model, test) for kind, test in sets.items()}
         known = keys(made)
-    runs.save_model(model, job.folder)
     shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in found.items())
-    job.console.write(f"{label}: {shown}")
-    results = {
-        "task": job.task,
-        "model": name,
-        "seed": seed,
-        "parameters": model.count_params(),
-        "accuracy": found,
-        "repeated": {n: labeled.repeated(known, keys(t)) for n, t in sets.items()},
-        "steps": settings.steps,
-        "run": str(job.folder),
-    }
-    job.finish(results)
-    return results
+    job.console.info(f"{label}: {shown}")
+    repeated = {n: labeled.repeated(known, keys(t)) for n, t in sets.items()}
+    found = {"accuracy": found, "repeated": repeated, "seed": seed}
+    results = job.results(model, history, settings.steps, **found)
+    return job.finish(results | {"model": name})
 
 
 def build(
@@ -301,3 +277,74 @@ def accuracy(model: "kerasseq.models.SequenceClassifier", test: Parentheses) -> 
     """Computes the fraction of strings that are classified correctly."""
     logits = model.predict(test.ids, batch_size=500, verbose=0)
     return float(np.mean(np.asarray(logits).argmax(axis=-1) == test.labels))
+
+
+# Strings as they are typed
+
+
+def read_string(text: str, colors: int) -> list[int]:
+    """Reads a string of brackets or of numbers, in the notation of `datasets`.
+
+    Args:
+        text: Brackets, one pair for each color; or numbers between spaces or commas.
+        colors: Number of colors.
+
+    Raises:
+        ValueError: If a symbol is not one of these.
+
+    Examples:
+        >>> read_string("[ () ]", 5), read_string("1, 0 9 8", 5), read_string("(())", 1)
+        ([1, 0, 9, 8], [1, 0, 9, 8], [1, 1, -1, -1])
+    """
+    numbers = (1, -1) if colors == 1 else range(2 * colors)
+    known = {str(number): number for number in numbers}
+    pairs = BRACKETS[: 2 * colors]
+    for n, (opener, closer) in enumerate(zip(pairs[::2], pairs[1::2], strict=True)):
+        known[opener] = numbers[n]
+        known[closer] = numbers[-1 - n]
+    symbols = _symbols(text)
+    for symbol in symbols:
+        if symbol not in known:
+            allowed = "1 and -1" if colors == 1 else f"0 to {2 * colors - 1}"
+            raise ValueError(
+                f"expected a string of brackets, {pairs}, or of the numbers {allowed} "
+                f"with spaces between them, received {symbol!r:.60} in {text!r:.60}"
+            )
+    if not symbols:
+        raise ValueError(f"expected a string of brackets, {pairs}, received {text!r}")
+    return [known[symbol] for symbol in symbols]
+
+
+def _symbols(text):
+    """The brackets of a text, or what stands between its spaces and commas."""
+    words = text.replace(",", " ").split()
+    if any(symbol in BRACKETS for symbol in text):
+        return [symbol for word in words for symbol in word]
+    return words
+
+
+def as_ids(symbols: Sequence[int], colors: int) -> np.ndarray:
+    """Converts symbols to the ids that the models read, int32; 0 is padding.
+
+    Examples:
+        >>> as_ids([1, -1], 1).tolist(), as_ids([0, 9], 5).tolist()
+        ([1, 2], [1, 10])
+    """
+    found = np.array(symbols)
+    return (((1 - found) // 2 if colors == 1 else found) + 1).astype("int32")
+
+
+def classify(model: Any, texts: Sequence[str], colors: int) -> list[dict[str, Any]]:
+    """Predicts whether strings are balanced, as plain data."""
+    rows = [as_ids(read_string(text, colors), colors) for text in texts]
+    found = []
+    for each in model.classify(rows, batch_size=256):
+        p = dict(zip(LABELS, each.probabilities.values(), strict=True))
+        found.append(
+            {
+                "label": LABELS[each.label],
+                "probability": each.probability,
+                "probabilities": p,
+            }
+        )
+    return found

@@ -6,6 +6,7 @@ this module loads no Keras.
 """
 
 import contextlib
+import contextvars
 import io
 import json
 import os
@@ -38,10 +39,21 @@ THREADS = (
 )
 LARGE = 5_000_000  # characters of an input whose status is printed at once
 MAX_SILENCE = 15  # seconds between two lines of a progress
+_silent: contextvars.ContextVar[bool] = contextvars.ContextVar("silent", default=False)
 _C1 = re.compile(r"[\x7f-\x9f]")  # control characters that JSON does not escape
 _LOG_LINE = re.compile(
     rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:)"
 )
+
+
+@contextlib.contextmanager
+def silence(silent: bool = True) -> Iterator[None]:
+    """Prints results and errors alone until the block ends, if `silent`."""
+    token = _silent.set(silent)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
 
 
 class Console(rich.console.Console):
@@ -72,6 +84,16 @@ class Console(rich.console.Console):
         """Prints text without breaking its lines."""
         self.print(printable(text), style=style, soft_wrap=True)
 
+    def info(self, text: str) -> None:
+        """Prints what is no result, unless `silence` is asked for."""
+        if not _silent.get():
+            self.write(text)
+
+    @property
+    def shows_bars(self) -> bool:
+        """Whether progress is shown as bars; elsewhere than on a terminal as lines."""
+        return self.is_terminal and not _silent.get()
+
     def table(
         self, title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]
     ) -> None:
@@ -100,7 +122,8 @@ class Console(rich.console.Console):
 def note(text: str) -> None:
     """Prints a message on stderr."""
     # In one piece: a status may be printed by another thread.
-    print(f"kerasseq: {printable(text)}\n", end="", file=sys.stderr)
+    if not _silent.get():
+        print(f"kerasseq: {printable(text)}\n", end="", file=sys.stderr)
 
 
 def print_result(text: str) -> None:
@@ -223,7 +246,10 @@ def clock(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _own_stderr():
-    """A copy of stderr that `quiet` does not redirect."""
+    """A copy of stderr that `quiet` does not redirect; nothing if `silence` is."""
+    if _silent.get():
+        yield io.StringIO()
+        return
     try:
         copy = os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):  # no stderr, or one without a file

@@ -1,4 +1,11 @@
-"""`kerasseq data`: the data sets, and samples of one."""
+"""`kerasseq data`: the data sets, and samples of one.
+
+List the data sets with size, source and license, or print samples of one.
+
+Examples:
+  kerasseq data
+  kerasseq data parentheses --count 3 --seed 1
+"""
 
 import argparse
 
@@ -9,24 +16,11 @@ from kerasseq.cli.console import Console, print_json, print_result, status
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "data",
-        "List the data sets with size, source and license, or print samples of one.",
-        """\
-examples:
-  kerasseq data
-  kerasseq data parentheses --count 3 --seed 1""",
-    )
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="print samples of this data set"
-    )
-    parser.add_argument(
-        "--count",
-        type=options.integer(at_most=10**6),
-        default=5,
-        metavar="N",
-        help="number of samples (default: 5)",
-    )
+    parser = add("data")
+    text = "print samples of this data set"
+    parser.add_argument("name", nargs="?", metavar="NAME", help=text)
+    kind = options.integer(at_most=10**6)
+    options.add(parser, "--count", kind, "number of samples", default=5)
     options.add_seed(parser, 0)
     options.add_json(parser)
 

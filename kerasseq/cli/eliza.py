@@ -1,4 +1,15 @@
-"""`kerasseq eliza`: a conversation with the chatbot of 1966."""
+"""`kerasseq eliza`: a conversation with the chatbot of 1966.
+
+Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain prints which. The
+end of the input, Ctrl-C or "bye" ends the conversation. If the input is a pipe, each
+line gets a reply, between the greeting and the farewell.
+
+Examples:
+  kerasseq eliza
+  kerasseq eliza --language fr --explain
+  kerasseq eliza --rules mine.toml
+  echo "Men are all alike." | kerasseq eliza
+"""
 
 import argparse
 import sys
@@ -13,31 +24,12 @@ MAX_LINE = 100_000  # bytes
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "eliza",
-        """\
-Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain prints which. The
-end of the input, Ctrl-C or "bye" ends the conversation. If the input is a pipe, each
-line gets a reply, between the greeting and the farewell.""",
-        """\
-examples:
-  kerasseq eliza
-  kerasseq eliza --language fr --explain
-  kerasseq eliza --rules mine.toml
-  echo "Men are all alike." | kerasseq eliza""",
-    )
+    parser = add("eliza")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--language",
-        type=options.one_of("language", LANGUAGES),
-        default="en",
-        metavar="NAME",
-        help="en or fr (default: en)",
-    )
-    source.add_argument("--rules", metavar="FILE", help="a TOML file with other rules")
-    parser.add_argument(
-        "--explain", action="store_true", help="print the rules behind each reply"
-    )
+    kind = options.one_of("language", LANGUAGES)
+    options.add(source, "--language", kind, "en or fr", "NAME", default="en")
+    options.add(source, "--rules", str, "a TOML file with other rules", "FILE")
+    options.add(parser, "--explain", None, "print the rules behind each reply")
 
 
 def run(args: argparse.Namespace) -> None:

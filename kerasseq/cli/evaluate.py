@@ -1,4 +1,14 @@
-"""`kerasseq evaluate`: the scores of a classifier or a tagger on other data."""
+"""`kerasseq evaluate`: the scores of a classifier or a tagger on other data.
+
+Print precision, recall and F1 of each class, for a file or a folder of images like that
+of the training. A label that the training data do not have counts as an error. If the
+model was trained on some of the rows, a sentence says on how many.
+
+Examples:
+  kerasseq evaluate runs/classify-gru-1 --file test.csv
+  kerasseq evaluate runs/tag-lstm-1 --file test.conll
+  kerasseq evaluate runs/images-vit-1 --file test-pictures
+"""
 
 import argparse
 import os
@@ -6,14 +16,13 @@ from typing import Any
 
 from kerasseq.cli import (
     classify,
-    gaps,
     image_data,
     images,
     labeled,
     options,
     runs,
     tag,
-    training_rows,
+    text_tables,
 )
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
@@ -22,27 +31,14 @@ from kerasseq.datasets import Tagged
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "evaluate",
-        """\
-Print precision, recall and F1 of each class, for a file or a folder of images like that
-of the training. A label that the training data do not have counts as an error. If the
-model was trained on some of the rows, a sentence says on how many.""",
-        """\
-examples:
-  kerasseq evaluate runs/classify-gru-1 --file test.csv
-  kerasseq evaluate runs/tag-lstm-1 --file test.conll
-  kerasseq evaluate runs/images-vit-1 --file test-pictures""",
-    )
+    parser = add("evaluate")
     options.add_run(parser)
     parser.add_argument("--file", metavar="FILE", required=True, help="the data")
-    help = "column of the texts (default: that of the training)"
-    parser.add_argument("--text", metavar="COLUMN", help=help)
-    help = "column of the labels (default: that of the training)"
-    parser.add_argument("--label", metavar="COLUMN", help=help)
-    gaps.add_no_header(parser)
-    gaps.add_gaps(parser, "incomplete rows, sentences or images")
-    tag.add_columns(parser)
+    text = "column of the {} (default: that of the training)"
+    for name in ("text", "label"):
+        options.add(parser, f"--{name}", str, text.format(f"{name}s"), "COLUMN")
+    options.add_shared(parser, "no_header", "missing")
+    options.add_rows(parser, tag.COLUMNS)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)
@@ -78,7 +74,7 @@ def _tagger(args, record, console):
     every = [tag for tags in data.tags for tag in tags]
     labeled.check_known(every, model.labels, args.file)
     results = tag.evaluate(model, data)
-    tag.show(console, results, f"On {args.file}")
+    labeled.show(console, results, f"On {args.file}")
     _show_repeated(args, console, results, tag.keys(data), "sentences")
     return results
 
@@ -88,8 +84,7 @@ def _texts(args, record, console):
     model = _load(args)
     labeled.check_known(labels, model.labels, args.file)
     results = classify.evaluate(model, texts, labels)
-    labeled.show_report(console, results, f"On {args.file}")
-    labeled.show_hardest(console, results["hardest"])
+    labeled.show(console, results, f"On {args.file}")
     _show_repeated(args, console, results, texts, "texts")
     return results
 
@@ -98,8 +93,7 @@ def _images(args, record, console):
     found, _ = image_data.listed(args.file, args.missing)
     names = [os.path.relpath(file, args.file) for file in found.files]
     results, _ = images.evaluate(_load(args), found.files, found.labels, names)
-    labeled.show_report(console, results, f"On {args.file}")
-    labeled.show_hardest(console, results["hardest"], "file")
+    labeled.show(console, results, f"On {args.file}", "file")
     keys = image_data.keys(found.files)
     _show_repeated(args, console, results, keys, "images")
     return results
@@ -107,7 +101,7 @@ def _images(args, record, console):
 
 def _show_repeated(args, console, results, rows, what):
     """Says how many rows the model was trained on, if the run knows."""
-    results["repeated"] = training_rows.repeated(args.folder, rows)
+    results["repeated"] = runs.repeated_rows(args.folder, rows)
     labeled.show_repeated(
         console,
         results["repeated"],
@@ -133,7 +127,7 @@ def classified(
     args: argparse.Namespace, arguments: dict[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Reads texts with labels, from the columns of the training if there is a file."""
-    table = classify.read_text_table(args.file, args.encoding, args.no_header)
+    table = text_tables.read_texts(args.file, args.encoding, not args.no_header)
     names = {"missing": args.missing}
     for name in ("text", "label"):
         trained = arguments[name] if arguments["file"] else None

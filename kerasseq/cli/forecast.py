@@ -1,4 +1,19 @@
-"""`kerasseq train forecast`: forecasts of a series, several steps ahead."""
+"""`kerasseq train forecast`: forecasts of a series, several steps ahead.
+
+Train a model to predict the next values of a series, with an interval from the
+quantile 0.1 to 0.9. The last fifth is held out. MAE, RMSE and MASE there are printed
+beside those of simple forecasts: naive (the last value), seasonal naive (the value one
+season before) and AR (autoregression). Then the values after the end are forecast.
+
+Examples:
+  kerasseq train forecast --file sales.csv --value sales --horizon 6
+  kerasseq train forecast --file shops.csv --group shop --known price,holiday
+  kerasseq train forecast --data sunspots --model gru --horizon 24
+
+A column of --known must also be filled in for the rows to forecast: these are the rows
+at the end of the table without a value. A column without numbers, such as the names of
+holidays, has categories.
+"""
 
 import argparse
 import copy
@@ -9,10 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, spreadsheets, tables
-from kerasseq.cli.console import Console, note, set_seed, status
+from kerasseq.cli import figures, options, runs, tables, text_tables
+from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import scores_of, short, show
+from kerasseq.cli.options import Option
 from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
 from kerasseq.core.files import replacing
@@ -56,74 +72,6 @@ DEFAULTS = {
 }
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "forecast",
-        """\
-Train a model to predict the next values of a series, with an interval from the
-quantile 0.1 to 0.9. The last fifth is held out. MAE, RMSE and MASE there are printed
-beside those of simple forecasts: naive (the last value), seasonal naive (the value one
-season before) and AR (autoregression). Then the values after the end are forecast.""",
-        """\
-examples:
-  kerasseq train forecast --file sales.csv --value sales --horizon 6
-  kerasseq train forecast --file shops.csv --group shop --known price,holiday
-  kerasseq train forecast --data sunspots --model gru --horizon 24
-
-A column of --known must also be filled in for the rows to forecast: these are the rows
-at the end of the table without a value. A column without numbers, such as the names of
-holidays, has categories.""",
-    )
-    options.add_resume(parser)
-    _add_data(parser)
-    text = "steps ahead to forecast"
-    options.add(parser, DEFAULTS, "--horizon", options.length, text)
-    options.add_model(parser, DEFAULTS)
-    group = options.add_training(parser, DEFAULTS, "training steps (default: 300)")
-    for action in group._group_actions:
-        if action.dest == "sequence_length":
-            action.help = (
-                "time steps in an example (default: two seasons, at least 24, at most "
-                "half of the series)"
-            )
-    options.add_location(parser, "runs/forecast-MODEL-N")
-
-
-def _add_data(parser):
-    group = parser.add_argument_group("data")
-    texts = {
-        "--file": ("FILE", f"a table: {tables.KINDS}"),
-        "--value": ("COLUMN", "the column to forecast (default: the one that fits)"),
-        "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
-        "--group": ("COLUMN", "the column that tells several series apart"),
-        "--with": ("A,B", "columns that are known up to the last value"),
-        "--known": (
-            "A,B",
-            "columns that are known in advance, such as price,holiday; "
-            "numbers or categories, as is --with",
-        ),
-        "--calendar": ("A,B", "features of the dates: day,month,year,weekday,hour"),
-        "--encoding": ("NAME", "encoding of the file (default: utf-8, then cp1252)"),
-    }
-    for name, (metavar, text) in texts.items():
-        group.add_argument(name, metavar=metavar, help=text)
-    text = f"empty cells and missing dates: {', '.join(MISSING)}"
-    options.add(group, DEFAULTS, "--missing", gaps, text, "NAME")
-    group.add_argument(
-        "--season",
-        type=options.length,
-        metavar="N",
-        help="steps of a season (default: by the dates, such as 12 for months)",
-    )
-    group.add_argument(
-        "--data",
-        type=options.one_of("series", SERIES),
-        metavar="NAME",
-        help=f"{', '.join(SERIES)}, if there is no --file (default: {SERIES[0]})",
-    )
-
-
 def gaps(name: str) -> str:
     """Checks how the gaps of a series are treated.
 
@@ -140,6 +88,39 @@ even. Choose interpolate or forward
             "forward"
         )
     return options.one_of("choice", MISSING)(name)
+
+
+CHOICES = {"model": options.ARCHITECTURES, "data": SERIES}
+HELP = {
+    "encoding": "encoding of the file (default: utf-8, then cp1252)",
+    "steps": "training steps",
+    "sequence_length": "time steps in an example (default: two seasons, at least 24, "
+    "at most half of the series)",
+}
+_TEXTS = {
+    "--file": ("FILE", f"a table: {text_tables.KINDS}"),
+    "--value": ("COLUMN", "the column to forecast (default: the one that fits)"),
+    "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
+    "--group": ("COLUMN", "the column that tells several series apart"),
+    "--with": ("A,B", "columns that are known up to the last value"),
+    "--known": (
+        "A,B",
+        "columns that are known in advance, such as price,holiday; numbers or "
+        "categories, as is --with",
+    ),
+    "--calendar": ("A,B", "features of the dates: day,month,year,weekday,hour"),
+}
+_GAPS = f"empty cells and missing dates: {', '.join(MISSING)}"
+_SEASON = "steps of a season (default: by the dates, such as 12 for months)"
+OPTIONS = (
+    *(
+        Option(name, str, text, metavar, "data")
+        for name, (metavar, text) in _TEXTS.items()
+    ),
+    Option("--missing", gaps, _GAPS, "NAME", "data"),
+    Option("--season", options.length, _SEASON, group="data"),
+    Option("--horizon", options.length, "steps ahead to forecast"),
+)
 
 
 class Source(NamedTuple):
@@ -180,28 +161,20 @@ def train(job: "Job") -> runs.Results:
         )
     check_memory(settings, x)
     batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
-    job.start(source.data)
-    describe(job.console, source, table, cuts)
+    job.start(source.data, describe(source, table, cuts))
     # The model learns from the first part alone, and continues the whole: also if the
     # run is stopped.
     model.set_history(table)
     history = job.fit(model, batches, settings.steps, "mae")
     comparison = compare(job, model, table, cuts)
-    results = {
-        "task": job.task,
-        "model": settings.model,
-        "steps": settings.steps,
-        "loss": history[-1]["loss"],
-        **scores_of(comparison, model.title),
-        "run": str(job.folder),
-    }
+    found = scores_of(comparison, model.title)
+    results = job.results(model, history, settings.steps, **found)
     show(job.console, results)
     future = known_steps(table, settings)
     if future:
         write_forecast(job, model, source, future)
-    draw(job, model, table, history, future)
-    job.finish(results)
-    return results
+    job.draw(lambda: draw(job, model, table, history, future))
+    return job.finish(results)
 
 
 def read(settings: options.Settings) -> Source:
@@ -378,8 +351,8 @@ def compare(
         return model.compare(some, times, settings.horizon, cuts)
 
 
-def describe(console: Console, source: Source, table: Any, cuts: list[int]) -> None:
-    """Prints what is forecast."""
+def describe(source: Source, table: Any, cuts: list[int]) -> str:
+    """Describes what is forecast."""
     counts = [len(one.values) for one in table.series]
     words = f"{source.data['source']}: {sum(counts):,} values"
     if len(counts) > 1:
@@ -389,17 +362,18 @@ def describe(console: Console, source: Source, table: Any, cuts: list[int]) -> N
         first = min(one.dates[0] for one in table.series)
         last = max(one.dates[len(one.values) - 1] for one in table.series)
         words += f" from {first.astype('M8[D]')} to {last.astype('M8[D]')}"
-    console.write(f"{words}; the last {sum(counts) - sum(cuts):,} are held out.")
+    lines = [f"{words}; the last {sum(counts) - sum(cuts):,} are held out."]
     future = sum(len(one.others) - len(one.values) for one in table.series)
     if future:
-        console.write(f"{future:,} rows at the end have no value: the future.")
+        lines.append(f"{future:,} rows at the end have no value: the future.")
     parts = zip(table.series, cuts, strict=True)
     constant = sum(not np.ptp(one.values[:cut]) for one, cut in parts)
     if constant:
-        console.write(
+        lines.append(
             f"{constant} of the {len(counts)} series are constant before the held-out "
             "part: the model does not learn from them, and forecasts the constant."
         )
+    return "\n".join(lines)
 
 
 def known_steps(table: Any, settings: options.Settings) -> int:
@@ -440,7 +414,7 @@ def write_forecast(
         file = job.folder / FORECAST
         with replacing(file) as temporary:
             found.to_csv(temporary, index=False)
-        spreadsheets.note_formulas(file, found.to_numpy("object").ravel())
+        text_tables.note_formulas(file, found.to_numpy("object").ravel())
         if "date" in source.columns and source.columns["date"] is not None:
             date = source.columns["date"]
             found[date] = found[date].astype(str).str.removesuffix(" 00:00:00")
@@ -459,23 +433,20 @@ def draw(
     table: Any,
     history: runs.History,
     future: int,
-) -> None:
-    """Draws the figures, if matplotlib is installed."""
-    if not figures.available():
-        note(f"no figures: {figures.MISSING}")
-        return
+) -> list[Any]:
+    """Draws the forecast, the training, and what happens inside the model."""
     x, y = model.last_example()
     horizon = job.settings.horizon
-    with status("drawing the figures"):
-        flow = figures.flow_of(model, x, y)
-        ends = [len(one.values) - horizon for one in table.series]
-        held = model.plot_held_out(table, ends, horizon)
-        files = [
-            figures.save(held, job.folder / "held_out.png"),
-            figures.history(job.folder, history, "loss", "Loss on scaled values"),
-            *figures.of_trace(job.folder, figures.record(model, x), None, flow, None),
-        ]
-        if future:
-            plot = model.plot(future)
-            files.insert(0, figures.save(plot, job.folder / "forecast.png"))
-    job.console.write(f"Figures: {', '.join(map(str, files))}")
+    flow = figures.flow_of(model, x, y)
+    ends = [len(one.values) - horizon for one in table.series]
+    files = []
+    if future:
+        plot = model.plot(future)
+        files.append(figures.save(plot, job.folder / "forecast.png"))
+    held = model.plot_held_out(table, ends, horizon)
+    return [
+        *files,
+        figures.save(held, job.folder / "held_out.png"),
+        figures.history(job.folder, history, "loss", "Loss on scaled values"),
+        *figures.of_trace(job.folder, figures.record(model, x), None, flow, None),
+    ]

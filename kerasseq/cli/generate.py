@@ -1,68 +1,42 @@
-"""`kerasseq generate`: a continuation of a prompt by a trained language model."""
+"""`kerasseq generate`: a continuation of a prompt by a trained language model.
+
+Generate a continuation of a prompt, token by token, each drawn from the distribution
+that the model predicts. A lower temperature is more deterministic, a higher one more
+random.
+
+Examples:
+  kerasseq generate runs/quickstart
+  kerasseq generate runs/quickstart --prompt "The class " --length 500
+  kerasseq generate runs/quickstart --temperature 0.5 --top-k 10 --seed 1
+"""
 
 import argparse
 
 from kerasseq.cli import options, runs
-from kerasseq.cli.console import choose_backend, print_result, status
+from kerasseq.cli.console import choose_backend, print_json, print_result, status
 from kerasseq.cli.tokenize import note_unknown
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "generate",
-        """\
-Generate a continuation of a prompt, token by token, each drawn from the distribution
-that the model predicts. A lower temperature is more deterministic, a higher one more
-random.""",
-        """\
-examples:
-  kerasseq generate runs/quickstart
-  kerasseq generate runs/quickstart --prompt "The class " --length 500
-  kerasseq generate runs/quickstart --temperature 0.5 --top-k 10 --seed 1""",
-    )
+    parser = add("generate")
     options.add_run(parser)
-    parser.add_argument(
-        "--prompt",
-        metavar="TEXT",
-        help="the text to continue (default: the start of a line)",
-    )
-    parser.add_argument(
-        *("--length", "--max-new-tokens"),
-        type=options.length,
-        default=300,
-        metavar="N",
-        help="number of tokens to generate (default: 300)",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=options.temperature,
-        default=1.0,
-        metavar="X",
-        help="lower is more deterministic, higher more random; 0 is greedy search "
-        "(default: 1)",
-    )
-    parser.add_argument(
-        "--top-k",
-        type=options.integer(),
-        metavar="K",
-        help="sample from the K most probable tokens",
-    )
-    parser.add_argument(
-        "--top-p",
-        type=options.probability,
-        metavar="P",
-        help="sample from the most probable tokens whose probabilities sum to P",
-    )
-    parser.add_argument(
-        "--min-p",
-        type=options.probability,
-        metavar="P",
-        help="sample from tokens with at least P times the highest probability",
-    )
+    text = "the text to continue"
+    options.add(parser, "--prompt", str, text, "TEXT", shown="the start of a line")
+    names, text = "--length --max-new-tokens", "number of tokens to generate"
+    options.add(parser, names, options.length, text, default=300)
+    text = "lower is more deterministic, higher more random; 0 is greedy search"
+    options.add(parser, "--temperature", options.temperature, text, "X", default=1.0)
+    text = "sample from the K most probable tokens"
+    options.add(parser, "--top-k", options.integer(), text, "K")
+    text = "sample from the most probable tokens whose probabilities sum to P"
+    options.add(parser, "--top-p", options.probability, text, "P")
+    text = "sample from tokens with at least P times the highest probability"
+    options.add(parser, "--min-p", options.probability, text, "P")
     options.add_seed(parser, None)
     options.add_backend(parser)
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -96,7 +70,11 @@ def run(args: argparse.Namespace) -> None:
         )
     decoded = tokenizer.decode(tokenizer.encode(prompt))  # as the model reads it
     # The prompt as typed, with its unknown characters.
-    print_result((args.prompt or "") + text[len(decoded) :])
+    text = (args.prompt or "") + text[len(decoded) :]
+    if args.json:
+        print_json({"prompt": prompt, "text": text})
+    else:
+        print_result(text)
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:

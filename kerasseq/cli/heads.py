@@ -1,4 +1,4 @@
-"""BERT and GPT with a task head: from scratch, or from a folder of Hugging Face.
+"""Models of texts with labels: built, or fine-tuned from a folder of Hugging Face.
 
 `--preset` names a folder whose weights and tokenizer fine-tuning starts from.
 """
@@ -17,7 +17,7 @@ from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    import keras
+    from kerasseq.cli.job import Job
 
 # The kinds of folders, which stand in modules that load Keras; a test compares.
 KINDS = {
@@ -36,14 +36,6 @@ WARM_UP = 0.1  # of the steps
 MEASURED = 1000  # longest texts, whose tokens are counted
 MAX_LENGTH = 512  # tokens of a text, in a model from scratch; longer ones are cut
 SHORTEST = 128  # tokens that a tagger reads at least
-
-
-def add_options(group: options.Options, defaults: dict[str, Any]) -> None:
-    """Adds the options of both models to the group of the model."""
-    text = "attention heads of a bert or gpt"
-    options.add(group, defaults, "--num-heads --heads", options.heads, text)
-    text = "fine-tune a BERT, RoBERTa, GPT-2 or LLaMA from a folder of Hugging Face"
-    group.add_argument("--preset", metavar="FOLDER", help=text)
 
 
 def with_preset(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -104,6 +96,21 @@ def kind_of(preset: str) -> str:
     )
 
 
+def prepare(settings: options.Settings, texts: Sequence[str]) -> tuple[Any, Tokenizer]:
+    """Returns the model of `--preset`, or None, and the tokenizer.
+
+    Raises:
+        UsageError: If the memory does not suffice for model and batch.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    preset = load_preset(settings)
+    tokenizer = make_tokenizer(settings, "\n".join(texts), preset)
+    if preset is None:
+        check_memory(settings, len(texts))
+    return preset, tokenizer
+
+
 def load_preset(settings: options.Settings) -> Any:
     """Loads the model of `--preset`; None without one.
 
@@ -135,11 +142,18 @@ def make_tokenizer(settings: options.Settings, text: str, preset: Any) -> Tokeni
             "--tokenizer character has no special tokens, such as [CLS], which --model "
             "bert needs. Choose wordpiece, bpe, unigram or word, or another --model"
         )
+    return trained_tokenizer(settings, text, special)
+
+
+def trained_tokenizer(
+    settings: options.Settings, text: str, special_tokens: Sequence[str] = ()
+) -> Tokenizer:
+    """Trains the tokenizer that is named, or loads it from a path."""
     name = settings.tokenizer
-    tokenizer = tokenize.make(name, settings.vocabulary_size, text, special)
+    made = tokenize.make(name, settings.vocabulary_size, text, special_tokens)
     if name not in tokenize.CLASSES:  # a path, to resume from any folder
         settings.tokenizer = os.path.abspath(name)
-    return tokenizer
+    return made
 
 
 def build(
@@ -150,7 +164,7 @@ def build(
     texts: Sequence[str],
     preset: Any,
 ) -> Any:
-    """Builds a BERT or GPT with a head.
+    """Builds a classifier or a tagger of texts: a BERT or GPT, or another model.
 
     Args:
         settings: Arguments of the run.
@@ -161,6 +175,19 @@ def build(
         preset: The model of `--preset`, or None.
     """
     set_seed(settings.seed)
+    if settings.model not in MODELS:
+        of_tagger = {} if head == "classify" else {"crf": settings.crf}
+        kinds = {"classify": "SequenceClassifier", "tag": "SequenceTagger"}
+        return getattr(kerasseq.models, kinds[head])(
+            settings.model,
+            labels,
+            tokenizer=tokenizer,
+            units=settings.units,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+            bidirectional=True,
+            **of_tagger,
+        )
     choices = {"truncate": head == "classify", "dropout": settings.dropout}
     if preset is not None:
         return preset.with_head(head, labels, **choices)
@@ -185,20 +212,12 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
     return max(2 * longest, SHORTEST)  # a longer sentence is an error
 
 
-def compile_for(
-    model: "keras.Model", settings: options.Settings, steps_per_epoch: int
-) -> int:
-    """Compiles a model with Adam, whose learning rate rises, and falls by a cosine.
+def fit(job: "Job", model: Any, batches: Any) -> Any:
+    """Compiles and trains a model with labels, and returns the history."""
+    from kerasseq.cli.fitting import adam  # loads Keras
 
-    Returns:
-        The number of training steps.
-    """
-    import keras
-
-    from kerasseq.cli.fitting import cosine
-
-    steps = options.number_of_steps(settings, steps_per_epoch)
-    rising = int(WARM_UP * steps)
-    rate = cosine(settings.learning_rate, steps, rising)
-    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
-    return steps
+    settings = job.settings
+    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    rising = int(WARM_UP * steps) if settings.model in MODELS else 0
+    model.compile(adam(settings.learning_rate, steps, rising))
+    return job.fit(model, batches, steps, "accuracy")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.cli import gaps, options, runs
+from kerasseq.cli import options, runs, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import digits, image_files, image_folder, image_reading
@@ -94,7 +94,7 @@ def check_unchanged(pictures: Pictures, settings: options.Settings) -> None:
     if settings.file is None:
         return
     now = image_folder(settings.file)
-    if settings.missing == gaps.SKIP:  # damaged files are not part of the data
+    if settings.missing == text_tables.SKIP:  # damaged files are not part of the data
         now, _ = listed(settings.file, settings.missing)
     now = _with_checksum(now, settings.file)
     if now.data["sha256"] != pictures.data["sha256"]:
@@ -180,7 +180,7 @@ def _headers(images, missing):
 def _report(errors, count, missing):
     """Raises an error for damaged images, or notes that they are left out."""
     shown = "; ".join(errors[:SHOWN_ERRORS])
-    if missing != gaps.SKIP or len(errors) == count:
+    if missing != text_tables.SKIP or len(errors) == count:
         if len(errors) == 1:
             advice = "" if count == 1 else ", or leave it out by --missing skip"
             raise ValueError(f"{shown}{advice}")

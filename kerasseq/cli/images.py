@@ -1,23 +1,30 @@
-"""`kerasseq train images`: a classifier of images, compared with simple models."""
+"""`kerasseq train images`: a classifier of images, compared with simple models.
+
+Train a Vision Transformer on a folder of images: the name of each subfolder is the
+class of the images in it. The files are read batch by batch. A part of each class is
+held out. There precision, recall and F1 of each class are printed, with the accuracy of
+two simple models: the most frequent class, and logistic regression on the pixels.
+
+Examples:
+  kerasseq train images
+  kerasseq train images pictures --image-size 64 --flip
+then:
+  kerasseq predict runs/images-vit-1 --file new.png
+  kerasseq evaluate runs/images-vit-1 --file other-pictures
+  kerasseq inspect runs/images-vit-1 --file new.png
+"""
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import (
-    figures,
-    gaps,
-    image_baselines,
-    image_data,
-    labeled,
-    options,
-    runs,
-    training_rows,
-)
+from kerasseq.cli import figures, image_data, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
+from kerasseq.cli.options import Option
 from kerasseq.datasets import image_reading, splitting
 
 if TYPE_CHECKING:
@@ -43,98 +50,41 @@ DEFAULTS = {
     "dropout": 0.1,
     "batch_size": 128,
     "learning_rate": 3e-3,
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
 WEIGHT_DECAY = 0.05
 WARMUP = 0.1  # share of the steps
 HARDEST = 16  # drawn
+BASELINE_SIZE = 16  # pixels in a row, at most, that logistic regression is fitted to
+BASELINE_ROWS = 5000  # training images, at most
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "images",
-        """\
-Train a Vision Transformer on a folder of images: the name of each subfolder is the
-class of the images in it. The files are read batch by batch. A part of each class is
-held out. There precision, recall and F1 of each class are printed, with the accuracy of
-two simple models: the most frequent class, and logistic regression on the pixels.""",
-        """\
-examples:
-  kerasseq train images
-  kerasseq train images pictures --image-size 64 --flip
-then:
-  kerasseq predict runs/images-vit-1 --file new.png
-  kerasseq evaluate runs/images-vit-1 --file other-pictures
-  kerasseq inspect runs/images-vit-1 --file new.png""",
-    )
-    options.add_resume(parser)
-    _add_data(parser)
-    group = options.add_model(parser, DEFAULTS, MODELS)
-    text = "attention heads of each layer"
-    options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
-    text = "training steps, instead of --epochs"
-    group = options.add_training(parser, DEFAULTS, text)
-    group.add_argument(
-        "--epochs",
-        type=options.positive,
-        metavar="X",
-        help="passes over the images, such as 2.5 (default: "
-        f"{options.EPOCHS}, or as many as {LEAST_STEPS:,} steps take)",
-    )
-    options.add_location(parser, "runs/images-MODEL-N")
-
-
-def _add_data(parser):
-    group = parser.add_argument_group("data")
-    text = "a folder with a subfolder for each class"
-    group.add_argument(
-        "file", nargs="?", metavar="FOLDER", default=options.SUPPRESS, help=text
-    )
-    group.add_argument("--file", metavar="FOLDER", help="the same")
-    group.add_argument(
-        "--data",
-        type=options.one_of("data set", DATA),
-        metavar="NAME",
-        help=f"{', '.join(DATA)}, if there is no folder (default: {DATA[0]})",
-    )
-    gaps.add_gaps(group, "damaged files")
-    text = "fraction of each class that is held out"
-    options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
-    text = "give all classes the same share of the loss"
-    group.add_argument("--balanced", action="store_true", default=None, help=text)
-    group.add_argument(
-        "--image-size",
-        type=options.integer(at_most=4096),
-        metavar="N",
-        help="height and width that images are resized to (default: 8 for digits, else "
-        f"from the images, at most {LARGEST_SIZE})",
-    )
-    group.add_argument(
-        "--patch-size",
-        type=options.integer(at_most=4096),
-        metavar="N",
-        help=f"height and width of a patch (default: for about {PATCHES} × {PATCHES})",
-    )
-    group.add_argument(
-        "--channels",
-        type=options.integer(at_most=4),
-        metavar="N",
-        help="1 for gray, 3 for color, 4 with transparency (default: from the images)",
-    )
-    kinds = image_reading.RESIZE
-    text = f"how other aspect ratios are treated: {', '.join(kinds)}"
-    kind = options.one_of("value", kinds)
-    options.add(group, DEFAULTS, "--resize", kind, text, "NAME")
-    text = "largest random shift, as a share of the size; 0 for none"
-    options.add(group, DEFAULTS, "--shift", options.rate, text, "X")
-    text = "mirror half of the training images from left to right"
-    group.add_argument("--flip", action="store_true", default=None, help=text)
+CHOICES = {"model": MODELS, "data": DATA, "resize": image_reading.RESIZE}
+HELP = {
+    "missing": "for damaged files",
+    "num_heads": "attention heads of each layer",
+    "epochs": f"passes over the images, such as 2.5 (default: {options.EPOCHS}, or as "
+    f"many as {LEAST_STEPS:,} steps take)",
+}
+_FOLDER = "a folder with a subfolder for each class"
+_SIZE = "height and width that images are resized to (default: 8 for digits, else from "
+_SIZE += f"the images, at most {LARGEST_SIZE})"
+_PATCH = f"height and width of a patch (default: for about {PATCHES} × {PATCHES})"
+_CHANNELS = "1 for gray, 3 for color, 4 with transparency (default: from the images)"
+_SHIFT = "largest random shift, as a share of the size; 0 for none"
+_FLIP = "mirror half of the training images from left to right"
+OPTIONS = (
+    Option("file", str, _FOLDER, "FOLDER", "data"),
+    Option("--file", str, "the same", "FOLDER", "data"),
+    Option("--image-size", options.integer(at_most=4096), _SIZE, group="data"),
+    Option("--patch-size", options.integer(at_most=4096), _PATCH, group="data"),
+    Option("--channels", options.integer(at_most=4), _CHANNELS, group="data"),
+    Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
+    Option("--shift", options.rate, _SHIFT, "X", "data"),
+    Option("--flip", None, _FLIP, group="data"),
+)
 
 
 def train(job: "Job") -> runs.Results:
@@ -150,14 +100,15 @@ def train(job: "Job") -> runs.Results:
 
     settings = job.settings
     pictures = image_data.read(settings)
+    source = pictures.data["source"]
     job.check_data(pictures.data)
     rows, tested = splitting.split_by_class(
         pictures.labels, settings.held_out, settings.seed
     )
     if not len(tested):
         raise ValueError(
-            f"{pictures.data['source']} must have two images of a class, to hold one "
-            "out, received one of each"
+            f"{source} must have two images of a class, to hold one out, received one "
+            "of each"
         )
     patches = (settings.image_size // settings.patch_size) ** 2
     check_memory(settings, len(rows), patches=patches)
@@ -172,48 +123,38 @@ def train(job: "Job") -> runs.Results:
         flip=settings.flip,
         seed=settings.seed,
     )
-    job.start(pictures.data)
     keys = image_data.keys(x)
-    training_rows.keep(job.folder, keys)
-    job.console.write(
-        f"{pictures.data['source']}: {len(x):,} images with {len(model.labels)} "
-        f"labels, {len(tested):,} held out. {patches:,} patches of an image: "
-        f"--image-size {settings.image_size} --patch-size {settings.patch_size} "
-        f"--channels {settings.channels}."
+    job.start(
+        pictures.data,
+        f"{source}: {len(x):,} images with {len(model.labels)} labels, "
+        f"{len(tested):,} held out. {patches:,} patches of an image: --image-size "
+        f"{settings.image_size} --patch-size {settings.patch_size} --channels "
+        f"{settings.channels}.",
+        keys,
     )
-    start = time.perf_counter()
     steps = compile_for(model, settings, batches.steps_per_epoch)
     with batches.reader.original_errors():
         history = job.fit(model, batches, steps, "accuracy")
-    seconds = time.perf_counter() - start
     image_data.check_unchanged(pictures, settings)
     chosen = labeled.bounded(tested, settings.seed)
     held_out = pictures.take(chosen)
     names = [pictures.names[n] for n in chosen]
     results, hardest = evaluate(model, *held_out, names)
     results |= {
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "run": str(job.folder),
-        "baselines": image_baselines.baselines(x, y, *held_out, settings),
+        "baselines": baselines(x, y, *held_out, settings),
         "repeated": labeled.repeated(keys, image_data.keys(held_out[0])),
     }
-    heading = labeled.title_of(len(chosen), len(tested), "images")
-    labeled.show_report(job.console, results, heading)
-    labeled.show_hardest(job.console, results["hardest"], "file")
-    labeled.show_baselines(job.console, results, seconds, len(x))
-    labeled.show_repeated(job.console, results["repeated"], len(chosen), "images")
-    title = f"{settings.model} on {pictures.data['source']}"
-    labeled.draw(
-        job.console,
-        job.folder,
-        lambda: draw(job, model, history, results, hardest, title),
+    return labeled.report(
+        *(job, model, history, results),
+        rows=len(x),
+        tested=len(chosen),
+        held_out=len(tested),
+        what="images",
+        name="file",
+        more=lambda title: [
+            draw_hardest(job.folder / "hardest.png", model, hardest, title)
+        ],
     )
-    job.finish(results)
-    return results
 
 
 # The model
@@ -248,19 +189,15 @@ def compile_for(
     Returns:
         The number of training steps.
     """
-    import keras
-
-    from kerasseq.cli.fitting import cosine
+    from kerasseq.cli.fitting import adam  # loads Keras
 
     steps = options.number_of_steps(settings, steps_per_epoch)
     if settings.steps is None and settings.epochs is None:
         steps = max(steps, LEAST_STEPS)
     warmup = round(WARMUP * steps)
     first = settings.learning_rate / (warmup + 1)
-    rate = cosine(settings.learning_rate, steps, warmup, first=first)
-    model.compile(
-        keras.optimizers.AdamW(rate, weight_decay=WEIGHT_DECAY, global_clipnorm=1.0)
-    )
+    rate, decay = settings.learning_rate, {"weight_decay": WEIGHT_DECAY}
+    model.compile(adam(rate, steps, warmup, first=first, **decay))
     return steps
 
 
@@ -297,24 +234,6 @@ def evaluate(
     return results, [(images[n], labels[n], found[n]) for n in order]
 
 
-def draw(
-    job: "Job",
-    model: "kerasseq.models.ViT",
-    history: runs.History,
-    results: runs.Results,
-    hardest: list[Any],
-    title: str,
-) -> list[Any]:
-    """Draws the training, the confusion matrix and the hardest images."""
-    lines = {name: each["accuracy"] for name, each in results["baselines"].items()}
-    file = job.folder / "confusion.png"
-    return [
-        figures.history(job.folder, history, "accuracy", title, lines),
-        figures.confusion(file, results["confusion"], results["labels"], title),
-        draw_hardest(job.folder / "hardest.png", model, hardest, title),
-    ]
-
-
 def draw_hardest(
     file: Any, model: "kerasseq.models.ViT", hardest: list[Any], title: str
 ) -> Any:
@@ -328,3 +247,58 @@ def draw_hardest(
     ]
     title = f"{title}, the hardest images: label, and as what it was classified"
     return figures.images(file, images, titles, title)
+
+
+# Simple models
+
+
+def baselines(
+    images: Any,
+    labels: Sequence[str],
+    tested: Any,
+    y: Sequence[str],
+    settings: options.Settings,
+) -> dict[str, dict[str, float]]:
+    """Computes the accuracy of simple models on held-out images.
+
+    Args:
+        images: Files or arrays of the training images.
+        labels: Their labels.
+        tested: Files or arrays of the held-out images.
+        y: Their labels.
+        settings: Arguments of the run.
+
+    Returns:
+        For each model "accuracy", "seconds" of training and prediction, and "rows",
+        the number of images that it was fitted to.
+    """
+    found = {"majority": labeled.majority(labels, y)}
+    if not labeled.has_sklearn():
+        return found
+    start = time.perf_counter()
+    rng = np.random.default_rng(settings.seed)
+    rows = rng.permutation(len(images))[:BASELINE_ROWS]
+    name = "logistic regression, pixels"
+    with status("reading the images for logistic regression"):
+        x = pixels([images[n] for n in rows], settings)
+        x_tested = pixels(tested, settings)
+    with status("training logistic regression to compare with"):
+        right = labeled.logistic_regression(
+            x, [labels[n] for n in rows], x_tested, list(y)
+        )
+    seconds = time.perf_counter() - start
+    found[name] = {"accuracy": right, "seconds": seconds, "rows": len(rows)}
+    return found
+
+
+def pixels(images: Sequence[Any], settings: options.Settings) -> np.ndarray:
+    """Returns images as rows of pixels from 0 to 1, of at most 16 × 16 pixels."""
+    size = (min(BASELINE_SIZE, settings.image_size),) * 2
+    options_of_reading = {"channels": settings.channels, "resize": settings.resize}
+    rows = [
+        image_reading.read_image(image, size, **options_of_reading)
+        if isinstance(image, str)
+        else image
+        for image in images
+    ]
+    return np.reshape(np.stack(rows), (len(rows), -1)) / np.float32(255)

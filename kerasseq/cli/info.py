@@ -1,4 +1,11 @@
-"""`kerasseq info`: versions, backends and devices. Needs no backend."""
+"""`kerasseq info`: versions, backends and devices. Needs no backend.
+
+Print the versions, the installed backends and the devices in use.
+
+Examples:
+  kerasseq info
+  kerasseq info --backend torch --json
+"""
 
 import argparse
 import importlib.util
@@ -13,14 +20,7 @@ from kerasseq.core import backend, packages
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "info",
-        "Print the versions, the installed backends and the devices in use.",
-        """\
-examples:
-  kerasseq info
-  kerasseq info --backend torch --json""",
-    )
+    parser = add("info")
     options.add_backend(parser)
     options.add_json(parser)
 

@@ -1,11 +1,25 @@
-"""A run of `kerasseq train`: what a task gets, to start, train and finish it."""
+"""A run of `kerasseq train`: what a task gets, to start, train and finish it.
+
+How `kerasseq train language-model` works, in the order of the calls:
+
+1. `main.py` parses the options and turns errors into messages and exit codes.
+2. `train.run` makes a `Job`, from the options or from the folder of a run (`runs.py`).
+3. `language_model.train` reads the text, encodes it (`tokenize.py`) and builds the
+   model.
+4. `fitting.fit` trains it in intervals with `keras.Model.fit`, and saves a checkpoint
+   after each (`training/checkpoint.py`).
+5. `language_model.train` compares it with n-gram models and draws the figures
+   (`figures.py`).
+"""
 
 import os
 import pathlib
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kerasseq.cli import options, runs
-from kerasseq.cli.console import Console
+from kerasseq.cli import figures, options, runs
+from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.reporting import Reporter
 from kerasseq.core import backend
 
@@ -22,6 +36,10 @@ if TYPE_CHECKING:
     )
 
 
+class DryRun(Exception):
+    """Ends a dry run, whose arguments are what it says in place of results."""
+
+
 class Job:
     """A run: its task, its arguments and its folder.
 
@@ -33,6 +51,10 @@ class Job:
         backend_name: The backend that the user named, or None.
         record: The content of `run.json`, if the run is resumed.
         threads: Number of threads that compute, or None.
+        dry: Whether to end before anything is written.
+
+    Attributes:
+        seconds: How long `fit` has trained.
     """
 
     def __init__(
@@ -44,6 +66,7 @@ class Job:
         backend_name: str | None = None,
         record: dict[str, Any] | None = None,
         threads: int | None = None,
+        dry: bool = False,
     ):
         self.task: str = task
         self.backend_name: str | None = backend_name
@@ -52,24 +75,14 @@ class Job:
         self.folder: pathlib.Path = pathlib.Path(folder)
         self.settings: options.Settings = options.Settings(**settings)
         self.record: dict[str, Any] | None = record
+        self.dry: bool = dry
+        self.seconds: float = 0.0
         self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
 
     @property
     def in_processes(self) -> bool:
         """Whether other processes train, so that this one need not load Keras."""
         return getattr(self.settings, "processes", 1) > 1
-
-    def start(self, data: dict[str, Any]) -> None:
-        """Creates the folder, unless the run is resumed.
-
-        Args:
-            data: Source and checksum of the data.
-        """
-        if self.record is None:
-            arguments = vars(self.settings)
-            used = backend.chosen()
-            self.record = runs.create(self.folder, self.task, arguments, used, data)
-            self.reporter.keep()
 
     def check_data(self, data: dict[str, Any]) -> None:
         """Raises a `ValueError` if the data have changed since the run was started."""
@@ -80,12 +93,52 @@ class Job:
                 "another run with --run"
             )
 
+    def start(
+        self,
+        data: dict[str, Any],
+        text: str | None = None,
+        rows: Iterable[str | bytes] = (),
+    ) -> None:
+        """Creates the folder, unless the run is resumed.
+
+        Args:
+            data: Source and checksum of the data.
+            text: What to print about them.
+            rows: The training rows, whose checksums are kept.
+        """
+        if not self.dry and self.record is None:
+            arguments = vars(self.settings)
+            used = backend.chosen()
+            self.record = runs.create(self.folder, self.task, arguments, used, data)
+            self.reporter.keep()
+        if not self.dry and rows:
+            runs.keep_rows(self.folder, rows)
+        if text is not None:
+            self.console.info(text)
+
+    def end_dry_run(self, what: str, **found: Any) -> None:
+        """Ends a dry run before anything is trained.
+
+        Args:
+            what: What would be trained, for the user.
+            **found: The same as plain data.
+        """
+        if self.dry:
+            self.console.write(
+                f"Dry run: {what} would be trained on {backend.chosen()} and kept in "
+                f"{self.folder}. Nothing is written."
+            )
+            raise DryRun(
+                {"dry_run": True, "task": self.task, **found, "run": str(self.folder)}
+            )
+
     def fit(
         self,
         model: "keras.Model",
         batches: "Batches",
         steps: int,
         metric: str | None,
+        label: str | None = None,
     ) -> runs.History:
         """Trains and saves a model, also after Ctrl-C.
 
@@ -94,36 +147,58 @@ class Job:
             batches: Its batches, which have `stream`.
             steps: Number of training steps.
             metric: Name of the metric to show beside the loss, or None.
+            label: The name of what is trained. That of the run if None, which is
+                printed with its number of parameters.
 
         Returns:
             The history: a dictionary per interval.
         """
         from kerasseq.cli import fitting  # loads Keras
 
-        label = getattr(self.settings, "model", self.task)
-        self.console.write(
-            f"{label}: {model.count_params():,} parameters, on "
-            f"{backend.chosen()}. The run is saved in {self.folder}"
-        )
-        try:
-            history = fitting.fit(
-                model,
-                batches.stream,
-                folder=self.folder,
-                steps=steps,
-                interval=self.settings.checkpoint_every,
-                console=self.console,
-                reporter=self.reporter,
-                label=label,
-                metric=metric,
-                steps_per_epoch=batches.steps_per_epoch,
+        count = model.count_params()
+        if label is None:
+            label = getattr(self.settings, "model", self.task)
+            what = f"{label} with {count:,} parameters and {steps:,} steps"
+            found = {"model": label, "parameters": count, "steps": steps}
+            self.end_dry_run(what, **found)
+            self.console.info(
+                f"{label}: {count:,} parameters, on {backend.chosen()}. The run is "
+                f"saved in {self.folder}"
             )
+        start = time.perf_counter()
+        try:
+            history = fitting.fit(self, model, batches, steps, label, metric)
         except KeyboardInterrupt:
             runs.save_model(model, self.folder)
             raise
+        self.seconds = time.perf_counter() - start
         runs.save_model(model, self.folder)
         return history
 
-    def finish(self, results: runs.Results) -> None:
-        """Writes the results, which marks the run as finished."""
+    def results(
+        self, model: "keras.Model", history: runs.History, steps: int, **more: Any
+    ) -> runs.Results:
+        """Returns the results that all tasks have, and others."""
+        name = {"model": self.settings.model} if hasattr(self.settings, "model") else {}
+        return more | {
+            "task": self.task,
+            **name,
+            "parameters": model.count_params(),
+            "steps": steps,
+            "loss": history[-1]["loss"],
+            "run": str(self.folder),
+        }
+
+    def draw(self, make: Callable[[], Iterable[Any]]) -> None:
+        """Draws figures, if matplotlib is installed; `make` returns their files."""
+        if not figures.available():
+            note(f"no figures: {figures.MISSING}")
+            return
+        with status("drawing the figures"):
+            files = make()
+        self.console.info(f"Figures: {', '.join(map(str, files))}")
+
+    def finish(self, results: runs.Results) -> runs.Results:
+        """Writes the results, which marks the run as finished, and returns them."""
         runs.write_json(self.folder / runs.RESULTS, results)
+        return results

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options
+from kerasseq.cli import figures, runs
 from kerasseq.cli.console import Console, note, progress, status
 from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
-    import keras
+    from kerasseq.cli.job import Job
 
 SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
@@ -196,8 +196,31 @@ def scores(y: Sequence[Any], predicted: Sequence[Any], names: Sequence[Any]) -> 
     }
 
 
-def show_report(console: Console, found: dict[str, Any], title: str) -> None:
-    """Prints precision, recall and F1 of each class."""
+def show(
+    console: Console, found: dict[str, Any], title: str, name: str = "text"
+) -> None:
+    """Prints precision, recall and F1 of each class, and what else was found.
+
+    Args:
+        console: Where to print.
+        found: The scores, with F1 of entities and the hardest rows if there are any.
+        title: What the scores are of.
+        name: What a row is called in the hardest rows, as in `hardest`.
+    """
+    _show_report(console, found, title)
+    if "entities" in found:
+        f1 = found["entities"]["micro avg"]["f1-score"]
+        console.write(f"F1 of entities: {f1:.3f}")
+    if found.get("hardest"):
+        rows = [
+            (_cut(e[name]), e["label"], e["predicted"], f"{e['probability']:.2f}")
+            for e in found["hardest"]
+        ]
+        columns = (name, "label", "predicted", ">probability")
+        console.table("Wrong and most certain", columns, rows)
+
+
+def _show_report(console, found, title):
     report, names = found["report"], found["labels"]
     shown = sorted(names, key=lambda name: -report[name]["support"])[:SHOWN_CLASSES]
     rows = [
@@ -367,53 +390,53 @@ def hardest(
     return sorted(wrong, key=lambda each: -each["probability"])[:HARDEST]
 
 
-def show_hardest(
-    console: Console, found: Sequence[dict[str, Any]], name: str = "text"
-) -> None:
-    """Prints the hardest examples, as from `hardest`."""
-    if not found:
-        return
-    rows = [
-        (_cut(e[name]), e["label"], e["predicted"], f"{e['probability']:.2f}")
-        for e in found
-    ]
-    columns = (name, "label", "predicted", ">probability")
-    console.table("Wrong and most certain", columns, rows)
-
-
 def _cut(text, length=60):
     text = " ".join(text.split())
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def compile_for(
-    model: "keras.Model", settings: options.Settings, steps_per_epoch: int
-) -> int:
-    """Compiles a model with Adam, whose learning rate falls to 0 by a cosine.
+def report(
+    job: "Job",
+    model: Any,
+    history: runs.History,
+    results: dict[str, Any],
+    *,
+    rows: int,
+    tested: int,
+    held_out: int,
+    what: str,
+    name: str = "text",
+    more: Callable[[str], list[Any]] = lambda title: [],
+) -> runs.Results:
+    """Prints, draws and writes the results of a task with labels.
 
     Args:
+        job: The run.
         model: The model.
-        settings: Arguments of the run.
-        steps_per_epoch: Batches in an epoch.
+        history: The history of its training.
+        results: Its scores, those of simple models, and how many rows are repeated.
+        rows: Number of rows of the training.
+        tested: Number of held-out rows that were predicted.
+        held_out: Number of all held-out rows.
+        what: What the rows are, such as "texts".
+        name: What a row is called, as in `hardest`.
+        more: Draws other figures with a title.
 
     Returns:
-        The number of training steps.
+        All results, as plain data.
     """
-    import keras
-
-    from kerasseq.cli.fitting import cosine
-
-    steps = options.number_of_steps(settings, steps_per_epoch)
-    rate = cosine(settings.learning_rate, steps)
-    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
-    return steps
-
-
-def draw(console: Console, folder: Any, make: Callable[[], list[Any]]) -> None:
-    """Draws figures, if matplotlib is installed."""
-    if not figures.available():
-        note(f"no figures: {figures.MISSING}")
-        return
-    with status("drawing the figures"):
-        files = make()
-    console.write(f"Figures: {', '.join(map(str, files))}")
+    results = job.results(model, history, history[-1]["step"], **results)
+    show(job.console, results, title_of(tested, held_out, what), name)
+    show_baselines(job.console, results, job.seconds, rows)
+    show_repeated(job.console, results["repeated"], tested, what)
+    title = f"{results['model']} on {job.record['data']['source']}"
+    lines = {other: each["accuracy"] for other, each in results["baselines"].items()}
+    file = job.folder / "confusion.png"
+    job.draw(
+        lambda: [
+            figures.history(job.folder, history, "accuracy", title, lines),
+            figures.confusion(file, results["confusion"], results["labels"], title),
+            *more(title),
+        ]
+    )
+    return job.finish(results)

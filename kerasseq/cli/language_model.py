@@ -1,7 +1,13 @@
 """`kerasseq train language-model`: a language model on a text, compared with n-grams.
 
-The end of the text is held out. There the model is compared with unigram, bigram and
-trigram models in bits per character.
+Train a language model on a text, character by character or with another tokenizer. The
+last tenth is held out: at the end the model is compared there with unigram, bigram and
+trigram models, in bits per character (lower is better).
+
+Examples:
+  kerasseq train language-model --text shakespeare.txt --model peephole_lstm
+  kerasseq train language-model --data python-reference --units 256 --num-layers 2
+  kerasseq train language-model --text old.txt --encoding cp1252 --steps 500
 """
 
 import os
@@ -10,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, tokenize
+from kerasseq.cli import figures, heads, options, runs, tokenize
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import PerModel
+from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
@@ -40,12 +46,9 @@ DEFAULTS = {
     "sequence_length": PerModel(96, gpt=64),
     "batch_size": PerModel(64, gpt=12),
     "learning_rate": PerModel(3e-3, gpt=1e-3),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
-    "seed": 0,
+    **options.TRAINED,
 }
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",
@@ -61,37 +64,19 @@ SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer con
 SHOWN = 64  # tokens in the figures
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "language-model",
-        """\
-Train a language model on a text, character by character or with another tokenizer. The
-last tenth is held out: at the end the model is compared there with unigram, bigram and
-trigram models, in bits per character (lower is better).""",
-        """\
-examples:
-  kerasseq train language-model --text shakespeare.txt --model peephole_lstm
-  kerasseq train language-model --data python-reference --units 256 --num-layers 2
-  kerasseq train language-model --text old.txt --encoding cp1252 --steps 500""",
-    )
-    options.add_resume(parser)
-    group = options.add_data(parser, DEFAULTS, "--text", "a text", TEXTS)
-    options.add_tokenizer(group, DEFAULTS)
-    text = "maximum number of characters held out, at most a tenth of the text"
-    options.add(group, DEFAULTS, "--held-out", options.integer(2), text)
-    text = "maximum number of characters that the n-gram models are fitted to"
-    options.add(group, DEFAULTS, "--ngram-characters", options.integer(3), text)
-    group = options.add_model(parser, DEFAULTS, MODELS)
-    text = "attention heads of a gpt"
-    options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
-    text = f"position encoding of a gpt: {', '.join(POSITIONS)}"
-    kind = options.one_of("position encoding", POSITIONS)
-    options.add(group, DEFAULTS, "--position", kind, text, "NAME")
-    text = "training steps, instead of --epochs"
-    group = options.add_training(parser, DEFAULTS, text)
-    options.add_epochs(group, "text")
-    options.add_location(parser, "runs/language-model-MODEL-N")
+CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS}
+HELP = {
+    "num_heads": "attention heads of a gpt",
+    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
+}
+_HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
+_NGRAMS = "maximum number of characters that the n-gram models are fitted to"
+OPTIONS = (
+    Option("--text", str, "a file: a text", "FILE", "data"),
+    Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
+    Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
+    Option("--position", "position encoding", "for a gpt", "NAME", "model"),
+)
 
 
 def train(job: "Job") -> runs.Results:
@@ -111,11 +96,9 @@ def train(job: "Job") -> runs.Results:
     job.check_data(data)
     with about(settings.text):
         text, held_out = split(text, settings.held_out)
-    tokenizer = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
+    tokenizer = heads.trained_tokenizer(settings, text)
     with status("tokenizing the text", len(text)):
         ids = tokenize.encode(tokenizer, text)
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
     ngram_text = text[-settings.ngram_characters :]
     del text  # a large one need not stay in memory beside its ids
     with about(settings.text):
@@ -126,23 +109,14 @@ def train(job: "Job") -> runs.Results:
     check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = build(settings, tokenizer, steps)
-    job.start(data)
-    job.console.write(describe(data, tokenizer, held_out, ngram_text))
+    job.start(data, describe(data, tokenizer, held_out, ngram_text))
     history = job.fit(model, batches, steps, "bits")
     with status("comparing with n-gram models"):
-        results = compare(model, tokenizer, ngram_text, held_out)
-    results |= {
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "run": str(job.folder),
-    }
+        found = compare(model, tokenizer, ngram_text, held_out)
+    results = job.results(model, history, steps, **found)
     show(job.console, results)
-    draw(job, model, held_out, history, results)
-    job.finish(results)
-    return results
+    job.draw(lambda: draw(job, model, held_out, history, results))
+    return job.finish(results)
 
 
 def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
@@ -282,25 +256,16 @@ def draw(
     held_out: str,
     history: runs.History,
     results: runs.Results,
-) -> None:
-    """Draws the figures, if matplotlib is installed."""
-    if not figures.available():
-        note(f"no figures: {figures.MISSING}")
-        return
-    with status("drawing the figures"):
-        ids = model.tokenizer.encode(held_out)[:SHOWN]
-        tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
-        context = model.context_length  # of a GPT with learned positions, or None
-        trace = figures.record(model, ids[None, :context])
-        flow = figures.flow_of_last_prediction(model, ids)
-        files = [
-            figures.history(
-                job.folder,
-                history,
-                "bits",
-                f"{job.settings.model} on {job.record['data']['source']}",
-                results["bits_per_character_of_ngrams"],
-            ),
-            *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1][:context]),
-        ]
-    job.console.write(f"Figures: {', '.join(map(str, files))}")
+) -> list[Any]:
+    """Draws the training, and what happens inside the model for a held-out text."""
+    ids = model.tokenizer.encode(held_out)[:SHOWN]
+    tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
+    context = model.context_length  # of a GPT with learned positions, or None
+    trace = figures.record(model, ids[None, :context])
+    flow = figures.flow_of_last_prediction(model, ids)
+    title = f"{job.settings.model} on {job.record['data']['source']}"
+    lines = results["bits_per_character_of_ngrams"]
+    return [
+        figures.history(job.folder, history, "bits", title, lines),
+        *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1][:context]),
+    ]

@@ -16,7 +16,7 @@ import kerasseq
 from kerasseq.cli import options, runs
 from kerasseq.cli.compare_data import Data
 from kerasseq.cli.console import Console, progress, set_seed, status
-from kerasseq.cli.reporting import Reporter
+from kerasseq.cli.job import Job
 from kerasseq.core import packages
 from kerasseq.core.files import read_json
 
@@ -127,7 +127,8 @@ class Learners:
     def _network(self, name, seed, pretrained):
         import keras
 
-        from kerasseq.cli.pooled_bert import PooledClassifier  # loads Keras
+        from kerasseq.cli.fitting import adam  # loads Keras
+        from kerasseq.cli.pooled_bert import PooledClassifier
 
         keras.utils.clear_session()
         set_seed(seed)
@@ -142,7 +143,7 @@ class Learners:
                 data.x, labels, batch_size=settings.batch_size, seed=seed
             )
         steps = max(1, round(settings.epochs * batches.steps_per_epoch))
-        model.compile(_adam(RATES.get(name, RATE), steps))
+        model.compile(adam(RATES.get(name, RATE), steps, int(WARM_UP * steps)))
         with progress(f"training {name}, seed {seed}, steps", steps) as show:
             _fit(model.model if is_bert else model, batches, steps, show)
         with status(f"testing {name}"):
@@ -184,7 +185,8 @@ class Learners:
         if (folder / runs.RESULTS).exists():
             with status("loading the pre-trained model"):
                 return kerasseq.load_model(folder / runs.MODEL)
-        from kerasseq.cli import fitting, pooled_bert  # these load Keras
+        from kerasseq.cli import pooled_bert  # loads Keras
+        from kerasseq.cli.fitting import adam
 
         set_seed(PRETRAINED_SEED)
         texts, steps = self.data.unlabeled, self.settings.pretraining_steps
@@ -202,22 +204,12 @@ class Learners:
                 batch_size=2 * self.settings.batch_size,
                 seed=PRETRAINED_SEED,
             )
-        model.compile(_adam(PRETRAINING_RATE, steps))
-        reporter = Reporter(folder, keep=True)
-        with reporter:
-            history = fitting.fit(
-                model,
-                batches.stream,
-                folder=folder,
-                steps=steps,
-                interval=min(100, steps),
-                console=self.console,
-                reporter=reporter,
-                label="bert, pre-training",
-                metric="tokens_accuracy",
-                steps_per_epoch=batches.steps_per_epoch,
-            )
-            runs.save_model(model, folder)
+        model.compile(adam(PRETRAINING_RATE, steps, int(WARM_UP * steps)))
+        every = {"checkpoint_every": min(100, steps)}
+        job = Job("bert", every, folder, self.console, record={})
+        with job.reporter:
+            label = "bert, pre-training"
+            history = job.fit(model, batches, steps, "tokens_accuracy", label)
         lines = kerasseq.runs.read_progress(folder).lines
         results = {
             "texts": len(texts),
@@ -274,16 +266,6 @@ def estimator(kind: str, seed: int) -> Any:
 def _tokenizer(texts: list[str]) -> Any:
     tokenizer = kerasseq.text.WordPieceTokenizer(VOCABULARY_SIZE)
     return tokenizer.fit("\n".join(texts))
-
-
-def _adam(rate: float, steps: int) -> "keras.optimizers.Optimizer":
-    """Returns Adam; its rate rises, and then falls by a cosine."""
-    import keras
-
-    from kerasseq.cli.fitting import cosine
-
-    schedule = cosine(rate, steps, int(WARM_UP * steps))
-    return keras.optimizers.Adam(schedule, global_clipnorm=1.0)
 
 
 def _fit(

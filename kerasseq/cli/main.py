@@ -1,7 +1,8 @@
 """The `kerasseq` command: its parser, its entry point and its exit codes.
 
 Each command is a module of this package with two functions: `add_command` declares the
-options and `run` executes the command. Parsing and `--help` load no Keras.
+options and `run` executes the command; its docstring is the help. Parsing and `--help`
+load no Keras.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import errors, options, signals
+from kerasseq.cli import config, console, errors, options, signals
 from kerasseq.cli.commands import ALIASES, COMMANDS, TASKS, Modules
 from kerasseq.core import checks
 
@@ -34,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         args, names = _parse(sys.argv[1:] if argv is None else list(argv))
         errors.typed_options.set(names)
-        with signals.none_lost():
+        with signals.none_lost(), console.silence(args.quiet):
             COMMANDS[args.command].run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
@@ -85,9 +86,15 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def _parse(argv):
     """The arguments, and the options of the command by their names in Python."""
+    if argv[:1] == ["--quiet"]:  # also before the command
+        argv = [*argv[1:], "--quiet"]
     parser, parsers = build_parser(argv)
     _check_command(argv, parser)
-    if not argv:
+    words = config.expanded(argv, parse)
+    if words != argv:
+        argv = words
+        parser, parsers = build_parser(argv)
+    if argv in ([], ["--quiet"]):
         parser.print_help()
         raise SystemExit(0)
     args, unknown = parser.parse_known_args(argv)
@@ -159,42 +166,63 @@ If the environment variable KERASSEQ_DEBUG is 1, an error shows its traceback.""
     parser.add_argument(
         "--version", action="version", version=f"kerasseq {kerasseq.__version__}"
     )
+    add_quiet(parser, False)
     parsers: dict[tuple[str, str | None], Parser] = {}
     commands = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND"
     )
     used = COMMANDS if words is None else words[:1]
-    for name, made in _add(commands, COMMANDS, used, "add_command").items():
+    for name, made in _add(commands, COMMANDS, used).items():
         parsers[name, None] = made
     if ("train", None) in parsers:
         tasks = parsers["train", None].add_subparsers(
             title="tasks", dest="task", metavar="TASK"
         )
-        made = _add(tasks, TASKS, _used_tasks(words), "add_task")
+        made = _add(tasks, TASKS, _used_tasks(words))
         parsers |= {("train", name): task for name, task in made.items()}
     return parser, parsers
 
 
-def _add(subparsers, table: Modules, used: Iterable[str], method: str):
+def add_quiet(parser: argparse.ArgumentParser, default: Any) -> None:
+    """Adds the choice of fewer messages."""
+    text = "print results and errors alone"
+    parser.add_argument("--quiet", action="store_true", default=default, help=text)
+
+
+def _add(subparsers, table: Modules, used: Iterable[str]):
     """Adds all names of a table, and the options of those that are used."""
     made: dict[str, Parser] = {}
 
     def add(name, description=None, epilog=None):
         aliases = [alias for alias, task in ALIASES.items() if task == name]
-        summary = table.summary(name)
+        more = {"help": table.summary(name), "aliases": aliases}
+        if name not in used:
+            return subparsers.add_parser(name, **more)
+        if description is None:
+            description, epilog = _help_of(table[name])
         parser = subparsers.add_parser(
-            name, aliases=aliases, help=summary, description=description, epilog=epilog
+            name, description=description, epilog=epilog, **more
         )
-        if description is not None:
-            made.update(dict.fromkeys((name, *aliases), parser))
+        made.update(dict.fromkeys((name, *aliases), parser))
+        # A command must not replace by its default what was given before its name.
+        add_quiet(parser, argparse.SUPPRESS)
         return parser
 
     for name in table:
-        if name in used:
-            getattr(table[name], method)(add)
-        else:
+        if name not in used:
             add(name)
+        elif table is COMMANDS:
+            table[name].add_command(add)
+        else:
+            options.add_task(add(name), name, table[name])
     return made
+
+
+def _help_of(module):
+    """The description of a command, and its examples: those of its module."""
+    text = (module.__doc__ or "").partition("\n\n")[2].rstrip()
+    description, mark, examples = text.partition("Examples:\n")
+    return description.rstrip(), mark + examples
 
 
 def _used_tasks(words):

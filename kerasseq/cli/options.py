@@ -1,4 +1,4 @@
-"""Option types, names and options that several commands share. Loads no Keras.
+"""Option types, names, and the table of the options that tasks share. Loads no Keras.
 
 Options of training have the default None, so that a resumed run can tell which were
 given. Each task lists the values that replace None in its `DEFAULTS`.
@@ -6,9 +6,9 @@ given. Each task lists the values that replace None in its `DEFAULTS`.
 
 import argparse
 import math
-from collections.abc import Callable, Collection, Sequence
-from types import SimpleNamespace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kerasseq.core import backend, checks
 
@@ -16,7 +16,6 @@ T = TypeVar("T")
 Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
 Settings = SimpleNamespace  # arguments of a run
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
-SUPPRESS = argparse.SUPPRESS  # the default of an argument that leaves none
 
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
 RECURRENT = (
@@ -45,6 +44,8 @@ ARCHITECTURES = (
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
 EPOCHS = 10  # if neither --epochs nor --steps is given
+# Defaults of tasks that count in epochs.
+TRAINED = {"epochs": None, "steps": None, "checkpoint_every": 100, "seed": 0}
 
 
 class PerModel:
@@ -163,94 +164,40 @@ def real(value: str) -> float:
     return number
 
 
-def positive(value: str) -> float:
-    """Parses a number above 0.
+def bounded(accepts: Callable[[float], bool], bounds: str) -> Callable[[str], float]:
+    """Returns a type that accepts a number within bounds.
+
+    Args:
+        accepts: Whether a number is within them.
+        bounds: The bounds in words.
 
     Examples:
-        >>> positive("0.5")
-        0.5
+        >>> rate("0.5"), temperature("0"), share("1")
+        (0.5, 0.0, 1.0)
+        >>> fraction("1")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: expected a number above 0 and below 1, received 1
     """
-    number = real(value)
-    if not 0 < number <= 10**6:
-        raise argparse.ArgumentTypeError(
-            f"expected a number above 0 and at most 1,000,000, received {value}"
-        )
-    return number
+
+    def check(value):
+        number = real(value)
+        if not accepts(number):
+            raise argparse.ArgumentTypeError(
+                f"expected a number {bounds}, received {value}"
+            )
+        return number
+
+    return check
 
 
-def rate(value: str) -> float:
-    """Parses a dropout rate: at least 0 and below 1.
-
-    Examples:
-        >>> rate("0.5")
-        0.5
-    """
-    number = real(value)
-    if not 0 <= number < 1:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of at least 0 and below 1, received {value}"
-        )
-    return number
-
-
-def fraction(value: str) -> float:
-    """Parses a number between 0 and 1.
-
-    Examples:
-        >>> fraction("0.2")
-        0.2
-    """
-    number = real(value)
-    if not 0 < number < 1:
-        raise argparse.ArgumentTypeError(
-            f"expected a number above 0 and below 1, received {value}"
-        )
-    return number
-
-
-def share(value: str) -> float:
-    """Parses a number from 0 to 1.
-
-    Examples:
-        >>> share("1")
-        1.0
-    """
-    number = real(value)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of at least 0 and at most 1, received {value}"
-        )
-    return number
-
-
-def temperature(value: str) -> float:
-    """Parses a number of at least 0.
-
-    Examples:
-        >>> temperature("0")
-        0.0
-    """
-    number = real(value)
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of at least 0, received {value}"
-        )
-    return number
-
-
-def probability(value: str) -> float:
-    """Parses a number above 0 and at most 1.
-
-    Examples:
-        >>> probability("1")
-        1.0
-    """
-    number = real(value)
-    if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(
-            f"expected a number above 0 and at most 1, received {value}"
-        )
-    return number
+Real = Callable[[str], float]
+positive: Real = bounded(lambda x: 0 < x <= 10**6, "above 0 and at most 1,000,000")
+rate: Real = bounded(lambda x: 0 <= x < 1, "of at least 0 and below 1")
+fraction: Real = bounded(lambda x: 0 < x < 1, "above 0 and below 1")
+share: Real = bounded(lambda x: 0 <= x <= 1, "of at least 0 and at most 1")
+temperature: Real = bounded(lambda x: x >= 0, "of at least 0")
+probability: Real = bounded(lambda x: 0 < x <= 1, "above 0 and at most 1")
 
 
 def list_of(item: Callable[[str], T]) -> Callable[[str], list[T]]:
@@ -278,34 +225,198 @@ def list_of(item: Callable[[str], T]) -> Callable[[str], list[T]]:
     return check
 
 
+# Options of tasks, a row each.
+
+
+class Option(NamedTuple):
+    """An option of a task.
+
+    Attributes:
+        names: The option and its aliases; the first names the argument.
+        type: The type for argparse. None for an option without a value; the word for
+            what is named, if the value is one of the choices of the task.
+        help: The help, without the default and the choices.
+        metavar: The placeholder of the value.
+        group: The title of the options beside it in the help.
+    """
+
+    names: str
+    type: Callable[[str], object] | str | None
+    help: str
+    metavar: str = "N"
+    group: str = ""
+
+    @property
+    def argument(self) -> str:
+        """The name of the argument in Python."""
+        return self.names.split()[0].removeprefix("--").replace("-", "_")
+
+
+_CUT = "maximum length of a text; longer ones are cut"
+_HELD_OUT = "fraction that is held out, of each class"
+_VOCABULARY = "maximum number of tokens in the vocabulary"
+_TOKENIZER = f"{', '.join(TOKENIZERS)}, or a file or folder"
+_PRESET = "fine-tune a BERT, RoBERTa, GPT-2 or LLaMA from a folder of Hugging Face"
+_NO_HEADER = "the first line of the table is a row; its columns are named 1, 2, …"
+_NO_FILE = "if there is no file of your own"
+SHARED: dict[str, Option] = {
+    row.argument: row
+    for row in (
+        Option("--file", str, "a file", "FILE", "data"),
+        Option("--data", "data set", _NO_FILE, "NAME", "data"),
+        Option(
+            "--encoding", str, "encoding of the file, such as cp1252", "NAME", "data"
+        ),
+        Option("--text", str, "column of the texts", "COLUMN", "data"),
+        Option("--label", str, "column of the labels", "COLUMN", "data"),
+        Option("--no-header", None, _NO_HEADER, group="data"),
+        Option("--missing", "choice", "for incomplete rows", "NAME", "data"),
+        Option("--held-out", fraction, _HELD_OUT, "X", "data"),
+        Option("--max-characters", length, _CUT, group="data"),
+        Option(
+            "--balanced",
+            None,
+            "give all classes the same share of the loss",
+            group="data",
+        ),
+        Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
+        Option("--vocabulary-size --vocab-size", integer(), _VOCABULARY, group="data"),
+        Option("--model --architecture", "model", "", "NAME", "model"),
+        Option("--units --hidden-size", units, "units of each layer", group="model"),
+        Option("--num-layers --layers", num_layers, "number of layers", group="model"),
+        Option(
+            "--num-heads --heads",
+            heads,
+            "attention heads of a bert or gpt",
+            group="model",
+        ),
+        Option("--preset", str, _PRESET, "FOLDER", "model"),
+        Option(
+            "--dropout", rate, "dropout rate of the inputs of each layer", "X", "model"
+        ),
+        Option("--batch-size", integer(), "examples in a batch", group="training"),
+        Option(
+            "--sequence-length", length, "time steps in an example", group="training"
+        ),
+        Option("--learning-rate", positive, "learning rate of Adam", "X", "training"),
+        Option(
+            "--epochs",
+            positive,
+            f"passes over the data, such as 2.5 (default: {EPOCHS})",
+            "X",
+            "training",
+        ),
+        Option(
+            "--steps",
+            integer(),
+            "training steps, instead of --epochs",
+            group="training",
+        ),
+        Option(
+            "--checkpoint-every",
+            integer(),
+            "steps between two checkpoints",
+            group="training",
+        ),
+        Option("--seed", seed, "random seed", group="training"),
+        Option(
+            "--seeds --seed",
+            seed,
+            "random seeds; each model is trained once with each",
+            "0,1,…",
+            "training",
+        ),
+    )
+}
+MISSING = ("error", "skip")  # what is done with incomplete rows
+
+
+def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> None:
+    """Adds the options of a task: those of its `DEFAULTS`, in their order.
+
+    Args:
+        parser: The parser of the task.
+        name: The name of the task.
+        task: Its module. `OPTIONS` are the rows that the table does not have, or that
+            differ there; `HELP` has other words for a row; `CHOICES` has the names that
+            options take.
+    """
+    add_resume(parser)
+    choices = {"missing": MISSING, **getattr(task, "CHOICES", {})}
+    groups: dict[str, Options] = {"": parser}
+    for argument, default in task.DEFAULTS.items():
+        own = [row for row in getattr(task, "OPTIONS", ()) if row.argument == argument]
+        for row in own or [SHARED[argument]]:
+            if row.group not in groups:
+                groups[row.group] = parser.add_argument_group(row.group)
+            text = getattr(task, "HELP", {}).get(argument, row.help)
+            row = row._replace(help=text)
+            _add_row(groups[row.group], row, default, choices.get(argument))
+    several = isinstance(task.DEFAULTS.get("model"), list)
+    kind = "" if "model" not in task.DEFAULTS else "-race" if several else "-MODEL"
+    group = parser.add_argument_group("run")
+    add_new_run(group, f"runs/{name}{kind}-N")
+    add_backend(group)
+
+
+def _add_row(group, row, default, choices):
+    kind, text, metavar = row.type, row.help, row.metavar
+    if isinstance(kind, str):
+        kind = one_of(kind, choices)
+        text = f"{', '.join(choices)}{'; ' * bool(text)}{text}"
+    if row.argument == "data":
+        default = next(iter(choices))
+    if isinstance(default, list):
+        kind, default = list_of(kind), ",".join(map(str, default))
+        metavar = "A,B,…" if metavar == "NAME" else metavar
+    add(group, row.names, kind, text, metavar, shown=default)
+
+
+def add_rows(parser: Options, rows: Iterable[Option]) -> None:
+    """Adds options to another command, which has no defaults for them."""
+    for row in rows:
+        _add_row(parser, row, None, MISSING)
+
+
+def add_shared(parser: Options, *names: str) -> None:
+    """Adds options of the table to another command."""
+    add_rows(parser, [SHARED[name] for name in names])
+
+
 # Options that several commands have.
 
 
 def add(
     group: Options,
-    defaults: dict[str, Any],
     names: str,
-    type: Callable[[str], object],
+    type: Callable[[str], object] | None,
     help: str,
     metavar: str = "N",
+    *,
+    default: object = None,
+    shown: object = None,
 ) -> None:
-    """Adds an option of a task, with its default in the help.
+    """Adds an option, with its default in the help.
 
     Args:
         group: The parser or argument group.
-        defaults: The defaults of the task, by the name of the argument.
-        names: The option and its aliases; the first names the argument.
-        type: The type for argparse.
+        names: The option and its aliases; without dashes, an argument that is optional.
+        type: The type for argparse; None for an option without a value.
         help: The help, without the default.
         metavar: The placeholder of the value.
+        default: The default.
+        shown: What the help says about the default, if that is None.
     """
-    names = names.split()
-    default = defaults[names[0][2:].replace("-", "_")]
-    if isinstance(default, list):
-        default = ",".join(map(str, default))
-    group.add_argument(
-        *names, type=type, metavar=metavar, help=f"{help} (default: {default})"
-    )
+    if type is None:
+        group.add_argument(*names.split(), action="store_true", default=None, help=help)
+        return
+    shown = default if shown is None else shown
+    more = {"default": default}
+    if not names.startswith("-"):
+        more = {"nargs": "?", "default": argparse.SUPPRESS}
+    if shown is not None:
+        help = f"{help} (default: {shown})"
+    group.add_argument(*names.split(), type=type, metavar=metavar, help=help, **more)
 
 
 def add_resume(parser: argparse.ArgumentParser) -> None:
@@ -313,181 +424,72 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     # A task must not replace by its default what was given before its name.
     is_task = len(parser.prog.split()) > 2
     default = argparse.SUPPRESS if is_task else None
-    parser.add_argument(
-        "--resume",
-        metavar="DIR",
-        default=default,
-        help="continue the run in this folder, with the options it was started with",
+    rows = (
+        ("--resume", "DIR", str, "continue the run in this folder, with its options"),
+        (
+            "--config",
+            "FILE",
+            str,
+            "read options from a JSON file, such as the run.json of a run; those that "
+            "are typed come before them",
+        ),
+        (
+            "--threads",
+            "N",
+            integer(at_most=1024),
+            "threads that compute; 1 is fastest for small models on a busy machine "
+            "(default: the choice of the backend)",
+        ),
     )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        default=default,
-        help="print the results as one JSON object, and the progress on stderr",
-    )
-    parser.add_argument(
-        "--threads",
-        type=integer(at_most=1024),
-        metavar="N",
-        default=default,
-        help="threads that compute; 1 is fastest for small models on a busy machine "
-        "(default: the choice of the backend)",
-    )
+    for name, metavar, kind, text in rows:
+        parser.add_argument(
+            name, metavar=metavar, type=kind, default=default, help=text
+        )
+    flags = {
+        "--json": "print the results as one JSON object, and the progress on stderr",
+        "--dry-run": "check data and options, print what would be done, and write "
+        "nothing",
+    }
+    for name, text in flags.items():
+        parser.add_argument(name, action="store_true", default=default, help=text)
 
 
-def add_model(
-    parser: Options,
-    defaults: dict[str, Any],
-    choices: Collection[str] = ARCHITECTURES,
-    several: bool = False,
-) -> Options:
-    """Adds the architecture and its sizes, and returns their group."""
-    group = parser.add_argument_group("model")
-    kind = one_of("model", choices)
-    kind, metavar = (list_of(kind), "A,B,…") if several else (kind, "NAME")
-    names = "--model --architecture"
-    add(group, defaults, names, kind, ", ".join(choices), metavar)
-    return add_sizes(group, defaults)
-
-
-def add_sizes(group: Options, defaults: dict[str, Any]) -> Options:
-    """Adds the sizes of a model to a group, and returns the group."""
-    add(group, defaults, "--units --hidden-size", units, "units of each layer")
-    add(group, defaults, "--num-layers --layers", num_layers, "number of layers")
-    if "dropout" in defaults:
-        text = "dropout rate of the inputs of each layer"
-        add(group, defaults, "--dropout", rate, text, "X")
-    return group
-
-
-def add_data(
-    parser: Options,
-    defaults: dict[str, Any],
-    file: str,
-    what: str,
-    choices: Sequence[str],
-) -> Options:
-    """Adds a file and a data set to choose from, and returns their group.
-
-    Args:
-        parser: The parser.
-        defaults: The defaults of the task.
-        file: The option of the file.
-        what: The kind of the file and the data sets.
-        choices: The names of the data sets; the first is the default.
-    """
-    group = parser.add_argument_group("data")
-    group.add_argument(file, metavar="FILE", help=f"a file: {what}")
-    group.add_argument(
-        "--data",
-        type=one_of("data set", choices),
-        metavar="NAME",
-        help=f"{', '.join(choices)}, if there is no {file} (default: {choices[0]})",
-    )
-    text = "encoding of the file, such as cp1252"
-    add(group, defaults, "--encoding", str, text, "NAME")
-    return group
-
-
-def add_training(parser: Options, defaults: dict[str, Any], steps: str) -> Options:
-    """Adds how a model is trained, and returns the group.
-
-    Args:
-        parser: The parser.
-        defaults: The defaults of the task.
-        steps: The help for the number of training steps.
-    """
-    group = parser.add_argument_group("training")
-    add(group, defaults, "--batch-size", integer(), "examples in a batch")
-    if "sequence_length" in defaults:
-        add(group, defaults, "--sequence-length", length, "time steps in an example")
-    add(group, defaults, "--learning-rate", positive, "learning rate of Adam", "X")
-    group.add_argument("--steps", type=integer(), metavar="N", help=steps)
-    text = "steps between two checkpoints"
-    add(group, defaults, "--checkpoint-every", integer(), text)
-    if "seed" in defaults:
-        add(group, defaults, "--seed", seed, "random seed")
-    return group
-
-
-def add_epochs(
-    group: Options, what: str = "data", default: float | None = EPOCHS
-) -> None:
-    """Adds the number of epochs, which may be a fraction."""
-    shown = "" if default is None else f" (default: {default:g})"
-    group.add_argument(
-        "--epochs",
-        type=positive,
-        metavar="X",
-        help=f"passes over the {what}, such as 2.5{shown}",
-    )
-
-
-def number_of_steps(settings: Settings, steps_per_epoch: int) -> int:
+def number_of_steps(
+    settings: Settings, steps_per_epoch: int, epochs: float = EPOCHS
+) -> int:
     """Returns the number of training steps that `--steps` or `--epochs` mean."""
     if settings.steps:
         return settings.steps
-    return max(1, math.ceil((settings.epochs or EPOCHS) * steps_per_epoch))
-
-
-def add_tokenizer(group: Options, defaults: dict[str, Any]) -> None:
-    """Adds the tokenizer of a model, and its size."""
-    text = f"{', '.join(TOKENIZERS)}, or a file or folder"
-    add(group, defaults, "--tokenizer", str, text, "NAME")
-    text = "maximum number of tokens in the vocabulary"
-    add(group, defaults, "--vocabulary-size --vocab-size", integer(), text)
-
-
-def add_location(parser: Options, default: str) -> None:
-    """Adds the folder of a run and the backend."""
-    group = parser.add_argument_group("run")
-    add_new_run(group, default)
-    add_backend(group)
+    return max(1, math.ceil((settings.epochs or epochs) * steps_per_epoch))
 
 
 def add_new_run(parser: Options, default: str) -> None:
     """Adds the folder of a new run."""
-    parser.add_argument(
-        "--run",
-        metavar="DIR",
-        help=f"new folder for all files of the run (default: {default})",
-    )
+    text = f"new folder for all files of the run (default: {default})"
+    parser.add_argument("--run", metavar="DIR", help=text)
 
 
 def add_run(parser: Options) -> None:
     """Adds the run to read."""
-    parser.add_argument(
-        "folder", metavar="RUN", help="folder of a run, such as runs/quickstart"
-    )
+    text = "folder of a run, such as runs/quickstart"
+    parser.add_argument("folder", metavar="RUN", help=text)
 
 
 def add_backend(parser: Options) -> None:
     """Adds the backend."""
-    parser.add_argument(
-        "--backend",
-        type=one_of("backend", backend.BACKENDS),
-        metavar="NAME",
-        help="tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)",
-    )
+    text = "tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)"
+    add(parser, "--backend", one_of("backend", backend.BACKENDS), text, "NAME")
 
 
 def add_seed(parser: Options, default: int | None) -> None:
     """Adds a seed."""
     shown = "random" if default is None else default
-    parser.add_argument(
-        "--seed",
-        type=seed,
-        default=default,
-        metavar="N",
-        help=f"random seed (default: {shown})",
-    )
+    add(parser, "--seed", seed, "random seed", default=default, shown=shown)
 
 
 def add_encoding(parser: Options) -> None:
     """Adds the encoding of a file."""
-    parser.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file"
-    )
+    add(parser, "--encoding", str, "encoding of the file", "NAME", default="utf-8")
 
 
 def add_json(parser: Options) -> None:

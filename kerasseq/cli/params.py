@@ -1,4 +1,16 @@
-"""`kerasseq params`: published language models, and the parameters of one."""
+"""`kerasseq params`: published language models, and the parameters of one.
+
+Count the parameters of a published model without building it: first its matrices, per
+head and with embedding and unembedding, as in the course; then all parameters, with
+biases, norms and positions, and a tied embedding once. Without a name, list the
+models.
+
+Examples:
+  kerasseq params
+  kerasseq params gpt3
+  kerasseq params bert_base --all
+  kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12
+"""
 
 import argparse
 import dataclasses
@@ -10,49 +22,26 @@ from kerasseq.published.architectures import architectures, find
 from kerasseq.published.counting import count
 
 SIZES = {  # attributes of an architecture: their options, and their help
-    "num_layers": (("--num-layers", "--layers"), "layers; of each stack, if two"),
-    "hidden_dim": (
-        ("--hidden-size", "--width"),
-        "hidden size; other widths keep their ratio to it",
-    ),
-    "num_heads": (("--num-heads", "--heads"), "attention heads"),
-    "vocabulary_size": (
-        ("--vocabulary-size", "--vocab-size"),
-        "number of tokens in the vocabulary",
-    ),
-    "max_sequence_length": (
-        ("--max-sequence-length", "--length"),
-        "maximum number of tokens in a sequence",
-    ),
+    "num_layers": ("--num-layers --layers", "layers; of each stack, if two"),
+    "hidden_dim": ("--hidden-size --width", "hidden size; other widths follow it"),
+    "num_heads": ("--num-heads --heads", "attention heads"),
+    "vocabulary_size": ("--vocabulary-size --vocab-size", "tokens in the vocabulary"),
+    "max_sequence_length": ("--max-sequence-length --length", "tokens in a sequence"),
 }
 _KINDS = {"prefix_decoder": "prefix", "encoder_decoder": "enc-dec"}  # abbreviations
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "params",
-        """\
-Count the parameters of a published model without building it: first its matrices, per
-head and with embedding and unembedding, as in the course; then all parameters, with
-biases, norms and positions, and a tied embedding once. Without a name, list the
-models.""",
-        """\
-examples:
-  kerasseq params
-  kerasseq params gpt3
-  kerasseq params bert_base --all
-  kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12""",
-    )
+    parser = add("params")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the model to count")
     parser.add_argument(
         "--all", action="store_true", help="print each weight with its shape"
     )
     group = parser.add_argument_group("other sizes")
     for attribute, (names, what) in SIZES.items():
-        group.add_argument(
-            *names, dest=attribute, type=options.integer(), metavar="N", help=what
-        )
+        kind = {"type": options.integer(), "metavar": "N", "help": what}
+        group.add_argument(*names.split(), dest=attribute, **kind)
     options.add_json(parser)
 
 

@@ -1,4 +1,13 @@
-"""`kerasseq positions`: the criteria of the course for position encodings, measured."""
+"""`kerasseq positions`: the criteria of the course for position encodings, measured.
+
+Measure five criteria of position encodings: whether they are unique; whether positions
+at the same distance have the same relation; whether any sequence length and any hidden
+size is possible; and whether they are deterministic. Each answer has a number.
+
+Examples:
+  kerasseq positions
+  kerasseq positions --sequence-length 32 --hidden-size 8 --figure positions.png
+"""
 
 import argparse
 import pathlib
@@ -29,30 +38,14 @@ deterministic: how much two new layers differ."""
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "positions",
-        """\
-Measure five criteria of position encodings: whether they are unique; whether positions
-at the same distance have the same relation; whether any sequence length and any hidden
-size is possible; and whether they are deterministic. Each answer has a number.""",
-        """\
-examples:
-  kerasseq positions
-  kerasseq positions --sequence-length 32 --hidden-size 8 --figure positions.png""",
-    )
+    parser = add("positions")
     sizes = (
-        ("--sequence-length", "--length", 64, 256, "number of positions"),
-        ("--hidden-size", "--width", 16, 1024, "number of features of an encoding"),
+        ("--sequence-length --length", 64, 256, "number of positions"),
+        ("--hidden-size --width", 16, 1024, "number of features of an encoding"),
     )
-    for name, short, default, at_most, text in sizes:
-        parser.add_argument(
-            name,
-            short,
-            type=options.integer(2, at_most),
-            default=default,
-            metavar="N",
-            help=f"{text}, at most {at_most} (default: {default})",
-        )
+    for names, default, at_most, text in sizes:
+        kind, text = options.integer(2, at_most), f"{text}, at most {at_most}"
+        options.add(parser, names, kind, text, default=default)
     parser.add_argument("--figure", metavar="FILE", help="draw the encodings as PNG")
     options.add_json(parser)
     options.add_backend(parser)

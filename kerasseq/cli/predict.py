@@ -1,4 +1,22 @@
-"""`kerasseq predict`: labels, tags, translations or forecasts, by the kind of run."""
+"""`kerasseq predict`: labels, tags, translations or forecasts, by the kind of run.
+
+Apply the model of a run to texts: a classifier gives labels with probabilities, a
+tagger a tag for each word, a translation model translations, a language model the most
+probable next tokens, and BERT the most probable tokens for [MASK] and the probability
+that a second text follows. Word vectors give the nearest words of a word, and for three
+words the answer of an analogy. A classifier of images takes an image or a folder. A
+forecast continues its series, or those of a newer table with the same columns.
+
+Examples:
+  kerasseq predict runs/classify-gru-1 --text "Danmark"
+  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
+  kerasseq predict runs/images-vit-1 --file picture.png
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
+  kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
+  kerasseq predict runs/forecast-lstm-1 --horizon 6
+  kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv
+"""
 
 import argparse
 import csv
@@ -11,22 +29,21 @@ from typing import Any
 import numpy as np
 
 from kerasseq.cli import (
-    brackets,
-    gaps,
+    competitor,
     image_data,
     images,
     labeled,
     options,
     runs,
-    spreadsheets,
     tables,
+    text_tables,
     word_vectors,
 )
 from kerasseq.cli import forecast as forecasts
-from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
+from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, note, print_json, print_result
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.tag import add_columns, check_columns, read_file
+from kerasseq.cli.tag import COLUMNS, check_columns, read_file
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file
@@ -39,49 +56,30 @@ SENTENCES = (".conll", ".conllu", ".bio", ".iob")
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "predict",
-        """\
-Apply the model of a run to texts: a classifier gives labels with probabilities, a
-tagger a tag for each word, a translation model translations, a language model the most
-probable next tokens, and BERT the most probable tokens for [MASK] and the probability
-that a second text follows. Word vectors give the nearest words of a word, and for three
-words the answer of an analogy. A classifier of images takes an image or a folder. A
-forecast continues its series, or those of a newer table with the same columns.""",
-        """\
-examples:
-  kerasseq predict runs/classify-gru-1 --text "Danmark"
-  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
-  kerasseq predict runs/images-vit-1 --file picture.png
-  kerasseq predict runs/bert-1 --text "one two [MASK] four"
-  kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
-  kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
-  kerasseq predict runs/forecast-lstm-1 --horizon 6
-  kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
-    )
+    parser = add("predict")
     options.add_run(parser)
-    parser.add_argument("--text", metavar="TEXT", help="a text")
-    help = "a second text for BERT, which may follow the first"
-    parser.add_argument("--next", metavar="TEXT", help=help)
-    help = (
+    options.add(parser, "--text", str, "a text", "TEXT")
+    text = "a second text for BERT, which may follow the first"
+    options.add(parser, "--next", str, text, "TEXT")
+    text = (
         "texts: a table (csv, tsv, jsonl, parquet), sentences (conll), or one on each "
         "line; an image or a folder of images; for a forecast, the table to continue"
     )
-    parser.add_argument("--file", metavar="FILE", help=help)
-    help = "column of the texts, if the file is a table"
-    parser.add_argument("--column", metavar="NAME", help=help)
-    help = "steps to forecast, for a forecast (default: as trained)"
-    parser.add_argument("--horizon", type=options.length, metavar="N", help=help)
-    help = (
+    options.add(parser, "--file", str, text, "FILE")
+    text = "column of the texts, if the file is a table"
+    options.add(parser, "--column", str, text, "NAME")
+    text = "steps to forecast, for a forecast (default: as trained)"
+    options.add(parser, "--horizon", options.length, text)
+    text = (
         "rows with an empty cell: error (the default) or skip; empty cells and missing "
         "dates, for a forecast (default: as trained)"
     )
     kind = options.one_of("choice", {**dict.fromkeys(forecasts.MISSING), "skip": None})
-    parser.add_argument("--missing", type=kind, metavar="NAME", help=help)
-    help = "write the predictions as csv or jsonl; nothing is overwritten"
-    parser.add_argument("--out", metavar="FILE", help=help)
-    gaps.add_no_header(parser)
-    add_columns(parser)
+    options.add(parser, "--missing", kind, text, "NAME")
+    text = "write the predictions as csv or jsonl; nothing is overwritten"
+    options.add(parser, "--out", str, text, "FILE")
+    options.add_shared(parser, "no_header")
+    options.add_rows(parser, COLUMNS)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)
@@ -145,10 +143,10 @@ def check_no_forecast(args: argparse.Namespace) -> None:
     """Raises if arguments of a forecast are given for another model."""
     if args.horizon is not None:
         raise UsageError("--horizon is for the run of a forecast")
-    if args.missing not in (None, *gaps.MISSING):
+    if args.missing not in (None, *options.MISSING):
         raise UsageError(
             f"--missing {args.missing} is for the run of a forecast: expected "
-            f"{' or '.join(gaps.MISSING)}"
+            f"{' or '.join(options.MISSING)}"
         )
 
 
@@ -189,6 +187,22 @@ def check_forecast(args: argparse.Namespace) -> None:
 def forecast(args: argparse.Namespace) -> None:
     """Prints the values after the end of the series of a forecast, or of a file."""
     check_forecast(args)
+    found = _continued(args)
+    if args.out is not None:
+        write(args.out, as_rows(found))
+    elif args.json:
+        print_json(as_rows(found))
+    elif hasattr(found, "to_string"):
+        print_result(found.to_string(index=False))
+    elif len(found):
+        rows = as_rows(found)
+        print_result("".join(f"{name:>14}" for name in rows[0]))
+        for row in rows:
+            print_result("".join(f"{value:14.6g}" for value in row.values()))
+
+
+def _continued(args):
+    """The forecast: a table, or an array for a series without one."""
     table = None
     if args.file is not None:
         encoding = None if args.encoding == "utf-8" else args.encoding
@@ -196,35 +210,26 @@ def forecast(args: argparse.Namespace) -> None:
     choose_backend(args.backend)
     model, record = runs.load_model(args.folder)
     steps = args.horizon or record["arguments"]["horizon"]
-    if table is not None:
-        with about(args.file):
+    with about(args.file):
+        if table is not None:
             series = model.read(table, missing=args.missing)
             settings = options.Settings(**record["arguments"])
             steps = args.horizon or forecasts.known_steps(series, settings)
-            if not steps:
-                return
             model.set_history(series)
-    with about(args.file):
-        frame = as_frame(model.forecast(steps))
-    forecasts.note_start(model)
-    if args.out is None and not args.json:
-        print_result(frame.to_string(index=False))
-        return
-    rows = [as_plain(row) for row in frame.to_dict("records")]
-    if args.out is not None:
-        write(args.out, rows)
-    else:
-        print_json(rows)
+        found = model.forecast(steps) if steps else ()
+    if steps:
+        forecasts.note_start(model)
+    is_named = hasattr(found, "columns") and found.index.name is not None
+    return found.reset_index() if is_named else found
 
 
-def as_frame(found: Any) -> Any:
-    """A forecast as a table; that of a series without a table is an array."""
+def as_rows(found: Any) -> list[dict[str, Any]]:
+    """A forecast as plain data."""
     if hasattr(found, "columns"):
-        return found if found.index.name is None else found.reset_index()
-    names = [f"quantile {q:g}" for q in forecasts.QUANTILES]
-    frame = tables.require_pandas().DataFrame(found, columns=names)
-    frame.insert(0, "step", range(1, len(frame) + 1))
-    return frame
+        return [as_plain(row) for row in found.to_dict("records")]
+    names = ("step", *(f"quantile {q:g}" for q in forecasts.QUANTILES))
+    rows = [(n, *row) for n, row in enumerate(np.asarray(found).tolist(), 1)]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def as_plain(row: dict[Any, Any]) -> dict[str, Any]:
@@ -257,15 +262,15 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     if not is_table:
         lines = text_file(args.file, args.encoding).split("\n")
         return [line for line in lines if line.strip()]
-    table = read_text_table(args.file, args.encoding, args.no_header)
+    table = text_tables.read_texts(args.file, args.encoding, not args.no_header)
     name = args.column
     trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
     with about(args.file):
-        name = tables.column(table, name, "--column", TEXT_NAMES)
-    table = gaps.without_gaps(table, [name], args.file, args.missing)
-    return table[name].tolist()
+        name = text_tables.column(table, name, "--column", TEXT_NAMES)
+    table = text_tables.without_gaps(table, [name], args.file, args.missing)
+    return table.columns[name]
 
 
 def predictor(model: Any, folder: str, record: Any) -> Any:
@@ -281,7 +286,7 @@ def predictor(model: Any, folder: str, record: Any) -> Any:
     """
     if record and record["task"] == "parentheses":
         colors = record["arguments"]["colors"]
-        return functools.partial(brackets.classify, colors=colors), 4096
+        return functools.partial(competitor.classify, colors=colors), 4096
     kinds = {
         "classify": (classify, 4096),
         "tag": (tag, 4096),
@@ -467,13 +472,13 @@ def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
                 continue
             cells = _cells(row)
-            formulas += filter(spreadsheets.is_formula, cells.values())
+            formulas += filter(text_tables.is_formula, cells.values())
             if writer is None:
                 writer = csv.DictWriter(stream, list(cells))
                 writer.writeheader()
             writer.writerow(cells)
     note(f"wrote {count:,} rows to {file}")
-    spreadsheets.note_formulas(file, formulas)
+    text_tables.note_formulas(file, formulas)
 
 
 def _cells(row):

@@ -1,4 +1,13 @@
-"""`kerasseq quickstart`: trains, evaluates and draws a first model in minutes."""
+"""`kerasseq quickstart`: trains, evaluates and draws a first model in minutes.
+
+Train a peephole LSTM, character by character, on the reference of the Python language,
+which is part of every Python. Then compare it with a bigram model, generate text and
+draw its gates. Nothing is downloaded.
+
+Examples:
+  kerasseq quickstart
+  kerasseq quickstart --backend jax --run runs/jax
+"""
 
 import argparse
 import pathlib
@@ -15,24 +24,10 @@ SETTINGS = {"steps": 800, "checkpoint_every": 20}
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "quickstart",
-        """\
-Train a peephole LSTM, character by character, on the reference of the Python language,
-which is part of every Python. Then compare it with a bigram model, generate text and
-draw its gates. Nothing is downloaded.""",
-        """\
-examples:
-  kerasseq quickstart
-  kerasseq quickstart --backend jax --run runs/jax""",
-    )
+    parser = add("quickstart")
     options.add_new_run(parser, "runs/quickstart")
-    parser.add_argument(
-        "--steps",
-        type=options.integer(),
-        metavar="N",
-        help=f"training steps (default: {SETTINGS['steps']})",
-    )
+    shown = SETTINGS["steps"]
+    options.add(parser, "--steps", options.integer(), "training steps", shown=shown)
     options.add_seed(parser, 0)
     options.add_backend(parser)
 

@@ -1,15 +1,25 @@
-"""`kerasseq train parentheses`: a race between architectures on the same strings."""
+r"""`kerasseq train parentheses`: a race between architectures on the same strings.
 
-import functools
+Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
+long. Test them on balanced strings, on strings like those of the training, and on hard
+ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only. Each
+competitor, a model with a seed, has a run folder of its own in that of the race.
+
+Examples:
+  kerasseq train parentheses
+  kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
+  kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \
+      --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2
+"""
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerasseq.cli import competitor, figures, labeled, options, runs
-from kerasseq.cli.board import Board, Table
+from kerasseq.cli import competitor, contest, figures, labeled, options, runs
 from kerasseq.cli.competitor import TITLES
-from kerasseq.cli.console import Console, choose_backend, note, status
-from kerasseq.cli.processes import run_all
+from kerasseq.cli.console import Console, choose_backend
+from kerasseq.cli.options import Option
 from kerasseq.core import backend
 
 if TYPE_CHECKING:
@@ -42,71 +52,27 @@ MAJORITY = "always balanced"
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "parentheses",
-        """\
-Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
-long. Test them on balanced strings, on strings like those of the training, and on hard
-ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only. Each
-competitor, a model with a seed, has a run folder of its own in that of the race.""",
-        """\
-examples:
-  kerasseq train parentheses
-  kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
-  kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \\
-      --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2""",
-    )
-    options.add_resume(parser)
-    _add_strings(parser)
-    _add_model(parser)
-    text = "training steps of each model (default: 20000)"
-    group = options.add_training(parser, DEFAULTS, text)
-    group.add_argument(
-        "--clip-norm",
-        type=options.positive,
-        metavar="X",
-        help="largest norm of the gradient; a longer one is scaled (default: none)",
-    )
-    options.add(group, DEFAULTS, "--examples", options.examples, "training strings")
-    text = "strings in each test set"
-    options.add(group, DEFAULTS, "--test-examples", options.examples, text)
-    seeds = options.list_of(options.seed)
-    text = "random seeds; each model is trained once with each"
-    options.add(group, DEFAULTS, "--seeds --seed", seeds, text, "0,1,…")
-    text = "competitors that train at the same time, each in a process of its own"
-    number = options.integer(at_most=256)
-    options.add(group, DEFAULTS, "--processes", number, text)
-    options.add_location(parser, "runs/parentheses-race-N")
-
-
-def _add_strings(parser):
-    colors = options.integer(at_most=1000)
-    options.add(parser, DEFAULTS, "--colors", colors, "colors of parentheses")
-    kind = options.one_of("kind of strings", KINDS)
-    text = "training strings: training (several kinds of errors) or hard (one symbol)"
-    options.add(parser, DEFAULTS, "--kind", kind, text, "NAME")
-    parser.add_argument(
-        "--lengths",
-        type=competitor.lengths,
-        metavar="A-B",
-        help="lengths of all strings, such as 40-60 (default: 4-20; hard: 22-40)",
-    )
-
-
-def _add_model(parser):
-    group = options.add_model(parser, DEFAULTS, several=True)
-    group.add_argument(
-        "--activation",
-        type=options.one_of("activation", ACTIVATIONS),
-        metavar="NAME",
-        help=f"of the state: {', '.join(ACTIVATIONS)} (default: that of each cell)",
-    )
-    text = "initial bias of the forget gate of an LSTM"
-    options.add(group, DEFAULTS, "--forget-bias", options.real, text, "X")
-    text = "factor of the initial recurrent weights: their spectral radius"
-    options.add(group, DEFAULTS, "--recurrent-scale", options.positive, text, "X")
+CHOICES = {"model": options.ARCHITECTURES, "kind": KINDS, "activation": ACTIVATIONS}
+HELP = {"steps": "training steps of each model"}
+_NUMBER, _COLORS = options.integer(at_most=256), options.integer(at_most=1000)
+_FORGET = "initial bias of the forget gate of an LSTM"
+_SCALE = "factor of the initial recurrent weights: their spectral radius"
+_LENGTHS = "lengths of all strings, such as 40-60 (default: 4-20; hard: 22-40)"
+_CLIP = "largest norm of the gradient; a longer one is scaled (default: none)"
+_TESTED = "strings in each test set"
+_PROCESSES = "competitors that train at the same time, each in a process of its own"
+OPTIONS = (
+    Option("--colors", _COLORS, "colors of parentheses"),
+    Option("--kind", "kind of strings", "the kinds of training strings", "NAME"),
+    Option("--lengths", competitor.lengths, _LENGTHS, "A-B"),
+    Option("--activation", "activation", "of the state", "NAME", "model"),
+    Option("--forget-bias", options.real, _FORGET, "X", "model"),
+    Option("--recurrent-scale", options.positive, _SCALE, "X", "model"),
+    Option("--clip-norm", options.positive, _CLIP, "X", "training"),
+    Option("--examples", options.examples, "training strings", group="training"),
+    Option("--test-examples", options.examples, _TESTED, group="training"),
+    Option("--processes", _NUMBER, _PROCESSES, group="training"),
+)
 
 
 def train(job: "Job") -> runs.Results:
@@ -132,16 +98,33 @@ def train(job: "Job") -> runs.Results:
         "sha256": competitor.checksum(tests),
     }
     job.check_data(data)
-    job.start(data)
-    job.console.write(
+    job.start(
+        data,
         f"{settings.examples:,} training strings and {settings.test_examples:,} in "
         f"each of {len(tests)} test sets, on {backend.chosen()}. The race is saved in "
-        f"{job.folder}"
+        f"{job.folder}",
     )
-    finished = _train_all(job)
+    names = contest.names(settings.model, settings.seeds)
+    job.end_dry_run(f"{len(names)} competitors", competitors=names)
+    jobs = {name: competitor.create(job, name) for name in names}
+
+    def run(name, follow):
+        own = jobs[name]
+        own.reporter.on_line = follow
+        with own.reporter:
+            competitor.train(own)
+
+    kinds = competitor.kinds(settings)
+    found = contest.train_all(
+        *(job, names, lambda name: competitor.accuracies(job.folder / name, kinds)),
+        *(run, settings.steps),
+    )
     results = {
         "task": job.task,
-        "accuracy": _by_model(settings, finished),
+        "accuracy": {
+            name: {kind: [each[kind] for each in by_seed.values()] for kind in kinds}
+            for name, by_seed in found.items()
+        },
         "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
         "repeated": _repeated(job),
         "tested": settings.test_examples * len(settings.seeds),
@@ -150,41 +133,8 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
     }
     show(job.console, results)
-    draw(job, results["accuracy"])
-    job.finish(results)
-    return results
-
-
-def _train_all(job):
-    """Trains the competitors, and returns the accuracies of each by its name."""
-    settings, kinds = job.settings, competitor.kinds(job.settings)
-    names = competitor.names(settings)
-    jobs = {name: competitor.create(job, name) for name in names}
-    found = {n: competitor.accuracies(job.folder / n, kinds) for n in names}
-    remaining = [name for name in names if found[name] is None]
-    table = Table(job, {n: n not in remaining for n in names})
-    if job.in_processes:
-        folders = [jobs[name].folder for name in remaining]
-        with Board(job.console, table) as board:
-            run_all(folders, settings.processes, job.threads, board.follow)
-    for name in remaining:
-        if not job.in_processes:
-            own = jobs[name]
-            own.reporter.on_line = functools.partial(table.follow, name)
-            with own.reporter:
-                competitor.train(own)
-        found[name] = competitor.accuracies(job.folder / name, kinds)
-    return found
-
-
-def _by_model(settings, finished):
-    return {
-        name: {
-            kind: [finished[f"{name}-seed{seed}"][kind] for seed in settings.seeds]
-            for kind in competitor.kinds(settings)
-        }
-        for name in settings.model
-    }
+    job.draw(lambda: [draw(job, results["accuracy"])])
+    return job.finish(results)
 
 
 def _repeated(job):
@@ -226,16 +176,11 @@ def show(console: Console, results: dict[str, Any]) -> None:
         )
 
 
-def draw(job: "Job", accuracies: Accuracies) -> None:
-    """Draws the figure, if matplotlib is installed."""
-    if not figures.available():
-        note(f"no figures: {figures.MISSING}")
-        return
+def draw(job: "Job", accuracies: Accuracies) -> Any:
+    """Draws the accuracies."""
     by_title = {
         name: {TITLES[kind]: values for kind, values in found.items()}
         for name, found in accuracies.items()
     }
     choose_backend(None)  # the figures are drawn by a module that loads Keras
-    with status("drawing the figure"):
-        file = figures.race(job.folder, by_title)
-    job.console.write(f"Figure: {file}")
+    return figures.race(job.folder, by_title)

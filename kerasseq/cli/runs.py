@@ -25,7 +25,10 @@ import platform
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import kerasseq
+from kerasseq.cli import config
 from kerasseq.cli.commands import TASKS
 from kerasseq.cli.console import note, quiet, status
 from kerasseq.cli.errors import UsageError
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
 ADDED = ("missing", "no_header", "word_column", "tag_column")  # to arguments
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
+ROWS, ROW_BYTES = "training_rows.npy", 8
 PART = 2**20  # characters of a text that are encoded at a time
 
 History = list[dict[str, float]]  # step, loss and metrics of each interval
@@ -352,7 +356,7 @@ def _check_arguments(task, arguments, defaults):
     """
     from kerasseq.cli.main import parse  # here, as the commands import this module
 
-    words = [_typed(n, value, defaults[n]) for n, value in arguments.items()]
+    words = [config.as_typed(n, value, defaults[n]) for n, value in arguments.items()]
     try:
         parsed = vars(parse(["train", task, *filter(None, words)]))
     except UsageError as error:
@@ -365,20 +369,51 @@ def _check_arguments(task, arguments, defaults):
             )
 
 
-def _typed(name, value, default) -> str:
-    """Returns an argument as it is typed; "" for one that is left out.
+# The rows of a training: which of other rows are among them?
+
+
+def keep_rows(folder: pathlib.Path, rows: Iterable[str | bytes]) -> None:
+    """Writes the checksums of the training rows, 8 bytes each, into a run's folder."""
+    found = np.unique(_checksums(rows))
+    with replacing(folder / ROWS) as temporary:
+        np.save(temporary, found)
+
+
+def repeated_rows(
+    folder: str | pathlib.Path, rows: Iterable[str | bytes]
+) -> int | None:
+    """Counts the rows that a run was trained on; None if it does not keep any.
+
+    Args:
+        folder: The folder of a run; those of earlier versions keep no rows.
+        rows: Other rows, in the form of those that were kept.
 
     Examples:
-        >>> _typed("sequence_length", 64, None)
-        '--sequence-length=64'
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     keep_rows(pathlib.Path(folder), ["a", "b", "b"])
+        ...     repeated_rows(folder, ["b", "c", "b"])
+        2
     """
-    option = f"--{name.replace('_', '-')}"
-    if isinstance(value, bool) and isinstance(default, bool):
-        return option if value else ""
-    if value is None:
-        if default is not None:
-            raise ValueError(f"arguments.{name} must not be null")
-        return ""
-    if isinstance(value, list) and isinstance(default, list):
-        value = ",".join(map(str, value))
-    return f"{option}={value}"
+    file = pathlib.Path(folder) / ROWS
+    if not file.exists():
+        return None
+    try:
+        known = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(
+            f"{file} is damaged: {error}. Delete it to evaluate without it"
+        ) from error
+    return int(np.isin(_checksums(rows), known).sum())
+
+
+def _checksums(rows):
+    """uint64 `(rows,)`."""
+    parts = [
+        hashlib.blake2b(
+            row if isinstance(row, bytes) else row.encode("utf-8", "surrogatepass"),
+            digest_size=ROW_BYTES,
+        ).digest()
+        for row in rows
+    ]
+    return np.frombuffer(b"".join(parts), "<u8")

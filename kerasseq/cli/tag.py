@@ -1,4 +1,17 @@
-"""`kerasseq train tag`: a tagger of words, such as of names in texts."""
+"""`kerasseq train tag`: a tagger of words, such as of names in texts.
+
+Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
+line after each sentence. A part of the sentences is held out. There precision, recall
+and F1 of each tag are printed, those of entities for BIO and IOBES tags, and the
+accuracy of the most frequent tag of each word.
+
+Examples:
+  kerasseq train tag --file train.conll --crf
+  kerasseq train tag --data python-tokens --epochs 3
+  kerasseq train tag --file train.conll --preset models/bert-base-cased
+then:
+  kerasseq predict runs/tag-lstm-1 --text "for line in lines :"
+"""
 
 import os
 import time
@@ -9,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, gaps, heads, labeled, options, runs, training_rows
-from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli import heads, labeled, options, runs
+from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import PerModel
+from kerasseq.cli.options import Option, PerModel
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
 if TYPE_CHECKING:
@@ -41,46 +54,30 @@ DEFAULTS = {
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "tag",
-        """\
-Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
-line after each sentence. A part of the sentences is held out. There precision, recall
-and F1 of each tag are printed, those of entities for BIO and IOBES tags, and the
-accuracy of the most frequent tag of each word.""",
-        """\
-examples:
-  kerasseq train tag --file train.conll --crf
-  kerasseq train tag --data python-tokens --epochs 3
-  kerasseq train tag --file train.conll --preset models/bert-base-cased
-then:
-  kerasseq predict runs/tag-lstm-1 --text "for line in lines :" """,
+CHOICES = {"model": MODELS, "data": DATA}
+HELP = {
+    "file": "a file: words with tags",
+    "missing": "for sentences with a line without word or tag",
+    "held_out": "fraction of the sentences that is held out",
+}
+COLUMN = (
+    "column of the {} in a CoNLL file, from 0; negative from the last (default: {})"
+)
+COLUMNS = tuple(
+    Option(
+        f"--{name}-column",
+        options.integer(-1000, 1000),
+        COLUMN.format(f"{name}s", default),
+        group="data",
     )
-    options.add_resume(parser)
-    group = options.add_data(parser, DEFAULTS, "--file", "words with tags", DATA)
-    add_columns(group)
-    gaps.add_gaps(group, "sentences with a line without word or tag")
-    text = "fraction of the sentences that is held out"
-    options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
-    options.add_tokenizer(group, DEFAULTS)
-    group = options.add_model(parser, DEFAULTS, MODELS)
-    heads.add_options(group, DEFAULTS)
-    text = "find the tags of a sentence together, by a conditional random field"
-    group.add_argument("--crf", action="store_true", default=None, help=text)
-    group = options.add_training(
-        parser, DEFAULTS, "training steps, instead of --epochs"
-    )
-    options.add_epochs(group)
-    options.add_location(parser, "runs/tag-MODEL-N")
+    for name, default in (("word", "0; 1 for .conllu"), ("tag", "-1; 3 for .conllu"))
+)
+CRF = "find the tags of a sentence together, by a conditional random field"
+OPTIONS = (*COLUMNS, Option("--crf", None, CRF, group="model"))
 
 
 def train(job: "Job") -> runs.Results:
@@ -92,9 +89,12 @@ def train(job: "Job") -> runs.Results:
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
     settings = job.settings
+    if settings.crf and settings.model in heads.MODELS:
+        raise UsageError(
+            f"--crf is for recurrent models, not for {settings.model}. Leave it "
+            "out, or choose another model"
+        )
     with status("reading the sentences"):
         tagged, data = read(settings)
     job.check_data(data)
@@ -103,46 +103,28 @@ def train(job: "Job") -> runs.Results:
     tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
     tested = part_of(held_out, np.sort(tested))
     lines = [" ".join(words) for words in training.sentences]
-    preset = heads.load_preset(settings)
-    tokenizer = heads.make_tokenizer(settings, "\n".join(lines), preset)
-    if preset is None:
-        check_memory(settings, len(lines))
+    preset, tokenizer = heads.prepare(settings, lines)
     with status("building the model"):
-        model = build(settings, tokenizer, tagged.names, lines, preset)
+        model = heads.build(settings, "tag", tagged.names, tokenizer, lines, preset)
     with status("tokenizing the words", sum(map(len, lines))):
         batches = model.batches(
             *training, batch_size=settings.batch_size, seed=settings.seed
         )
-    job.start(data)
-    training_rows.keep(job.folder, keys(training))
-    job.console.write(
+    job.start(
+        data,
         f"{data['source']}: {len(lines):,} sentences with {len(model.labels)} tags, "
         f"{len(held_out.sentences):,} held out; {tokenizer.vocabulary_size:,} kinds of "
-        "tokens."
+        "tokens.",
+        keys(training),
     )
-    start = time.perf_counter()
-    task = heads if settings.model in heads.MODELS else labeled
-    steps = task.compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, "accuracy")
-    seconds = time.perf_counter() - start
+    history = heads.fit(job, model, batches)
     results = evaluate(model, tested) | {
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
         "baselines": baselines(training, tested),
         "repeated": labeled.repeated(keys(training), keys(tested)),
-        "run": str(job.folder),
     }
-    counts = len(tested.sentences), len(held_out.sentences)
-    show(job.console, results, labeled.title_of(*counts, "sentences"))
-    labeled.show_baselines(job.console, results, seconds, len(lines))
-    labeled.show_repeated(job.console, results["repeated"], counts[0], "sentences")
-    title = f"{settings.model} on {data['source']}"
-    labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
-    job.finish(results)
-    return results
+    counts = {"rows": len(lines), "tested": len(tested.sentences)}
+    counts["held_out"] = len(held_out.sentences)
+    return labeled.report(job, model, history, results, **counts, what="sentences")
 
 
 def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
@@ -167,19 +149,6 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
     words = [word for part in tagged for row in part for word in row]  # and tags
     data = {"source": source, "rows": len(tagged.sentences)}
     return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
-
-
-def add_columns(group: options.Options) -> None:
-    """Adds the columns of a file of words with tags."""
-    column = options.integer(-1000, 1000)
-    for name, default in (("word", "0; 1 for .conllu"), ("tag", "-1; 3 for .conllu")):
-        group.add_argument(
-            f"--{name}-column",
-            type=column,
-            metavar="N",
-            help=f"column of the {name}s in a CoNLL file, from 0; negative from the "
-            f"last (default: {default})",
-        )
 
 
 def check_columns(given: Any, is_conll: bool) -> None:
@@ -232,31 +201,6 @@ def part_of(tagged: Tagged, rows: np.ndarray) -> Tagged:
     return Tagged([tagged.sentences[n] for n in rows], [tagged.tags[n] for n in rows])
 
 
-def build(
-    settings: options.Settings,
-    tokenizer: Any,
-    labels: list[str],
-    lines: list[str],
-    preset: Any = None,
-) -> Any:
-    """Builds the model."""
-    if settings.model in heads.MODELS:
-        if settings.crf:
-            raise UsageError("--crf is for recurrent models, not for a bert or gpt")
-        return heads.build(settings, "tag", labels, tokenizer, lines, preset)
-    set_seed(settings.seed)
-    return kerasseq.models.SequenceTagger(
-        settings.model,
-        labels,
-        tokenizer=tokenizer,
-        crf=settings.crf,
-        units=settings.units,
-        num_layers=settings.num_layers,
-        dropout=settings.dropout,
-        bidirectional=True,
-    )
-
-
 def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:
     """Tags sentences with known tags, and returns the scores as plain data."""
     found = []
@@ -294,23 +238,3 @@ def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]
             "rows": len(training.sentences),
         },
     }
-
-
-def show(console: Any, results: dict[str, Any], title: str) -> None:
-    """Prints the scores of tags, and of entities."""
-    labeled.show_report(console, results, title)
-    if "entities" in results:
-        f1 = results["entities"]["micro avg"]["f1-score"]
-        console.write(f"F1 of entities: {f1:.3f}")
-
-
-def draw(
-    job: "Job", history: runs.History, results: runs.Results, title: str
-) -> list[Any]:
-    """Draws the training and the confusion matrix."""
-    lines = {name: each["accuracy"] for name, each in results["baselines"].items()}
-    file = job.folder / "confusion.png"
-    return [
-        figures.history(job.folder, history, "accuracy", title, lines),
-        figures.confusion(file, results["confusion"], results["labels"], title),
-    ]

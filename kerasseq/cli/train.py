@@ -1,21 +1,22 @@
 """`kerasseq train`: starts a run, or resumes one that was stopped.
 
-`commands.py` lists the tasks; each is a module.
+Train a model on a task. All files of the run are kept in one folder: arguments,
+checkpoints, model, history and figures. A run that was stopped, even by kill -9, can be
+resumed from its last checkpoint and ends as if it had not been stopped.
 
-How `kerasseq train language-model` works, in the order of the calls:
+Examples:
+  kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
+  kerasseq train parentheses --model elman,lstm --seeds 0,1
+  kerasseq train forecast --file sales.csv --value sales
+  kerasseq train images pictures
+  kerasseq train --resume runs/mine
+  kerasseq train classify --config runs/mine/run.json --seed 1 --dry-run
 
-1. `main.py` parses the options and turns errors into messages and exit codes.
-2. `run` below makes a `Job` (`job.py`), from the options or from the folder of a run
-   (`runs.py`).
-3. `language_model.train` reads the text, encodes it (`tokenize.py`) and builds the
-   model.
-4. `fitting.fit` trains it in intervals with `keras.Model.fit`, and saves a checkpoint
-   after each (`training/checkpoint.py`).
-5. `language_model.train` compares it with n-gram models and draws the figures
-   (`figures.py`).
+Options of a task:  kerasseq train language-model --help
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 from typing import Any
@@ -30,7 +31,7 @@ from kerasseq.cli.console import (
     print_json,
 )
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.job import Job
+from kerasseq.cli.job import DryRun, Job
 from kerasseq.core.files import read_json
 
 # Options of the user's file, which the data of `kerasseq.datasets` do not have. A task
@@ -42,22 +43,7 @@ OF_UNLABELED = ("encoding", "max_characters")  # also of --unlabeled
 
 def add_command(add: options.Add) -> None:
     """Adds the command and its tasks to the parser."""
-    parser = add(
-        "train",
-        """\
-Train a model on a task. All files of the run are kept in one folder: arguments,
-checkpoints, model, history and figures. A run that was stopped, even by kill -9, can be
-resumed from its last checkpoint and ends as if it had not been stopped.""",
-        """\
-examples:
-  kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
-  kerasseq train parentheses --model elman,lstm --seeds 0,1
-  kerasseq train forecast --file sales.csv --value sales
-  kerasseq train images pictures
-  kerasseq train --resume runs/mine
-
-Options of a task:  kerasseq train language-model --help""",
-    )
+    parser = add("train")
     options.add_resume(parser)
 
 
@@ -72,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     console = Console(stderr=bool(args.json))
     if args.resume is None:
         words = args.task, given(args), args.run, console, args.backend
-        job = new_job(*words, args.threads)
+        job = new_job(*words, args.threads, bool(args.dry_run))
     else:
         job = resumed_job(args, console)
         if (job.folder / runs.RESULTS).exists():
@@ -89,12 +75,14 @@ def execute(job: Job) -> runs.Results:
     SIGTERM and SIGHUP have the effect of Ctrl-C, and so has `runs.request_stop`.
     """
     try:
-        with signals.handled(), job.reporter:
+        with signals.handled(), contextlib.nullcontext() if job.dry else job.reporter:
             if job.in_processes:
                 name_backend(job.backend_name)
             else:
                 choose_backend(job.backend_name, job.threads)
             return TASKS[job.task].train(job)
+    except DryRun as ended:
+        return ended.args[0]
     except KeyboardInterrupt:
         if (job.folder / runs.RUN).exists():
             note(f"to resume:  kerasseq train --resume {job.folder}")
@@ -131,6 +119,7 @@ def new_job(
     console: Console,
     backend_name: str | None = None,
     threads: int | None = None,
+    dry: bool = False,
 ) -> Job:
     """Prepares a new run. Nothing is written yet.
 
@@ -141,6 +130,7 @@ def new_job(
         console: Where to print.
         backend_name: The backend that the user named, or None.
         threads: Number of threads that compute, or None.
+        dry: Whether it shall end before anything is written.
     """
     file = TASKS[task].FILE
     if arguments.get(file) and arguments.get("data"):
@@ -158,7 +148,8 @@ def new_job(
     model = settings.get("model")  # of a task with several; a race has a list
     words = [task, "race" if isinstance(model, list) else model]
     folder = runs.free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
-    return Job(task, settings, folder, console, backend_name, threads=threads)
+    more = {"threads": threads, "dry": dry}
+    return Job(task, settings, folder, console, backend_name, **more)
 
 
 def _check_file(task, arguments):
@@ -201,4 +192,5 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
                 f"{before}, received {value}. Leave it out, or start another run"
             )
     name = record["backend"]
-    return Job(task, arguments, folder, console, name, record, args.threads)
+    words = folder, console, name, record, args.threads, bool(args.dry_run)
+    return Job(task, arguments, *words)

@@ -1,336 +1,55 @@
-"""`kerasseq train translation` and `kerasseq translate`."""
+"""`kerasseq translate`: translations by the model of a run.
+
+Translate texts with the model of a translation run. Characters that the training data
+did not contain are marked and translated as unknown.
+
+Examples:
+  kerasseq translate "twenty-one"
+  kerasseq translate "twenty-one" "one hundred" --beam-width 4 --candidates 3
+  kerasseq translate --file lines.txt --run runs/translation-gru-1
+  kerasseq translate "twenty-one" --align alignment.png
+"""
 
 import argparse
-import math
-import os
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, tokenize, translation_scores
+from kerasseq.cli import figures, options, runs
 from kerasseq.cli.console import (
-    Console,
     choose_backend,
     note,
     print_json,
     print_result,
-    set_seed,
     status,
 )
-from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import PerModel
-from kerasseq.cli.runs import sha256
-from kerasseq.datasets import Pairs, generated_pairs, read_pairs, text_file
-from kerasseq.datasets import split as split_pairs
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import text_file
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
-
-Translations = list[Any]  # as from the method `translate` of a model
-FILE = "pairs"  # the argument that names the user's data
-MODELS = options.ARCHITECTURES
-PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
-ATTENTIONS = ("bahdanau", "luong", "none")
-PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs
-DEFAULTS = {
-    "model": "gru",
-    "pairs": None,
-    "data": None,
-    "encoding": "utf-8",
-    "strict": False,
-    "preset": "quick",
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "attention": "bahdanau",
-    "units": 128,
-    "num_layers": PerModel(1, transformer=2),
-    "dropout": 0.0,
-    "batch_size": 64,
-    "learning_rate": PerModel(4e-3, transformer=2e-3),
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
-}
-HELD_OUT = 0.05  # of the pairs
-MAX_TESTED = 500  # of the held-out pairs
-EXAMPLES = 4  # in the table and the figure
-WARM_UP = 100  # steps of a Transformer
-MAX_DRAWN = 60  # source tokens of an example in the figure
 RUNS = "runs"  # default folder of runs
 BATCH = 256  # texts that are translated before they are printed
 MAX_PIPED = 10**7  # characters from a pipe
-
-
-# The task of `kerasseq train`
-
-
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "translation",
-        """\
-Train a translation model with attention on pairs: number names, dates, or a file with a
-source, a tab and a target on each line. Some pairs are held out. The percentage of them
-that is translated exactly is printed, with BLEU and chrF. The decoder is of the kind of
-the encoder; for one that is not recurrent, it is a GRU.""",
-        """\
-examples:
-  kerasseq train translation --data numbers-de
-  kerasseq train translation --data numbers-de --preset full
-  kerasseq train translation --model transformer --preset full
-  kerasseq train translation --pairs deu.txt --tokenizer word --steps 5000
-then:
-  kerasseq translate "twenty-one" """,
-    )
-    options.add_resume(parser)
-    what = "pairs of texts, each a line with a tab between them"
-    group = options.add_data(parser, DEFAULTS, "--pairs", what, PAIRS)
-    text = "stop at a line of the file that is not a pair"
-    group.add_argument("--strict", action="store_true", default=None, help=text)
-    options.add_tokenizer(group, DEFAULTS)
-    group = options.add_model(parser, DEFAULTS, MODELS)
-    name = options.one_of("attention", ATTENTIONS)
-    text = f"{', '.join(ATTENTIONS)}; for a recurrent model"
-    options.add(group, DEFAULTS, "--attention", name, text, "NAME")
-    text = "training steps, instead of those of the preset"
-    group = options.add_training(parser, DEFAULTS, text)
-    name = options.one_of("preset", tuple(PRESETS))
-    text = "; ".join(
-        f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
-        for preset, (steps, pairs) in PRESETS.items()
-    )
-    options.add(group, DEFAULTS, "--preset", name, text, "NAME")
-    options.add_location(parser, "runs/translation-MODEL-N")
-
-
-def train(job: "Job") -> runs.Results:
-    """Trains the model, translates the held-out texts and draws the figures.
-
-    Args:
-        job: The `Job` of `kerasseq train`.
-
-    Returns:
-        The results, as plain data.
-    """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
-    with status("reading the pairs"):
-        pairs, data = load_pairs(settings)
-    job.check_data(data)
-    with about(settings.pairs):
-        training_pairs, held_out = split(pairs, settings.seed)
-    tokenizers = [make_tokenizer(settings, texts) for texts in training_pairs]
-    sizes = [t.vocabulary_size for t in tokenizers]
-    check_memory(settings, len(training_pairs.sources), sizes[1])
-    with status("building the model"):
-        model = build(settings, tokenizers)
-    with status("batching the pairs"):
-        batches = model.batches(
-            *training_pairs, batch_size=settings.batch_size, seed=settings.seed
-        )
-    job.start(data)
-    job.console.write(
-        f"{data['source']}: {len(training_pairs.sources):,} training pairs, "
-        f"{len(held_out.sources):,} held out; vocabularies of {sizes[0]:,} and "
-        f"{sizes[1]:,} tokens."
-    )
-    steps = number_of_steps(settings)
-    history = job.fit(model, batches, steps, "accuracy")
-    tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
-    with status("translating the held-out texts"):
-        translations = model.translate(tested.sources)
-    results = {
-        **translation_scores.evaluate([t.text for t in translations], tested.targets),
-        "baselines": translation_scores.baselines(training_pairs, tested),
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "run": str(job.folder),
-    }
-    show(job.console, results, translations, tested)
-    translation_scores.show_verdict(job.console, results)
-    draw(job, translations, history)
-    job.finish(results)
-    return results
-
-
-def number_of_steps(settings: options.Settings) -> int:
-    """Returns the number of training steps: as given, or of the preset."""
-    return settings.steps or PRESETS[settings.preset][0]
-
-
-def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
-    """Returns the pairs, and their source with a checksum."""
-    if settings.pairs is not None:
-        pairs, report = read_pairs(
-            settings.pairs, encoding=settings.encoding, strict=settings.strict
-        )
-        if report.problems:
-            note(str(report))
-        settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
-        source = os.path.basename(settings.pairs)
-    else:
-        settings.data = source = settings.data or PAIRS[0]
-        count = PRESETS[settings.preset][1]
-        pairs = generated_pairs(source, count, seed=settings.seed)
-    lines = "\n".join(map("\t".join, zip(*pairs, strict=True)))
-    count = len(pairs.sources)
-    return pairs, {"source": source, "pairs": count, "sha256": sha256(lines)}
-
-
-def split(pairs: Pairs, seed: int) -> list[Pairs]:
-    """Splits the pairs into training pairs and held-out pairs, which share no text."""
-    count = len(pairs.sources)
-    if count * HELD_OUT < 1:
-        raise ValueError(
-            f"expected at least {round(1 / HELD_OUT)} pairs, received {count}: too few "
-            "to hold some of them out"
-        )
-    return split_pairs(pairs, (1 - HELD_OUT, HELD_OUT), seed=seed)
-
-
-def make_tokenizer(settings: options.Settings, texts: list[str]) -> Tokenizer:
-    """Returns the tokenizer of the sources or of the targets."""
-    text = "\n".join(texts)
-    made = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
-    return made
-
-
-def build(
-    settings: options.Settings, tokenizers: list[Tokenizer]
-) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
-    """Builds and compiles the model."""
-    import keras
-
-    from kerasseq.cli.fitting import cosine
-
-    set_seed(settings.seed)
-    steps, warm_up = number_of_steps(settings), 0
-    if settings.model == "transformer":
-        model = kerasseq.models.Transformer(
-            *tokenizers,
-            num_layers=settings.num_layers,
-            num_heads=math.gcd(settings.units, 4),
-            hidden_dim=settings.units,
-            dropout=settings.dropout,
-            norm_placement="pre",
-        )
-        warm_up = min(WARM_UP, steps // 2)
-    else:
-        model = kerasseq.models.Seq2Seq(
-            settings.model,
-            *tokenizers,
-            decoder=None if settings.model in options.RECURRENT else "gru",
-            attention=None if settings.attention == "none" else settings.attention,
-            units=settings.units,
-            num_layers=settings.num_layers,
-            dropout=settings.dropout,
-        )
-    rate = cosine(settings.learning_rate, steps, warm_up, last=0.02)
-    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
-    return model
-
-
-def show(
-    console: Console, results: runs.Results, translations: Translations, tested: Pairs
-) -> None:
-    """Prints the scores and some examples."""
-    rows = [
-        (label, "-" if results[name] is None else f"{results[name]:.1f}")
-        for name, label in (
-            ("exact", "exact matches, %"),
-            ("bleu", "BLEU, of characters"),
-            ("chrf", "chrF"),
-        )
-    ]
-    title = f"On {results['tested']} held-out pairs"
-    console.table(title, ("score", ">value"), rows)
-    rows = [
-        (source, t.text, "" if t.text == reference else reference)
-        for source, t, reference in zip(
-            tested.sources, translations, tested.targets, strict=True
-        )
-    ]
-    columns = ("source", "translation", "reference, if different")
-    console.table("Examples", columns, examples(rows, translations))
-
-
-def examples(rows: list[Any], translations: Translations) -> list[Any]:
-    """Selects some rows, first those that fit into a figure."""
-    long = [len(t.source_tokens) > MAX_DRAWN for t in translations]
-    return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
-
-
-def draw(job: "Job", translations: Translations, history: runs.History) -> None:
-    """Draws the figures, if matplotlib is installed."""
-    if not figures.available():
-        note(f"no figures: {figures.MISSING}")
-        return
-    title = f"{job.settings.model} on {job.record['data']['source']}"
-    with status("drawing the figures"):
-        files = [figures.history(job.folder, history, "accuracy", title)]
-        if translations[0].alignment is not None:
-            shown = examples(translations, translations)
-            files.append(figures.alignments(job.folder / "alignments.png", shown))
-    job.console.write(f"Figures: {', '.join(str(file) for file in files)}")
-
-
-# The command `kerasseq translate`
+Translations = list[Any]  # as from the method `translate` of a model
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
-    parser = add(
-        "translate",
-        """\
-Translate texts with the model of a translation run. Characters that the training data
-did not contain are marked and translated as unknown.""",
-        """\
-examples:
-  kerasseq translate "twenty-one"
-  kerasseq translate "twenty-one" "one hundred" --beam-width 4 --candidates 3
-  kerasseq translate --file lines.txt --run runs/translation-gru-1
-  kerasseq translate "twenty-one" --align alignment.png""",
-    )
+    parser = add("translate")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="a text")
     source.add_argument("--file", metavar="FILE", help="a file with a text per line")
     options.add_encoding(parser)
-    parser.add_argument(
-        "--run",
-        metavar="RUN",
-        help=f"folder of a run (default: the newest translation run in {RUNS}/)",
-    )
-    parser.add_argument(
-        *("--beam-width", "--beam"),
-        type=options.integer(at_most=1000),
-        metavar="N",
-        help="width of the beam search (default: greedy search)",
-    )
-    parser.add_argument(
-        "--candidates",
-        type=options.integer(),
-        default=1,
-        metavar="N",
-        help="with --beam-width: print the N best translations with their "
-        "log-probabilities (default: 1)",
-    )
-    parser.add_argument(
-        *("--max-length", "--length"),
-        type=options.length,
-        metavar="N",
-        help="maximum number of tokens (default: depends on the length of the text)",
-    )
-    parser.add_argument("--align", metavar="FILE", help="draw the alignments as PNG")
+    text = f"folder of a run (default: the newest translation run in {RUNS}/)"
+    options.add(parser, "--run", str, text, "RUN")
+    text = "width of the beam search (default: greedy search)"
+    options.add(parser, "--beam-width --beam", options.integer(at_most=1000), text)
+    text = "with --beam-width: print the N best translations with log-probabilities"
+    options.add(parser, "--candidates", options.integer(), text, default=1)
+    text = "maximum number of tokens (default: depends on the length of the text)"
+    options.add(parser, "--max-length --length", options.length, text)
+    options.add(parser, "--align", str, "draw the alignments as PNG", "FILE")
     options.add_json(parser)
     options.add_backend(parser)
 

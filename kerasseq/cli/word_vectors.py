@@ -1,6 +1,18 @@
 """`kerasseq train vectors`: word vectors of a text, with nearest words and analogies.
 
-The text is read line by line, and need not fit into memory.
+Learn word vectors from a text, each line of which is a sentence or a paragraph. The
+text is read line by line: it need not fit into memory. At the end the nearest words of
+some frequent words are printed, and how many analogies (man, woman; king, queen) are
+answered, as far as the text has their words.
+
+Examples:
+  kerasseq train vectors my.txt --run runs/mine
+  kerasseq train vectors --data analogies --min-count 1
+  kerasseq train vectors my.txt.gz --model glove --dimensions 50 --epochs 30
+then:
+  kerasseq predict runs/mine --text king
+  kerasseq predict runs/mine --text "man woman king"
+  kerasseq inspect runs/mine
 """
 
 import hashlib
@@ -10,10 +22,10 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import figures, labeled, options, runs
+from kerasseq.cli import figures, options, runs
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import PerModel
+from kerasseq.cli.options import Option, PerModel
 from kerasseq.core import packages
 from kerasseq.core.files import regular
 from kerasseq.datasets import analogies, python_reference
@@ -38,72 +50,34 @@ DEFAULTS = {
     "subsample": 1e-3,
     "batch_size": PerModel(256, glove=1024),
     "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
-    "epochs": None,
-    "steps": None,
-    "checkpoint_every": 100,
-    "seed": 0,
+    **options.TRAINED,
 }
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure
 SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
 
 
-def add_task(add: options.Add) -> None:
-    """Adds the task to the parser of `kerasseq train`."""
-    parser = add(
-        "vectors",
-        """\
-Learn word vectors from a text, each line of which is a sentence or a paragraph. The
-text is read line by line: it need not fit into memory. At the end the nearest words of
-some frequent words are printed, and how many analogies (man, woman; king, queen) are
-answered, as far as the text has their words.""",
-        """\
-examples:
-  kerasseq train vectors my.txt --run runs/mine
-  kerasseq train vectors --data analogies --min-count 1
-  kerasseq train vectors my.txt.gz --model glove --dimensions 50 --epochs 30
-then:
-  kerasseq predict runs/mine --text king
-  kerasseq predict runs/mine --text "man woman king"
-  kerasseq inspect runs/mine""",
-    )
-    options.add_resume(parser)
-    group = options.add_data(parser, DEFAULTS, "--text", "a text", DATA)
-    text = "a text, as --text"
-    group.add_argument(
-        "text", nargs="?", metavar="TEXT", default=options.SUPPRESS, help=text
-    )
-    text = "words that are rarer are left out"
-    options.add(group, DEFAULTS, "--min-count", options.integer(), text)
-    text = "threshold of the random omission of frequent words; 0 keeps all"
-    options.add(group, DEFAULTS, "--subsample", options.share, text, "X")
-    group = parser.add_argument_group("model")
-    kind = options.one_of("model", MODELS)
-    options.add(group, DEFAULTS, "--model", kind, ", ".join(MODELS), "NAME")
-    text = "size of a vector"
-    options.add(group, DEFAULTS, "--dimensions --size", options.units, text)
-    text = "largest distance of a context"
-    options.add(group, DEFAULTS, "--window", options.integer(at_most=1000), text)
-    text = "negative words for each word, not for glove"
-    options.add(group, DEFAULTS, "--negatives", options.integer(at_most=1000), text)
-    add_training(parser)
-    options.add_location(parser, "runs/vectors-MODEL-N")
-
-
-def add_training(parser: options.Options) -> None:
-    """Adds how the vectors are trained."""
-    group = parser.add_argument_group("training")
-    text = "words of an update, a multiple of 32; of glove co-occurrences"
-    options.add(group, DEFAULTS, "--batch-size", options.integer(), text)
-    text = "first learning rate"
-    options.add(group, DEFAULTS, "--learning-rate", options.positive, text, "X")
-    text = "training steps of up to 16 updates, instead of --epochs"
-    group.add_argument("--steps", type=options.integer(), metavar="N", help=text)
-    text = "steps between two checkpoints"
-    options.add(group, DEFAULTS, "--checkpoint-every", options.integer(), text)
-    seed = options.integer(0, 2**31 - 1)
-    options.add(group, DEFAULTS, "--seed", seed, "random seed")
-    options.add_epochs(group, "text")
+CHOICES = {"model": MODELS, "data": DATA}
+HELP = {
+    "batch_size": "words of an update, a multiple of 32; of glove co-occurrences",
+    "learning_rate": "first learning rate",
+    "steps": "training steps of up to 16 updates, instead of --epochs",
+    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
+}
+_SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
+_SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
+OPTIONS = (
+    Option("text", str, "a text, as --text", "TEXT", "data"),
+    Option("--text", str, "a file: a text", "FILE", "data"),
+    Option("--min-count", options.integer(), _RARE, group="data"),
+    Option("--subsample", options.share, _SUBSAMPLE, "X", "data"),
+    Option("--dimensions --size", options.units, "size of a vector", group="model"),
+    Option("--window", _SMALL, "largest distance of a context", group="model"),
+    Option(
+        "--negatives", _SMALL, "negative words for each, not for glove", group="model"
+    ),
+    Option("--seed", options.integer(0, 2**31 - 1), "random seed", group="training"),
+)
 
 
 def train(job: "Job") -> runs.Results:
@@ -136,24 +110,17 @@ def train(job: "Job") -> runs.Results:
     steps = options.number_of_steps(settings, batches.steps_per_epoch)
     if settings.model != "glove":  # whose AdaGrad takes smaller steps by itself
         batches.steps = steps
-    job.start(data)
-    job.console.write(f"{data['source']}: {len(model.words):,} words have a vector.")
+    job.start(data, f"{data['source']}: {len(model.words):,} words have a vector.")
     history = job.fit(model, batches, steps, None)
-    results = {
-        "task": job.task,
-        "model": settings.model,
-        "parameters": model.count_params(),
-        "words": len(model.words),
-        "steps": steps,
-        "loss": history[-1]["loss"],
-        "nearest": nearest_words(model, examples(model)),
-        "analogies": analogy_scores(model),
-        "run": str(job.folder),
-    }
+    results = job.results(
+        *(model, history, steps),
+        words=len(model.words),
+        nearest=nearest_words(model, examples(model)),
+        analogies=analogy_scores(model),
+    )
     show(job.console, results)
-    labeled.draw(job.console, job.folder, lambda: draw(job, model, history))
-    job.finish(results)
-    return results
+    job.draw(lambda: draw(job, model, history))
+    return job.finish(results)
 
 
 def read(settings: options.Settings) -> tuple[Any, dict[str, Any]]:

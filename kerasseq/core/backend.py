@@ -30,6 +30,8 @@ _PACKAGES = {
     "torch": ["torch", "llvmlite"],
 }
 
+_unsaid: list[str] = []  # what `choose` chose, until `require`
+
 _NONE_INSTALLED = f"""\
 no backend is installed: Keras needs one of TensorFlow, JAX and PyTorch to compute.
 {packages.install("tensorflow")}  or  pip install jax  or  pip install torch llvmlite
@@ -58,10 +60,9 @@ def choose() -> None:
     if not backends or named in backends:
         return
     os.environ["KERAS_BACKEND"] = backends[0]
-    print(
-        f"kerasseq: Keras runs on {backends[0]} here; set KERAS_BACKEND to choose "
-        "another",
-        file=sys.stderr,
+    name = backends[0]
+    _unsaid.append(
+        f"kerasseq: Keras runs on {name} here; set KERAS_BACKEND to choose another"
     )
 
 
@@ -81,6 +82,8 @@ def require() -> None:
     backends = installed()
     if not backends:
         raise BackendError(_NONE_INSTALLED)
+    if _unsaid:  # not before Keras is needed: `kerasseq --help` has one output
+        print(_unsaid.pop(), file=sys.stderr)
     name = chosen()
     if name in _KERAS_ONLY:
         raise BackendError(

@@ -42,14 +42,14 @@ def test_without_attention_there_are_no_weights(models):
 
 
 def test_held_out_pairs_are_those_of_the_command():
-    from kerasseq.cli import translate
+    from kerasseq.cli import translation
     from kerasseq.datasets import generated_pairs
 
     pairs = generated_pairs("dates", code.GENERATED, seed=0)
-    held = translate.split(pairs, 0)[1]
+    held = translation.split(pairs, 0)[1]
     assert code.held_out("dates", 7) == (held.sources[:7], held.targets[:7])
-    assert set(code.DATA.values()) <= set(translate.PAIRS)
-    assert code.HELD_OUT == translate.HELD_OUT
+    assert set(code.DATA.values()) <= set(translation.PAIRS)
+    assert code.HELD_OUT == translation.HELD_OUT
 
 
 def test_held_out_pairs_are_evaluated_pair_by_pair(folder):

@@ -111,7 +111,7 @@ TABLES = {
 LABELS = {
     "empty label": ("text,label\na,x\nb,\n", 'in the column "label" (1), at line 3'),
     "short row": ("text,label\na,x\nb\n", 'in the column "label" (1), at line 3'),
-    "line breaks": ('text,label\n"a\nb",x\nc,\n', 'the column "label" (1), at row 2'),
+    "line breaks": ('text,label\n"a\nb",x\nc,\n', 'the column "label" (1), at line 4'),
 }
 CLASSES = {
     "one class": ("text,label\na,x\nb,x\n", "at least two labels"),

@@ -53,7 +53,7 @@ def test_results_are_those_of_the_model(trained):
 
 
 def test_resumed_run_equals_the_uninterrupted_one(command, trained, monkeypatch):
-    from kerasseq.cli.callbacks import Progress
+    from kerasseq.cli.fitting import Progress
 
     before = Progress.on_train_batch_end
 

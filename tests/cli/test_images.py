@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import kerasseq
-from kerasseq.cli import callbacks, image_data, images, labeled
+from kerasseq.cli import fitting, image_data, images, labeled
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -139,7 +139,7 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
     pictures = write(tmp_path / "pictures", 24)
     words = ["train", "images", pictures, *TINY, "--steps", "25", "--flip"]
     command(*words, "--run", "whole")
-    after_step = callbacks.Progress.on_train_batch_end
+    after_step = fitting.Progress.on_train_batch_end
     steps = itertools.count(1)
 
     def stop(self, batch, logs=None):
@@ -147,9 +147,9 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
         if next(steps) == 14:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(callbacks.Progress, "on_train_batch_end", stop)
+    monkeypatch.setattr(fitting.Progress, "on_train_batch_end", stop)
     command(*words, "--run", "stopped", code=130)
-    monkeypatch.setattr(callbacks.Progress, "on_train_batch_end", after_step)
+    monkeypatch.setattr(fitting.Progress, "on_train_batch_end", after_step)
     command("train", "--resume", "stopped")
     whole, stopped = (
         kerasseq.load_model(tmp_path / name / "model.keras")

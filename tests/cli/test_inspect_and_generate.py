@@ -20,6 +20,8 @@ def test_generate_with_a_seed_is_repeatable(command, trained):
     texts = [command(*words, seed).out for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
     assert texts[0].startswith("gate ") and len(texts[0]) == len("gate ") + 50 + 1
+    found = json.loads(command(*words, 0, "--json").out)
+    assert found == {"prompt": "gate ", "text": texts[0][:-1]}
 
 
 def test_generate_without_a_prompt(command, trained):
@@ -52,6 +54,15 @@ def test_inspect(command, trained, tmp_path, drawn):
     found = snapshot(tmp_path / "o")
     assert set(found) == {"gates.png", "gradient_flow.png"}
     assert all(content.startswith(b"\x89PNG") for content in found.values())
+    done = command(
+        "inspect", trained[0], "--text", "gate", "--output-dir", "o", "--json"
+    )
+    found = json.loads(done.out)
+    assert found["parameters"] == trained[1]["parameters"] and "Gates" in done.err
+    assert sum(each["parameters"] for each in found["weights"]) == found["parameters"]
+    assert "peephole_lstm/input_gate" in [each["gate"] for each in found["gates"]]
+    assert 0 < found["gates"][0]["mean"] < 1
+    assert sorted(found["figures"]) == ["o/gates.png", "o/gradient_flow.png"]
 
 
 @pytest.mark.parametrize(

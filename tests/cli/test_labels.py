@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import sys
 import tracemalloc
 
 import keras
@@ -10,7 +11,15 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import classify, console, labeled, options, predict, tables
+from kerasseq.cli import (
+    classify,
+    console,
+    labeled,
+    options,
+    predict,
+    tables,
+    text_tables,
+)
 from kerasseq.datasets.splitting import split_by_class
 from tests.cli.conftest import snapshot
 
@@ -335,7 +344,8 @@ def test_a_forecast_continues_its_series(command, refused, tmp_path):
     assert "at least 22 values" in refused("predict", "f", "--file", "few.csv")
 
 
-def test_a_forecast_of_a_series_without_a_table(command, tmp_path):
+def test_a_forecast_of_a_series_without_a_table(command, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
     words = ["train", "forecast", "--data", "ar", "--horizon", "3", "--steps", "2"]
     command(*words, "--units", "3", "--run", "s")
     found = json.loads(command("predict", "s", "--json").out)
@@ -356,17 +366,17 @@ def test_separators_encodings_and_compression(capsys, tmp_path):
     ):
         path = write(tmp_path / name, table, ("t", "l"), separator, encoding)
         given = encoding if encoding == "utf-16" else None
-        found = tables.read_table(str(path), given, as_text=True)
-        assert list(found["t"]) == ["é;a", "b"] and list(found["l"]) == ["x, y", "z"]
+        found = text_tables.read_texts(str(path), given)
+        assert found.columns == {"t": ["é;a", "b"], "l": ["x, y", "z"]}
         packed = tmp_path / f"{name}.gz"
         packed.write_bytes(gzip.compress(path.read_bytes()))
-        assert tables.read_table(str(packed), given, as_text=True).equals(found)
+        assert text_tables.read_texts(str(packed), given) == found
     err = capsys.readouterr().err
     assert "b.csv is not utf-8: read as cp1252" in err
     assert "b.csv are separated by semicolons" in err
     lines = [json.dumps({"t": t, "l": y}) for t, y in table]
     (tmp_path / "e.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    assert list(tables.read_table(str(tmp_path / "e.jsonl"))["l"]) == ["x, y", "z"]
+    assert text_tables.read_texts(str(tmp_path / "e.jsonl")).columns == found.columns
 
 
 def test_columns_are_guessed_if_only_one_fits(refused, command):

@@ -8,8 +8,8 @@ import pytest
 
 import kerasseq
 from kerasseq.cli import main, runs
-from kerasseq.cli.callbacks import Progress
 from kerasseq.cli.console import Console
+from kerasseq.cli.fitting import Progress
 from kerasseq.cli.options import number_of_steps
 from tests.cli.conftest import RUN, snapshot
 

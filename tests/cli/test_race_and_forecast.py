@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import brackets, competitor, options, processes, race
+from kerasseq.cli import competitor, contest, options, race
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_state, request_stop
 from tests.cli.conftest import snapshot
@@ -67,7 +67,7 @@ def test_race(command, refused, colors, tmp_path, drawn):
     first, second = json.loads(command(*words, "--json").out)
     assert first["text"] == typed and second["text"] == numbers
     assert first["probabilities"] == pytest.approx(second["probabilities"])
-    x = brackets.as_ids([1, 1, -1, -1] if colors == 1 else [2, 0, 9, 7], colors)[None]
+    x = competitor.as_ids([1, 1, -1, -1] if colors == 1 else [2, 0, 9, 7], colors)[None]
     p = kerasseq.load_model(f"{trained}/model.keras").classify(x)[0].probabilities
     assert list(first["probabilities"].values()) == pytest.approx(list(p.values()))
     assert list(first["probabilities"]) == ["not balanced", "balanced"]
@@ -138,7 +138,7 @@ def test_competitor_that_fails_is_named(tmp_path):
     ):
         with ProgressFile(folder) as file:
             file.append(line)
-            child = processes.Child(folder, threads=1)
+            child = contest.Child(folder, threads=1)
             assert child.process is None and child.running
         assert not child.running and len(child.new_lines()) == 0
         with pytest.raises(ValueError, match=message):

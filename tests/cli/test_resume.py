@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kerasseq.cli import callbacks, runs
+from kerasseq.cli import fitting, runs
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_progress, read_state, request_stop
 from tests.cli.conftest import RUN, snapshot
@@ -24,7 +24,7 @@ from kerasseq.cli import console, main, reporting
 
 reporting.INTERVAL = 0  # each step is in the progress
 def load_keras():
-    from kerasseq.cli.callbacks import Progress
+    from kerasseq.cli.fitting import Progress
     before = Progress.on_train_batch_end
     def after(self, batch, logs=None):
         before(self, batch, logs)
@@ -82,7 +82,7 @@ def test_run_resumed_after_kill_equals_uninterrupted_run(
 
 def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path, monkeypatch):
     folder = tmp_path / "stopped"
-    after = callbacks.Progress.on_train_batch_end
+    after = fitting.Progress.on_train_batch_end
 
     def stop(self, batch, logs=None):
         after(self, batch, logs)
@@ -93,7 +93,7 @@ def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path, monkeypat
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a shell's background
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(callbacks.Progress, "on_train_batch_end", stop)
+            patch.setattr(fitting.Progress, "on_train_batch_end", stop)
             done = command(*words, code=130)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -122,7 +122,7 @@ def test_a_model_that_trains_is_saved_on_request(tmp_path):
     import keras
 
     import kerasseq
-    from kerasseq.cli.callbacks import SaveModel
+    from kerasseq.cli.fitting import SaveModel
 
     kept = {}
 
@@ -168,7 +168,7 @@ def request(folder):
 def test_stopped_before_the_first_checkpoint(
     command, text_path, tmp_path, monkeypatch, stop
 ):
-    from kerasseq.cli.callbacks import Progress
+    from kerasseq.cli.fitting import Progress
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = list(map(signal.getsignal, numbers))

@@ -221,7 +221,7 @@ def test_pairs_and_data_exclude_each_other(refused, pairs_path):
 def test_resumed_run_equals_uninterrupted_run(
     command, finished, pairs_path, tmp_path, monkeypatch
 ):
-    from kerasseq.cli.callbacks import Progress
+    from kerasseq.cli.fitting import Progress
 
     after = Progress.on_train_batch_end
 

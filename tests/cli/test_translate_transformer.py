@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kerasseq.cli import translate
+from kerasseq.cli import translation
 from kerasseq.text import CharacterTokenizer
 from tests.cli.conftest import snapshot
 
@@ -18,7 +18,7 @@ TINY = ["train", "translation", "--model", "transformer", "--data", "sort", "--u
 
 
 def test_train_and_translate(command, refused, tmp_path, monkeypatch):
-    monkeypatch.setitem(translate.PRESETS, "quick", (5, 60))
+    monkeypatch.setitem(translation.PRESETS, "quick", (5, 60))
     done = command(*TINY, "--run", "runs/t", "--json")
     results = json.loads(done.out)
     assert results["model"] == "transformer" and results["tested"] == 3
@@ -37,8 +37,8 @@ def test_train_and_translate(command, refused, tmp_path, monkeypatch):
 
 def test_a_wavenet_encodes_for_a_gru():
     sizes = {"model": "wavenet", "units": 6, "num_layers": 1, "learning_rate": 1e-3}
-    settings = argparse.Namespace(**translate.DEFAULTS | sizes)
-    model = translate.build(settings, 2 * [CharacterTokenizer().fit("ab")])
+    settings = argparse.Namespace(**translation.DEFAULTS | sizes)
+    model = translation.build(settings, 2 * [CharacterTokenizer().fit("ab")])
     names = [layer.name for layer in model.decoder.recurrent_layers]
     assert names == ["gru"] and model.get_layer("bidirectional_wavenet")
 

@@ -12,9 +12,12 @@ from tests.processes import ROOT, run_python
 pytestmark = pytest.mark.once("the choice of a backend, made before one is loaded")
 
 SHOW = """
-import os
+import contextlib, os
 import kerasseq
+from kerasseq.core import backend
 print(os.environ.get("KERAS_BACKEND"))
+with contextlib.suppress(ImportError):
+    backend.require()
 """
 REQUIRE = """
 from kerasseq.core import backend
@@ -26,7 +29,7 @@ except ImportError as error:
 
 
 def choice(only, keras_json=None, home=None, **environment):
-    """The KERAS_BACKEND after `import kerasseq`, and what was said on the way."""
+    """The KERAS_BACKEND after `import kerasseq`, and the messages when it is needed."""
     environment.setdefault("KERAS_BACKEND", None)
     if keras_json is not None:
         (home / "keras.json").write_text(keras_json)

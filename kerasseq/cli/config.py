@@ -1,0 +1,129 @@
+"""`--config`: options from a JSON file, as if they were typed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kerasseq.cli import options
+from kerasseq.cli.commands import ALIASES, TASKS
+from kerasseq.cli.errors import UsageError, about
+from kerasseq.core import checks
+from kerasseq.core.files import read_json
+
+OPTION = "--config"
+OF_COMMAND = ("run", "backend", "threads")  # that no task has among its arguments
+
+
+def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str]:
+    """Returns a command line with the options of the file that `--config` names.
+
+    They come before those that are typed, which win. `train` without a task takes the
+    one in the file.
+
+    Args:
+        words: The words after `kerasseq`.
+        parse: Parses such words, to check the options of the file.
+
+    Raises:
+        UsageError: If the file has an option that the task does not have.
+        ValueError: If it is damaged, or has no table of options.
+    """
+    file, typed = _without_config(words)
+    if file is None:
+        return words
+    if any(word.partition("=")[0] == "--resume" for word in typed):
+        raise UsageError(f"{OPTION} and --resume exclude each other: give one")
+    record = read_json(file)
+    arguments = record.get("arguments", record) if isinstance(record, dict) else None
+    if not isinstance(arguments, dict):
+        raise ValueError(
+            f'{file} must have an object of options, such as {{"units": 64}}, '
+            f"received {checks.short(record)}"
+        )
+    start = (
+        ["compare"] if typed[0] == "compare" else ["train", _task(typed, record, file)]
+    )
+    task = ALIASES.get(start[-1], start[-1])
+    rest = typed[len(start) :] if typed[: len(start)] == start else typed[1:]
+    given = _options(arguments, task, file, rest)
+    with about(file):
+        parse([*start, *given])
+    return [*start, *given, *rest]
+
+
+def _without_config(words):
+    """The file, or None, and the other words."""
+    for n, word in enumerate(words):
+        name, mark, file = word.partition("=")
+        if name == OPTION and words[0] in ("train", "compare"):
+            if mark:
+                return file, [*words[:n], *words[n + 1 :]]
+            if n + 1 == len(words):
+                raise UsageError(f"{OPTION} needs a file, such as runs/mine/run.json")
+            return words[n + 1], [*words[:n], *words[n + 2 :]]
+    return None, words
+
+
+def _task(typed, record, file):
+    """The task that is typed; if none is, that of the file."""
+    if typed[1:] and not typed[1].startswith("-"):
+        task = typed[1]
+        known = record.get("task", task)
+        if ALIASES.get(task, task) != known:
+            raise UsageError(
+                f"{file} has options of the task {known}, received {task}. Leave the "
+                "task out, or give another file"
+            )
+        return task
+    if record.get("task") not in TASKS:
+        raise UsageError(
+            f"{file} names no task: type one, as in  kerasseq train classify {OPTION} "
+            f"{file}"
+        )
+    return record["task"]
+
+
+def _options(arguments, task, file, typed) -> list[str]:
+    """The options of a file as they are typed, without what typed ones exclude."""
+    module = TASKS[task]
+    arguments = {name.replace("-", "_"): value for name, value in arguments.items()}
+    known = (*module.DEFAULTS, *OF_COMMAND)
+    for name in arguments:
+        if name not in known:
+            raise UsageError(
+                f'{file}: unknown option "{name}" of {task}.'
+                f"{checks.nearest(name, known)} Choose from {', '.join(known)}"
+            )
+    names = {
+        word.partition("=")[0].removeprefix("--").replace("-", "_") for word in typed
+    }
+    pairs = [{"epochs", "steps"}, {module.FILE, "data"}]
+    if module.DEFAULTS.get("preset", "") is None:  # a folder, which has a model
+        pairs.append({"preset", "model"})
+    excluded = set().union(*(pair for pair in pairs if pair & names))
+    model = {name: arguments[name] for name in ("model",) if name in arguments}
+    defaults = options.with_defaults(module.DEFAULTS, model)
+    defaults |= {name: module.DEFAULTS[name] for name in model}
+    return [
+        as_typed(name, value, defaults.get(name))
+        for name, value in arguments.items()
+        if value not in (None, defaults.get(name)) and name not in excluded
+    ]
+
+
+def as_typed(name: str, value: Any, default: object) -> str:
+    """Returns an argument as it is typed; "" for one that is left out.
+
+    Examples:
+        >>> as_typed("sequence_length", 64, None)
+        '--sequence-length=64'
+    """
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool) and isinstance(default, bool):
+        return option if value else ""
+    if value is None:
+        if default is not None:
+            raise ValueError(f"arguments.{name} must not be null")
+        return ""
+    if isinstance(value, list) and isinstance(default, list):
+        value = ",".join(map(str, value))
+    return f"{option}={value}"

@@ -1,0 +1,243 @@
+"""`kerasseq train translation`: translations of texts, learned from pairs.
+
+Train a translation model with attention on pairs: number names, dates, or a file with a
+source, a tab and a target on each line. Some pairs are held out. The percentage of them
+that is translated exactly is printed, with BLEU and chrF. The decoder is of the kind of
+the encoder; for one that is not recurrent, it is a GRU.
+
+Examples:
+  kerasseq train translation --data numbers-de
+  kerasseq train translation --data numbers-de --preset full
+  kerasseq train translation --model transformer --preset full
+  kerasseq train translation --pairs deu.txt --tokenizer word --steps 5000
+then:
+  kerasseq translate "twenty-one"
+"""
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import figures, heads, options, runs, translation_scores
+from kerasseq.cli.console import (
+    Console,
+    note,
+    set_seed,
+    status,
+)
+from kerasseq.cli.errors import about
+from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.runs import sha256
+from kerasseq.datasets import Pairs, generated_pairs, read_pairs
+from kerasseq.datasets import split as split_pairs
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from kerasseq.cli.job import Job
+
+Translations = list[Any]  # as from the method `translate` of a model
+FILE = "pairs"  # the argument that names the user's data
+MODELS = options.ARCHITECTURES
+PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
+ATTENTIONS = ("bahdanau", "luong", "none")
+PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs
+DEFAULTS = {
+    "model": "gru",
+    "pairs": None,
+    "data": None,
+    "encoding": "utf-8",
+    "strict": False,
+    "preset": "quick",
+    "tokenizer": "character",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "attention": "bahdanau",
+    "units": 128,
+    "num_layers": PerModel(1, transformer=2),
+    "dropout": 0.0,
+    "batch_size": 64,
+    "learning_rate": PerModel(4e-3, transformer=2e-3),
+    "steps": None,
+    "checkpoint_every": 100,
+    "seed": 0,
+}
+HELD_OUT = 0.05  # of the pairs
+MAX_TESTED = 500  # of the held-out pairs
+EXAMPLES = 4  # in the table and the figure
+WARM_UP = 100  # steps of a Transformer
+MAX_DRAWN = 60  # source tokens of an example in the figure
+
+
+CHOICES = {"model": MODELS, "data": PAIRS, "attention": ATTENTIONS, "preset": PRESETS}
+HELP = {"steps": "training steps, instead of those of the preset"}
+_PAIRS = "a file: pairs of texts, each a line with a tab between them"
+_PRESETS = "; ".join(
+    f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
+    for preset, (steps, pairs) in PRESETS.items()
+)
+_STRICT = "stop at a line of the file that is not a pair"
+OPTIONS = (
+    Option("--pairs", str, _PAIRS, "FILE", "data"),
+    Option("--strict", None, _STRICT, group="data"),
+    Option("--preset", "preset", _PRESETS, "NAME", "training"),
+    Option("--attention", "attention", "for a recurrent model", "NAME", "model"),
+)
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains the model, translates the held-out texts and draws the figures.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    with status("reading the pairs"):
+        pairs, data = load_pairs(settings)
+    job.check_data(data)
+    with about(settings.pairs):
+        training_pairs, held_out = split(pairs, settings.seed)
+    tokenizers = [
+        heads.trained_tokenizer(settings, "\n".join(texts)) for texts in training_pairs
+    ]
+    sizes = [t.vocabulary_size for t in tokenizers]
+    check_memory(settings, len(training_pairs.sources), sizes[1])
+    with status("building the model"):
+        model = build(settings, tokenizers)
+    with status("batching the pairs"):
+        batches = model.batches(
+            *training_pairs, batch_size=settings.batch_size, seed=settings.seed
+        )
+    job.start(
+        data,
+        f"{data['source']}: {len(training_pairs.sources):,} training pairs, "
+        f"{len(held_out.sources):,} held out; vocabularies of {sizes[0]:,} and "
+        f"{sizes[1]:,} tokens.",
+    )
+    steps = number_of_steps(settings)
+    history = job.fit(model, batches, steps, "accuracy")
+    tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
+    with status("translating the held-out texts"):
+        translations = model.translate(tested.sources)
+    results = job.results(
+        *(model, history, steps),
+        **translation_scores.evaluate([t.text for t in translations], tested.targets),
+        baselines=translation_scores.baselines(training_pairs, tested),
+    )
+    show(job.console, results, translations, tested)
+    translation_scores.show_verdict(job.console, results)
+    job.draw(lambda: draw(job, translations, history))
+    return job.finish(results)
+
+
+def number_of_steps(settings: options.Settings) -> int:
+    """Returns the number of training steps: as given, or of the preset."""
+    return settings.steps or PRESETS[settings.preset][0]
+
+
+def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
+    """Returns the pairs, and their source with a checksum."""
+    if settings.pairs is not None:
+        pairs, report = read_pairs(
+            settings.pairs, encoding=settings.encoding, strict=settings.strict
+        )
+        if report.problems:
+            note(str(report))
+        settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+        source = os.path.basename(settings.pairs)
+    else:
+        settings.data = source = settings.data or PAIRS[0]
+        count = PRESETS[settings.preset][1]
+        pairs = generated_pairs(source, count, seed=settings.seed)
+    lines = "\n".join(map("\t".join, zip(*pairs, strict=True)))
+    count = len(pairs.sources)
+    return pairs, {"source": source, "pairs": count, "sha256": sha256(lines)}
+
+
+def split(pairs: Pairs, seed: int) -> list[Pairs]:
+    """Splits the pairs into training pairs and held-out pairs, which share no text."""
+    count = len(pairs.sources)
+    if count * HELD_OUT < 1:
+        raise ValueError(
+            f"expected at least {round(1 / HELD_OUT)} pairs, received {count}: too few "
+            "to hold some of them out"
+        )
+    return split_pairs(pairs, (1 - HELD_OUT, HELD_OUT), seed=seed)
+
+
+def build(
+    settings: options.Settings, tokenizers: list[Tokenizer]
+) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
+    """Builds and compiles the model."""
+    from kerasseq.cli.fitting import adam  # loads Keras
+
+    set_seed(settings.seed)
+    steps, warm_up = number_of_steps(settings), 0
+    if settings.model == "transformer":
+        model = kerasseq.models.Transformer(
+            *tokenizers,
+            num_layers=settings.num_layers,
+            num_heads=math.gcd(settings.units, 4),
+            hidden_dim=settings.units,
+            dropout=settings.dropout,
+            norm_placement="pre",
+        )
+        warm_up = min(WARM_UP, steps // 2)
+    else:
+        model = kerasseq.models.Seq2Seq(
+            settings.model,
+            *tokenizers,
+            decoder=None if settings.model in options.RECURRENT else "gru",
+            attention=None if settings.attention == "none" else settings.attention,
+            units=settings.units,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+        )
+    model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
+    return model
+
+
+def show(
+    console: Console, results: runs.Results, translations: Translations, tested: Pairs
+) -> None:
+    """Prints the scores and some examples."""
+    rows = [
+        (label, "-" if results[name] is None else f"{results[name]:.1f}")
+        for name, label in (
+            ("exact", "exact matches, %"),
+            ("bleu", "BLEU, of characters"),
+            ("chrf", "chrF"),
+        )
+    ]
+    title = f"On {results['tested']} held-out pairs"
+    console.table(title, ("score", ">value"), rows)
+    rows = [
+        (source, t.text, "" if t.text == reference else reference)
+        for source, t, reference in zip(
+            tested.sources, translations, tested.targets, strict=True
+        )
+    ]
+    columns = ("source", "translation", "reference, if different")
+    console.table("Examples", columns, examples(rows, translations))
+
+
+def examples(rows: list[Any], translations: Translations) -> list[Any]:
+    """Selects some rows, first those that fit into a figure."""
+    long = [len(t.source_tokens) > MAX_DRAWN for t in translations]
+    return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
+
+
+def draw(job: "Job", translations: Translations, history: runs.History) -> list[Any]:
+    """Draws the training, and the alignments of some translations."""
+    title = f"{job.settings.model} on {job.record['data']['source']}"
+    files = [figures.history(job.folder, history, "accuracy", title)]
+    if translations[0].alignment is not None:
+        shown = examples(translations, translations)
+        files.append(figures.alignments(job.folder / "alignments.png", shown))
+    return files
