@@ -19,10 +19,16 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.attention import cache as caches
 from kerasseq.core import checks, masks
-from kerasseq.core.carried_state import Hidden, carries_state, check_sequence
+from kerasseq.core.carried_state import Hidden, carries_state
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import as_floats, check_mask, check_numbers, check_shape
+from kerasseq.core.shapes import (
+    as_floats,
+    check_mask,
+    check_numbers,
+    check_sequence,
+    check_shape,
+)
 from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
