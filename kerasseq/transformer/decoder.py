@@ -148,17 +148,10 @@ class TransformerDecoder(TransformerBlock):
                 "encoder_sequence must not be given with parallel=True, received shape "
                 f"{tuple(memory_shape)}. Leave one of them out"
             )
-        self.input_spec: keras.layers.InputSpec = keras.layers.InputSpec(
-            ndim=3, axes={-1: shape[-1]}
-        )
-        self.alpha: float = 1.0
-        beta = 1.0
+        alpha, beta = 1.0, 1.0
         if self._placement == "deep":
-            self.alpha, beta = residual.deepnorm_decoder(self.depth, cross)
-        self._self_attention_layer = self._make_self_attention(shape, beta)
-        self._self_attention_layer_norm = self._build_norm(
-            "self_attention_layer_norm", shape
-        )
+            alpha, beta = residual.deepnorm_decoder(self.depth, cross)
+        self._build_self_attention(shape, alpha, beta)
         self._cross_attention_layer = None
         if cross:
             check_shape("encoder_sequence", memory_shape)
