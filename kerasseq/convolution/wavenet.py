@@ -28,10 +28,10 @@ from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.convolution.real_steps import RealSteps, record
 from kerasseq.core import checks, objects
 from kerasseq.core.arguments import seed_generator
-from kerasseq.core.carried_state import CarriesState, check_sequence
+from kerasseq.core.carried_state import CarriesState
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.shapes import check_sequence, check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
-from kerasseq.core.shapes import check_mask, check_numbers, check_real
+from kerasseq.core.shapes import check_real, check_sequence
 from kerasseq.core.types import Nested, Shape, Tensor
 
 
@@ -105,28 +105,6 @@ def carries_state(layer: keras.Layer) -> bool:
         False
     """
     return hasattr(layer, "advance") and hasattr(layer, "get_initial_state")
-
-
-def check_sequence(
-    name: str, x: Tensor, mask: Tensor | None = None, *, more: bool = False
-) -> None:
-    """Raises unless x is `(batch, time, features)` with a step, and has this mask.
-
-    With `more`, a step may have more axes.
-
-    Examples:
-        >>> check_sequence("x", np.ones((2, 0, 3)), None)
-        Traceback (most recent call last):
-        ...
-        ValueError: x has shape (2, 0, 3), of 0 steps: there must be at least one step
-    """
-    check_numbers(name, x, more=more)
-    if x.shape[1] == 0:
-        raise ValueError(
-            f"{name} has shape {tuple(x.shape)}, of 0 steps: there must be at least "
-            "one step"
-        )
-    check_mask("mask", mask, ("batch", "time"), x.shape[:2], broadcasts=False)
 
 
 def checked_states(

@@ -216,6 +216,28 @@ def check_mask(
         )
 
 
+def check_sequence(
+    name: str, x: Tensor, mask: Tensor | None = None, *, more: bool = False
+) -> None:
+    """Raises unless x is `(batch, time, features)` with a step, and has this mask.
+
+    With `more`, a step may have more axes.
+
+    Examples:
+        >>> check_sequence("x", np.ones((2, 0, 3)), None)
+        Traceback (most recent call last):
+        ...
+        ValueError: x has shape (2, 0, 3), of 0 steps: there must be at least one step
+    """
+    check_numbers(name, x, more=more)
+    if x.shape[1] == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(x.shape)}, of 0 steps: there must be at least "
+            "one step"
+        )
+    check_mask("mask", mask, ("batch", "time"), x.shape[:2], broadcasts=False)
+
+
 def check_steps(name: str, x: Tensor, time: int | Tensor | None) -> None:
     """Raises unless there is one number for each step: `(batch, time)` or `(time,)`.
 

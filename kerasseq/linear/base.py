@@ -13,12 +13,9 @@ from keras import ops
 from kerasseq import kernels, tracing
 from kerasseq.convolution.causal import CausalConv1D, short_convolution
 from kerasseq.core import checks, masks
-from kerasseq.core.carried_state import (
-    CarriesState,
-    check_sequence,
-)
+from kerasseq.core.carried_state import CarriesState
 from kerasseq.core.constructors import Layer, passes_on
-from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.shapes import check_sequence, check_shape, check_width
 from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.tracing import listeners

@@ -22,11 +22,11 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
-from kerasseq.core.carried_state import check_sequence, checked_states
+from kerasseq.core.carried_state import checked_states
 from kerasseq.core.constructors import Listed, before_body
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import as_floats, check_mask
+from kerasseq.core.shapes import as_floats, check_mask, check_sequence
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates

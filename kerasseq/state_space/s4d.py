@@ -27,10 +27,10 @@ from keras import ops
 from kerasseq import kernels, tracing
 from kerasseq.convolution.real_steps import RealSteps
 from kerasseq.core import checks, masks
-from kerasseq.core.carried_state import CarriesState, check_sequence
+from kerasseq.core.carried_state import CarriesState
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import as_floats, check_shape, check_width
+from kerasseq.core.shapes import as_floats, check_sequence, check_shape, check_width
 from kerasseq.core.types import (
     Activation,
     Identifier,

@@ -24,9 +24,9 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.core.carried_state import CarriesState, check_sequence
+from kerasseq.core.carried_state import CarriesState
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_width
+from kerasseq.core.shapes import check_sequence, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.linear.linear_attention import LinearAttention

@@ -189,6 +189,15 @@ class TransformerBlock(Layer):
                     "pass a layer that has it"
                 )
 
+    def _build_self_attention(self, shape, alpha, beta):
+        """Builds what comes first in both blocks: self-attention and its norm."""
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
+        self.alpha = alpha
+        self._self_attention_layer = self._make_self_attention(shape, beta)
+        self._self_attention_layer_norm = self._build_norm(
+            "self_attention_layer_norm", shape
+        )
+
     def _make_self_attention(self, shape, beta):
         """Creates and builds self-attention, or the layer in its place."""
         if self.attention == "multi_head":

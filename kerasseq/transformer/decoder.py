@@ -19,10 +19,16 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.attention import cache as caches
 from kerasseq.core import checks, masks
-from kerasseq.core.carried_state import Hidden, carries_state, check_sequence
+from kerasseq.core.carried_state import Hidden, carries_state
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import as_floats, check_mask, check_numbers, check_shape
+from kerasseq.core.shapes import (
+    as_floats,
+    check_mask,
+    check_numbers,
+    check_sequence,
+    check_shape,
+)
 from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
@@ -142,17 +148,10 @@ class TransformerDecoder(TransformerBlock):
                 "encoder_sequence must not be given with parallel=True, received shape "
                 f"{tuple(memory_shape)}. Leave one of them out"
             )
-        self.input_spec: keras.layers.InputSpec = keras.layers.InputSpec(
-            ndim=3, axes={-1: shape[-1]}
-        )
-        self.alpha: float = 1.0
-        beta = 1.0
+        alpha, beta = 1.0, 1.0
         if self._placement == "deep":
-            self.alpha, beta = residual.deepnorm_decoder(self.depth, cross)
-        self._self_attention_layer = self._make_self_attention(shape, beta)
-        self._self_attention_layer_norm = self._build_norm(
-            "self_attention_layer_norm", shape
-        )
+            alpha, beta = residual.deepnorm_decoder(self.depth, cross)
+        self._build_self_attention(shape, alpha, beta)
         self._cross_attention_layer = None
         if cross:
             check_shape("encoder_sequence", memory_shape)

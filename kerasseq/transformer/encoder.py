@@ -15,8 +15,6 @@ Vaswani et al. 2017; in parallel Wang and Komatsuzaki 2021, Chowdhery et al. 202
 Course slides A, B, C, D.
 """
 
-import keras
-
 from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
@@ -110,18 +108,11 @@ class TransformerEncoder(TransformerBlock):
         return checks.whole_number(name, value)
 
     def build(self, inputs_shape: Shape) -> None:
-        self.input_spec: keras.layers.InputSpec = keras.layers.InputSpec(
-            ndim=3, axes={-1: inputs_shape[-1]}
-        )
-        self.alpha: float = 1.0
-        beta = 1.0
+        alpha, beta = 1.0, 1.0
         if self._placement == "deep":
             depth = self.depth if isinstance(self.depth, tuple) else (self.depth,)
-            self.alpha, beta = residual.deepnorm_encoder(*depth)
-        self._self_attention_layer = self._make_self_attention(inputs_shape, beta)
-        self._self_attention_layer_norm = self._build_norm(
-            "self_attention_layer_norm", inputs_shape
-        )
+            alpha, beta = residual.deepnorm_encoder(*depth)
+        self._build_self_attention(inputs_shape, alpha, beta)
         if not self.parallel and self.feed_forward != NONE:
             self._feedforward_layer_norm = self._build_norm(
                 "feedforward_layer_norm", inputs_shape
