@@ -244,8 +244,7 @@ class Forecaster(TableForecasts, TaskModel):
         if _is_table(x, None):
             return self._held_out(x)
         windows = as_windows(x, steps=steps)
-        parts = (windows.x, windows.y, windows.weights)
-        return windows.x if windows.y is None else parts
+        return windows.x if windows.y is None else windows[:3]
 
     def evaluate(
         self,
@@ -268,9 +267,8 @@ class Forecaster(TableForecasts, TaskModel):
         """
         if y is None and x is not None:
             data = self._evaluated(x, steps)
-            x, y, sample_weight = (
-                data if isinstance(data, tuple) else (data, None, None)
-            )
+            if isinstance(data, tuple):
+                x, y, sample_weight = (*data, None)[:3]
         check_not_empty(x, "evaluate")
         self._check_windows(x, y)
         return super().evaluate(

@@ -97,7 +97,7 @@ def as_windows(
         >>> windows.x.shape, windows.y.tolist()
         ((2, 7, 1), [[2.0], [3.0]])
     """
-    if not are_batches(x):
+    if not are_batches(x) or x in sources.KNOWN:
         return Windows(x, y)
     elements = sources.elements_of(x)
     first = _parts(next(elements, ()))
@@ -111,7 +111,7 @@ def as_windows(
         )
     rest = itertools.chain([first], elements)
     if steps is not None:
-        x = (each for each in rest) if isinstance(x, Iterator) else x
+        x = sources.generator_of(rest) if isinstance(x, Iterator) else x
         return Windows(x, first=first)
     if (sources.count_of(x) or 0) >= sources.ENDLESS:
         raise ValueError(

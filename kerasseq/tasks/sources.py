@@ -6,7 +6,7 @@ these packages is imported: their public methods tell what an object is.
 """
 
 import itertools
-import types
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +17,7 @@ from kerasseq.core import checks
 from kerasseq.tasks import data_checks
 
 ENDLESS = 1 << 48  # more batches than any data have; grain counts up to 2^63 - 1
+KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()  # generators without texts
 LABEL_COLUMNS = ("label", "labels")
 Row = tuple[Any, ...]  # an input, and its label and sample weight if there are
 
@@ -84,14 +85,14 @@ def text_stream(
         return x
     if not _is_stream(x):
         return None
-    if hasattr(x, "element_spec") and not _has_strings(x.element_spec):
+    if x in KNOWN or not _has_strings(getattr(x, "element_spec", "string")):
         return x
     elements = elements_of(x)
     first = [*itertools.islice(elements, 1)]
     rest = itertools.chain(first, elements)
     if first and _holds_texts(first[0]):
         return TextStream(x, rest, words, labels)
-    return _generator(rest) if isinstance(x, Iterator) else x
+    return generator_of(rest) if isinstance(x, Iterator) else x
 
 
 class TextStream:
@@ -119,7 +120,9 @@ class TextStream:
 
     def again(self) -> "TextStream":
         """Returns the stream from its beginning, which a generator cannot repeat."""
-        return type(self)(self.source, elements_of(self.source), self.words, self.labels)
+        return type(self)(
+            self.source, elements_of(self.source), self.words, self.labels
+        )
 
     @property
     def has_end(self) -> bool | None:
@@ -153,10 +156,8 @@ class TextStream:
                 "model has its labels and tokenizer, pass steps_per_epoch=..."
             )
         x, own, weights = as_columns([*itertools.islice(self.rows(), rows)])
-        for name, given, found in (
-            ("y", y, own),
-            ("sample_weight", sample_weight, weights),
-        ):
+        pairs = {"y": (y, own), "sample_weight": (sample_weight, weights)}
+        for name, (given, found) in pairs.items():
             if given is not None and found is not None:
                 raise ValueError(
                     f"{name} must be None for a data set (x, y, weight), which has its "
@@ -218,9 +219,11 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
     return tuple([*columns, None, None][:3])
 
 
-def _generator(elements: Iterable[Any]) -> types.GeneratorType:
-    """A generator: of iterators, Keras takes no others."""
-    return (element for element in elements)
+def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
+    """A generator, the only iterator that Keras takes, whose first element is known."""
+    found = (element for element in elements)
+    KNOWN.add(found)
+    return found
 
 
 def _is_stream(x):
@@ -256,9 +259,8 @@ def count_of(x: Any) -> int | None:
 
 
 def _has_strings(spec):
-    return any(
-        getattr(part, "dtype", None) == "string" for part in keras.tree.flatten(spec)
-    )
+    dtypes = [getattr(part, "dtype", part) for part in keras.tree.flatten(spec)]
+    return "string" in dtypes
 
 
 def _parts(element, words):
@@ -435,10 +437,8 @@ def _columns(x, y, words, labels):
 
 
 def _names_of(table):
-    for attribute in ("column_names", "columns"):
-        if hasattr(table, attribute):
-            return list(getattr(table, attribute))
-    return list(table)  # a dictionary
+    names = getattr(table, "column_names", getattr(table, "columns", table))
+    return list(names)  # of a dictionary its keys
 
 
 def _array_of(table):
