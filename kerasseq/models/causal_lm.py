@@ -24,13 +24,12 @@ from kerasseq.models.text_blocks import (
     scoring_rows,
     split_off_end,
     stream_blocks,
-    text_stream,
+    text_of_file,
 )
-from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.sources import TextStream
-from kerasseq.tasks.streaming import check_streamed, repeated
+from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
@@ -162,23 +161,24 @@ class CausalLM(TaskModel):
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
-            size = kwargs.get("validation_batch_size") or batch_size
-            steps = kwargs.get("validation_steps")
-            count = None if steps is None else steps * size * sequence_length + 1
-            validation_data = self._read(validation_data, count=count)[0]
+            sizes = {"validation_batch_size": batch_size, **kwargs}
+            rows = rows_of_steps(sizes, "validation_steps", "validation_batch_size")
+            validation_data, _ = self._read(
+                validation_data, None, rows, sequence_length
+            )
             held_out = self.ids(validation_data)
             if held_out is not None:
                 validation_data = blocks_of(held_out, sequence_length)
-                options["validation_batch_size"] = size
-        stream = text_stream(x) if y is None else x
-        if steps_per_epoch is not None and isinstance(stream, TextStream):
-            check_streamed(True, (None, None, None, validation_split or None))
+                options["validation_batch_size"] = sizes["validation_batch_size"]
+        x = text_of_file(x)
+        x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
+        if is_streamed:
             self._check_length(sequence_length)
-            rows = repeated(stream)
+            rows = repeated(x)
             x = stream_blocks(rows, self.ids, sequence_length, batch_size)
             options |= {"validation_data": validation_data, "shuffle": False}
             return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
-        x, y = read_texts(stream, y)
+        x, y = read_texts(x, y)
         check_not_empty(x)
         ids = self.ids(x) if y is None else None
         if ids is None:
@@ -205,14 +205,12 @@ class CausalLM(TaskModel):
         options["validation_data"] = validation_data
         return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
-    def _read(
-        self, x: Any, y: Any = None, *, count: int | None = None
-    ) -> tuple[Any, Any]:
-        """Texts as a list, of a stream the first ids; other data as they are."""
-        stream = text_stream(x) if y is None else x
-        if count is not None and isinstance(stream, TextStream):
-            return first_ids(stream.rows(), self.ids, count), None
-        return read_texts(stream, y)
+    def _read(self, x, y, rows, sequence_length):
+        """Texts as a list; of a stream the ids of some rows; others as they are."""
+        x, is_limited = streamed(text_of_file(x), y, rows, None)
+        if is_limited:
+            return first_ids(x.rows(), self.ids, rows * sequence_length + 1), None
+        return read_texts(x, y)
 
     def evaluate(
         self, x: Any = None, y: Any = None, *, sequence_length: int = 64, **kwargs: Any
@@ -230,9 +228,7 @@ class CausalLM(TaskModel):
         Returns:
             As `keras.Model.evaluate`.
         """
-        steps, size = kwargs.get("steps"), kwargs.get("batch_size") or BATCH_SIZE
-        count = None if steps is None else steps * size * sequence_length + 1
-        x, y = self._read(x, y, count=count)
+        x, y = self._read(x, y, rows_of_steps(kwargs), sequence_length)
         check_not_empty(x, "evaluate")
         ids = self.ids(x) if y is None else None
         if ids is not None:

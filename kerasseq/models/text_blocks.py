@@ -20,20 +20,19 @@ Encode = Callable[[str], np.ndarray]  # from a text to its ids
 Block = tuple[np.ndarray, np.ndarray]  # inputs and targets
 
 
-def text_stream(x: Any) -> Any:
-    """Returns a stream of texts as a `TextStream`; files and other data as they are."""
-    if isinstance(x, io.TextIOBase | pathlib.Path):
-        return x
-    stream = sources.text_stream(x)
-    return x if stream is None else stream
+def text_of_file(x: Any) -> Any:
+    """Returns the text of a file; other data as they are."""
+    if isinstance(x, pathlib.Path):
+        return text_file(x)
+    return x.read() if isinstance(x, io.TextIOBase) else x
 
 
 def read_texts(x: Any, y: Any = None) -> tuple[Any, Any]:
     """Returns columns, tables and streams of texts as a list, and targets.
 
     Args:
-        x: Texts, as for `sources.read`. Files, ids and other data are returned as they
-            are.
+        x: Texts, as for `sources.read`, or a file. Ids and other data are returned as
+            they are.
         y: Targets, for rows of ids.
 
     Raises:
@@ -43,9 +42,7 @@ def read_texts(x: Any, y: Any = None) -> tuple[Any, Any]:
         >>> read_texts(np.array(["ab", "c"])), read_texts(iter(["ab", "c"]))
         ((['ab', 'c'], None), (['ab', 'c'], None))
     """
-    if isinstance(x, io.TextIOBase | pathlib.Path):
-        return x, y
-    x, labels, _ = sources.read(x, y)
+    x, labels, _ = sources.read(text_of_file(x), y)
     if isinstance(x, np.ndarray) and x.dtype.kind in "OU":
         x = x.tolist()
     if y is None and labels is not None and are_texts(x):
@@ -164,10 +161,7 @@ def as_ids(
         >>> as_ids(np.array([2, 0, 1]), None, 3).tolist()
         [2, 0, 1]
     """
-    if isinstance(source, pathlib.Path):
-        source = text_file(source)
-    elif isinstance(source, io.TextIOBase):
-        source = source.read()
+    source = text_of_file(source)
     if isinstance(source, str):
         return _encode(source, tokenizer)
     if are_texts(source):

@@ -28,6 +28,7 @@ from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.streaming import in_order
 
 SLIDES = ("day", "month", "year")  # of `calendar=True`
 UPDATES, LEAST_EPOCHS = 200, 3  # of `fit(table)`, if the user names no epochs
@@ -234,7 +235,7 @@ class Forecaster(TableForecasts, TaskModel):
         if held_out is not None:
             steps = kwargs.get("validation_steps")
             kwargs["validation_data"] = self._evaluated(held_out, steps)
-        return super().fit(x, y, **kwargs)
+        return super().fit(x, y, **in_order(x, kwargs))
 
     def _evaluated(self, x, steps):
         """The data of an evaluation: a table or a stream as arrays."""

@@ -3,14 +3,15 @@
 import itertools
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks.sources import Row, TextStream, as_columns
+from kerasseq.tasks.base import BATCH_SIZE
+from kerasseq.tasks.sources import Row, TextStream, as_columns, text_stream
 
 # Arguments of `fit` that need all rows.
 REFUSED = ("y", "sample_weight", "class_weight", "validation_split")
@@ -42,6 +43,45 @@ def check_streamed(can_encode: bool, refused: Sequence[Any]) -> None:
                 f"then read batch by batch, received {checks.short(value)}. The stream "
                 "has labels and weights, (x, y, weight); or pass lists"
             )
+
+
+def streamed(
+    x: Any, y: Any, steps_per_epoch: int | None, validation_split: float | None
+) -> tuple[Any, bool]:
+    """Returns data, and whether they are texts to be trained on batch by batch.
+
+    Args:
+        x: The inputs, of which a stream of texts becomes a `TextStream`.
+        y: Labels or targets; None if a stream has them.
+        steps_per_epoch: As for `keras.Model.fit`.
+        validation_split: As for `keras.Model.fit`.
+
+    Raises:
+        ValueError: If rows of a stream are to be held out.
+    """
+    stream = text_stream(x) if y is None else None
+    is_streamed = steps_per_epoch is not None and isinstance(stream, TextStream)
+    if is_streamed:
+        check_streamed(True, (None, None, None, validation_split or None))
+    return x if stream is None else stream, is_streamed
+
+
+def rows_of_steps(
+    options: Mapping[str, Any], steps: str = "steps", batch_size: str = "batch_size"
+) -> int | None:
+    """Returns the number of rows of an evaluation; None for all.
+
+    Args:
+        options: Arguments of `keras.Model.evaluate`, or of `fit`.
+        steps: The name of the number of batches.
+        batch_size: The name of their size.
+
+    Examples:
+        >>> rows_of_steps({"steps": 3, "batch_size": 5}), rows_of_steps({})
+        (15, None)
+    """
+    count = options.get(steps)
+    return None if count is None else count * (options.get(batch_size) or BATCH_SIZE)
 
 
 def in_order(x: Any, options: dict[str, Any]) -> dict[str, Any]:

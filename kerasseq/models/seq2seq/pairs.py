@@ -53,6 +53,20 @@ def read_pairs(
     return Pairs(x, y)
 
 
+def held_out_pairs(data: Any, rows: int | None) -> Pairs | Any:
+    """Returns validation data as `Pairs`; arrays and batches as they are.
+
+    Args:
+        data: As for `read_pairs`; or a list of two, sources and targets.
+        rows: How many rows of a stream to read; all if None.
+    """
+    is_list = isinstance(data, list) and len(data) == 2
+    if is_list and not (are_tuples(data) or isinstance(data[0], dict)):
+        data = tuple(data)
+    x, y = pairs = read_pairs(data, rows=rows)
+    return x if y is None and not isinstance(pairs, Pairs) else pairs
+
+
 def refuse_weights(weights: Any) -> None:
     """Raises if the rows of a stream have weights."""
     if weights is not None:

@@ -1,13 +1,14 @@
-"""A target that a model generated, and the batches of sources and seeds of its draws."""
+"""A generated target; batches of sources, and the seeds of their draws."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
+from kerasseq.models.seq2seq.vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,20 @@ class Translation:
     target_tokens: list[str]
     candidates: list[tuple[Any, float]]
     unknown: dict[str, int]
+
+    @classmethod
+    def of(
+        cls, vocabulary: Vocabulary, ids: np.ndarray, scores: np.ndarray, **others: Any
+    ) -> Self:
+        """Makes the translation of hypotheses `(N, T)`, the best first."""
+        texts = [vocabulary.decode(each) for each in ids]
+        candidates = zip(texts, scores.tolist(), strict=True)
+        return cls(
+            text=texts[0],
+            score=float(scores[0]),
+            candidates=[(text, score) for text, score in candidates if score > -np.inf],
+            **others,
+        )
 
     def __str__(self) -> str:
         return str(self.text)

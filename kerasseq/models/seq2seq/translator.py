@@ -23,10 +23,11 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor
-from kerasseq.datasets.pairs import Pairs, are_tuples
+from kerasseq.datasets.pairs import Pairs
 from kerasseq.models.generation import GenerationMixin, decode
 from kerasseq.models.seq2seq.pairs import (
     are_arrays,
+    held_out_pairs,
     read_pairs,
     refuse_weights,
     split_off_end,
@@ -37,12 +38,16 @@ from kerasseq.models.seq2seq.translation import (
     row_seeds,
 )
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
-from kerasseq.tasks.base import BATCH_SIZE as KERAS_BATCH_SIZE
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
-from kerasseq.tasks.sources import TextStream, read, text_stream
-from kerasseq.tasks.streaming import check_streamed, encoded_batches, in_order
+from kerasseq.tasks.sources import read
+from kerasseq.tasks.streaming import (
+    encoded_batches,
+    in_order,
+    rows_of_steps,
+    streamed,
+)
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.pair_batches import pair_arrays
@@ -120,23 +125,18 @@ class Translator(GenerationMixin, TaskModel):
         options = {"epochs": epochs, "initial_epoch": initial_epoch}
         options |= {"validation_batch_size": batch_size, **kwargs}
         if validation_data is not None:
-            steps, size = (
-                kwargs.get("validation_steps"),
-                options["validation_batch_size"],
-            )
-            if isinstance(validation_data, list) and not are_tuples(validation_data):
-                validation_data = tuple(validation_data)
-            rows = None if steps is None else steps * size
-            validation_data = self._arrays_of(validation_data, rows=rows)
-        stream = text_stream(x) if y is None else None
-        if steps_per_epoch is not None and isinstance(stream, TextStream):
-            check_streamed(True, (None, None, None, validation_split or None))
+            names = "validation_steps", "validation_batch_size"
+            held_out = held_out_pairs(validation_data, rows_of_steps(options, *names))
+            is_text = isinstance(held_out, Pairs)
+            validation_data = self.arrays(*held_out) if is_text else held_out
+        x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
+        if is_streamed:
             checks.whole_number("batch_size", batch_size)
             encode = self._encode_rows
-            x = encoded_batches(stream, encode, batch_size=batch_size, per_step=True)
+            x = encoded_batches(x, encode, batch_size=batch_size, per_step=True)
             pairs = x, None
         else:
-            pairs = read_pairs(x if stream is None else stream, y)
+            pairs = read_pairs(x, y)
         if not isinstance(pairs, Pairs):
             self._check_ids(*pairs)
             return super().fit(
@@ -154,13 +154,6 @@ class Translator(GenerationMixin, TaskModel):
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
         options["validation_data"] = validation_data
         return super().fit(**fit_arguments(batches, steps_per_epoch, options))
-
-    def _arrays_of(self, x, y=None, rows=None):
-        """Pairs as arrays; other data as they are, those without targets alone."""
-        x, y = pairs = read_pairs(x, y, rows=rows)
-        if isinstance(pairs, Pairs):
-            return self.arrays(x, y)
-        return x if y is None else (x, y)
 
     def _encode_rows(self, x, y, weights):
         """The arrays of rows of a stream."""
@@ -246,9 +239,7 @@ class Translator(GenerationMixin, TaskModel):
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
         check_not_empty(x, "evaluate")
-        steps, size = kwargs.get("steps"), kwargs.get("batch_size") or KERAS_BATCH_SIZE
-        rows = None if steps is None else steps * size
-        x, y = pairs = read_pairs(x, y, rows=rows)
+        x, y = pairs = read_pairs(x, y, rows=rows_of_steps(kwargs))
         if isinstance(pairs, Pairs):
             check_not_empty(x, "evaluate")
             x, y = self.arrays(x, y)
@@ -404,15 +395,13 @@ class Translator(GenerationMixin, TaskModel):
             unknown = self.source_vocabulary.unknown_characters(row)
         if alpha is not None:
             alpha = alpha[: len(best), : len(source_tokens)]
-        texts = [self.target_vocabulary.decode(each) for each in ids]
-        candidates = zip(texts, scores.tolist(), strict=True)
-        return Translation(
-            text=texts[0],
-            score=float(scores[0]),
+        return Translation.of(
+            self.target_vocabulary,
+            ids,
+            scores,
             alignment=alpha,
             source_tokens=source_tokens,
             target_tokens=self.target_vocabulary.tokens(best),
-            candidates=[(text, score) for text, score in candidates if score > -np.inf],
             unknown=unknown,
         )
 
