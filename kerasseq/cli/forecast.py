@@ -3,6 +3,7 @@
 import argparse
 import copy
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,8 @@ examples:
   kerasseq train forecast --data sunspots --model gru --horizon 24
 
 A column of --known must also be filled in for the rows to forecast: these are the rows
-at the end of the table without a value.""",
+at the end of the table without a value. A column without numbers, such as the names of
+holidays, has categories.""",
     )
     options.add_resume(parser)
     _add_data(parser)
@@ -96,7 +98,11 @@ def _add_data(parser):
         "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
         "--group": ("COLUMN", "the column that tells several series apart"),
         "--with": ("A,B", "columns that are known up to the last value"),
-        "--known": ("A,B", "columns that are known in advance, such as price,holiday"),
+        "--known": (
+            "A,B",
+            "columns that are known in advance, such as price,holiday; "
+            "numbers or categories, as is --with",
+        ),
         "--calendar": ("A,B", "features of the dates: day,month,year,weekday,hour"),
         "--encoding": ("NAME", "encoding of the file (default: utf-8, then cp1252)"),
     }
@@ -143,11 +149,13 @@ class Source(NamedTuple):
         table: A DataFrame or a `datasets.Series`.
         columns: The columns `value`, `date` and `group`.
         data: Source and checksum, for `run.json`.
+        categories: Columns of `--with` and `--known` that have categories.
     """
 
     table: Any
     columns: dict[str, str | None]
     data: dict[str, Any]
+    categories: Sequence[str] = ()
 
 
 def train(job: "Job") -> runs.Results:
@@ -162,7 +170,7 @@ def train(job: "Job") -> runs.Results:
     settings = job.settings
     source = read(settings)
     job.check_data(source.data)
-    model = build(settings)
+    model = build(settings, source.categories)
     with about(settings.file), status("reading the series"):
         table = model.read(source.table, missing=settings.missing, **source.columns)
         cuts = held_out(table, settings.horizon)
@@ -207,7 +215,19 @@ def read(settings: options.Settings) -> Source:
     with about(settings.file):
         columns = guess_columns(settings, frame)
     data = {"source": settings.file, "sha256": frame.attrs["sha256"]}
-    return Source(frame, columns, data)
+    return Source(frame, columns, data, category_columns(settings, frame))
+
+
+def category_columns(settings: options.Settings, frame: Any) -> list[str]:
+    """Returns the named columns without numbers whose cells repeat; notes them."""
+    pandas, found = tables.require_pandas(), []
+    for name in [*names(getattr(settings, "with")), *names(settings.known)]:
+        cells = frame[name].dropna()
+        is_number = pandas.to_numeric(cells, errors="coerce").notna()
+        if len(cells) and not is_number.any() and cells.nunique() <= len(cells) / 2:
+            found.append(name)
+            note(f"{name} has {cells.nunique()} categories, such as {cells.iloc[0]!r}")
+    return found
 
 
 def names(text: str | None) -> list[str]:
@@ -268,7 +288,9 @@ def _only(role, found, frame):
     )
 
 
-def build(settings: options.Settings) -> "kerasseq.models.Forecaster":
+def build(
+    settings: options.Settings, categories: Sequence[str] = ()
+) -> "kerasseq.models.Forecaster":
     """Builds and compiles the model."""
     import keras
 
@@ -286,6 +308,7 @@ def build(settings: options.Settings) -> "kerasseq.models.Forecaster":
             known=names(settings.known),
             calendar=names(settings.calendar),
             quantiles=QUANTILES,
+            categories=categories,
         )
     adam = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0)
     model.compile(adam)

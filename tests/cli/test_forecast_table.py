@@ -186,21 +186,25 @@ def stop(*_):
 
 
 def test_several_series_and_known_columns(command, tmp_path):
-    rows = ["day;shop;sales;holiday"]
+    rows = ["day;shop;sales;holiday;sky"]
     for n in range(45):
         for shop, level in (("Ä", 1.5), ("b", 1000.5)):
+            sky = ("fair", "rain", "snow")[n % 3]
             cell = "" if n >= 42 else f"{level + n % 7}".replace(".", ",")
-            rows.append(f"{n % 28 + 1}.{n // 28 + 2:02d}.2023;{shop};{cell};{n % 2}")
+            rows.append(
+                f"{n % 28 + 1}.{n // 28 + 2:02d}.2023;{shop};{cell};{n % 2};{sky}"
+            )
     (tmp_path / "shops.tsv.gz").write_bytes(
         gzip.compress("\n".join(rows).replace(";", "\t").encode("cp1252"))
     )
     (tmp_path / "shops.csv").write_text("\n".join(rows), encoding="cp1252")
-    words = ["--value", "sales", "--group", "shop", "--known", "holiday"]
+    words = ["--value", "sales", "--group", "shop", "--known", "holiday,sky"]
     words += ["--calendar", "weekday", "--missing", "forward"]
     outputs = []
     for file in ("shops.csv", "shops.tsv.gz"):
         done = command(*train(file, *words, "--run", f"of-{file}"))
         assert "read as cp1252" in done.err and "decimal comma" in done.err
+        assert "sky has 3 categories, such as 'fair'" in done.err
         assert "--date day" in done.err and "2023-03-17" in done.out
         outputs.append((tmp_path / f"of-{file}" / "forecast.csv").read_text())
     assert outputs[0] == outputs[1] and "Ä,2023-03-15" in outputs[0]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kerasseq.series.dates import calendar_columns
 from kerasseq.series.columns import Columns
+from kerasseq.series.dates import calendar_columns
 from kerasseq.series.frames import read_series
 
 pytestmark = pytest.mark.once("plain Python and pandas")

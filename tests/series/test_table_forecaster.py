@@ -7,8 +7,8 @@ import pytest
 
 import kerasseq
 from kerasseq.models import Forecaster
-from kerasseq.series.dates import as_frequency
 from kerasseq.series.columns import Columns
+from kerasseq.series.dates import as_frequency
 from kerasseq.series.quantile_loss import QuantileLoss
 from kerasseq.series.windows import Fitted, training_windows
 
@@ -96,6 +96,60 @@ def test_known_columns_of_the_future_change_the_forecast():
         model.forecast(3, known=FRAME[-3:-1].drop(index="2023-04-01"))
     with pytest.raises(TypeError, match="known must be a pandas DataFrame"):
         model.forecast(3, known=[1.0, 2.0, 3.0])
+
+
+def test_categories_are_columns_of_zeros_and_ones(tmp_path):
+    kinds = ["rain", "snow", "sun"]
+    names = np.resize(kinds, len(FRAME)).astype(object)
+    names[[4, 9]] = "sun", None
+    data = FRAME.assign(weather=names, day=np.arange(len(FRAME)) % 2)
+    data["sales"] = [*FRAME.sales[:-3], *[np.nan] * 3]
+    filled = data.weather.ffill()  # a kind is not interpolated
+    columns = {f"{kind}{n}": filled.eq(kind) * 1.0 for n in "ab" for kind in kinds}
+    days = {f"day{n}": data.day.eq(n) * 1.0 for n in (0, 1)}
+    dummies = FRAME[[]].assign(sales=data.sales, **columns, **days)
+    few, found = {"past": ["day"], "known": ["weather"]}, []
+    for table, make in (
+        (data, {**few, "categories": ["weather", "day"]}),
+        (data.astype({"weather": "category"}), {**few, "categories": {
+            "weather": kinds, "day": ["0", "1"]}}),
+        (dummies, {"past": [*days], "known": [f"{kind}a" for kind in kinds]}),
+    ):  # fmt: skip
+        keras.utils.set_random_seed(3)
+        model = small(**make)
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        model.fit(table, value="sales", missing="interpolate", epochs=1, verbose=0)
+        found.append((model.get_weights(), model.forecast(3)))
+        if make.get("categories"):
+            known = model
+    for weights, forecast in found[:2]:
+        for a, b in zip(weights, found[2][0], strict=True):
+            np.testing.assert_array_equal(a, b)
+        pd.testing.assert_frame_equal(forecast, found[2][1])
+    known.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == known.get_config()
+    future = data[-3:][["weather"]]
+    pd.testing.assert_frame_equal(loaded.forecast(3, known=future), found[0][1])
+    message = (
+        r"one of its categories, \['rain', 'snow', 'sun'\], but .* has 'son'\. Did"
+    )
+    with pytest.raises(ValueError, match=message):
+        loaded.forecast(3, known=future.assign(weather=["sun", "son", "rain"]))
+    awaiting = small(**few, categories=["weather", "day"])
+    with pytest.raises(ValueError, match="has not learned its categories. Call fit"):
+        awaiting.summary()
+    with pytest.raises(ValueError, match="learned from a table, received windows"):
+        awaiting.fit(np.ones((2, 5, 3)), np.ones((2, 3)))
+    options = {"value": "sales", "epochs": 1, "verbose": 0, "missing": "forward"}
+    scores = awaiting.backtest(data[:-3], origins=2, steps=2, **options)
+    assert np.isfinite(scores.MAE).all() and awaiting.awaits_fit
+    with pytest.raises(ValueError, match=r"make the model with categories=\['weather'"):
+        small(known=["weather"]).fit(data, value="sales")
+    with pytest.raises(ValueError, match='"wether" is not one of "weather"'):
+        small(known=["weather"], categories=["wether"])
+    with pytest.raises(TypeError, match="columns of a table, received"):
+        awaiting.fit(np.arange(30.0))
 
 
 @pytest.mark.everywhere("trained, saved, loaded")
