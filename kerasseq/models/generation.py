@@ -6,7 +6,7 @@ How `GPT.generate` works, in the order of the calls:
 2. `ids` turns each prompt into ids with the tokenizer of the model (`causal_lm.py`).
 3. `_windows` cuts prompts that fill all positions.
 4. `start` computes the keys and values of the prompts, all but the last tokens at once
-   (`CachedDecoding`).
+   (`GPT.start`).
 5. `decode` calls `step`, the model for one token with its caches, and lets the sampler
    choose the next id, until all rows have ended: one compiled loop on TensorFlow and
    JAX (`decoding/loop.py`).
@@ -16,113 +16,35 @@ On the way are checks (`decoding/inputs.py`) and programs that are already compi
 (`kernels/programs.py`); neither changes the result.
 """
 
-import dataclasses
-import functools
 from collections.abc import Iterator, Sequence, Set
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-import keras
 import numpy as np
-from keras import ops
 
 from kerasseq import decoding, kernels
-from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
-from kerasseq.core.padding import bucket
-from kerasseq.core.types import Nested, Tensor
-from kerasseq.decoding.inputs import Seed, Step
-from kerasseq.models.next_tokens import NextTokensMixin
+from kerasseq.core.types import Nested
+from kerasseq.decoding.inputs import Seed
+from kerasseq.models.hypotheses import (
+    Continuation,
+    Options,
+    Prompt,
+    Stop,
+    decode,
+    is_list_of_prompts,
+    window_seed,
+)
+from kerasseq.models.next_tokens import (
+    NextTokens,
+    SearchTree,
+    next_tokens,
+    search_tree,
+)
 from kerasseq.models.text_blocks import read_texts
 
-SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
-# Text, or ids for a model without a tokenizer.
-Prompt: TypeAlias = str | Sequence[int] | np.ndarray
-# Text or ids; a list of them for a list of prompts.
-Continuation: TypeAlias = str | np.ndarray | Any
-# An id, text that is one token, or several of these.
-Stop: TypeAlias = int | str | Sequence[int | str] | None
 
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The arguments of `generate`, checked.
-
-    Attributes:
-        sampler: A `decoding.Sampler` or a `decoding.Beam`.
-        max_new_tokens: The most tokens to generate; None for the model's default.
-        max_length: The most tokens with the prompt, or None.
-        stop: Ids after which a row is finished.
-        seed: Seed of the draws.
-    """
-
-    sampler: decoding.Sampler | decoding.Beam
-    max_new_tokens: int | None
-    max_length: int | None
-    stop: tuple[int, ...]
-    seed: Seed
-
-    def count(self, rows: list[list[int]]) -> int | None:
-        """The most tokens to generate for rows of ids; None for the model's default.
-
-        Raises:
-            ValueError: If a row has `max_length` tokens already.
-        """
-        if self.max_length is None:
-            return self.max_new_tokens
-        longest = max(map(len, rows))
-        if longest >= self.max_length:
-            raise ValueError(
-                f"max_length counts the prompt and must be above its {longest} tokens, "
-                f"received max_length={self.max_length}. Pass max_new_tokens to count "
-                "the generated tokens alone"
-            )
-        return self.max_length - min(map(len, rows))
-
-
-class Hypotheses(NamedTuple):
-    """The sequences decoded for a batch, best first.
-
-    Attributes:
-        ids: `(B, N, T)`, with the stop token, then padding.
-        scores: `(B, N)`, log-probabilities; of a beam with length penalty, scores.
-        lengths: `(B, N)`, with the stop token.
-    """
-
-    ids: np.ndarray
-    scores: np.ndarray
-    lengths: np.ndarray
-
-
-def decode(
-    step: Step,
-    state: Nested,
-    prompt: Tensor,
-    sampler: decoding.Sampler | decoding.Beam,
-    *,
-    seed: Seed = None,
-    **options: Any,
-) -> Hypotheses:
-    """Runs a sampler or a beam search.
-
-    Args:
-        step: The step function, as for `decoding.generate`.
-        state: The state before the prompt.
-        prompt: Ids `(B, T)`.
-        sampler: A `decoding.Sampler` or a `decoding.Beam`.
-        seed: Seed of the draws of a sampler.
-        **options: As for `decoding.generate` and `Beam.search`.
-    """
-    if isinstance(sampler, decoding.Beam):
-        return Hypotheses(*sampler.search(step, state, prompt, **options)[:3])
-    found = decoding.generate(
-        step, state, prompt, sampler=sampler, seed=seed, **options
-    )
-    scores = found.log_probabilities.sum(axis=1)
-    return Hypotheses(found.ids[:, None], scores[:, None], found.lengths[:, None])
-
-
-class GenerationMixin(NextTokensMixin):
-    """`generate` and `stream`, with the same arguments for each model.
+class GenerationMixin:
+    """`generate`, `stream`, `next_tokens` and `search_tree`, the same for each model.
 
     A decoder-only model defines
 
@@ -333,7 +255,7 @@ class GenerationMixin(NextTokensMixin):
                 options.sampler,
                 max_new_tokens=count,
                 stop=options.stop,
-                seed=_window_seed(options.seed, n),
+                seed=window_seed(options.seed, n),
                 compiled=self._compiles_loop(),
             )
             for row, ids in enumerate(rows):
@@ -359,7 +281,7 @@ class GenerationMixin(NextTokensMixin):
                 max_new_tokens=count,
                 sampler=options.sampler,
                 stop=options.stop,
-                seed=_window_seed(options.seed, n),
+                seed=window_seed(options.seed, n),
             )
             for token in tokens:
                 row.append(int(token[0]))
@@ -418,83 +340,92 @@ class GenerationMixin(NextTokensMixin):
             return np.array(ids, "int32")
         return self.tokenizer.decode(ids)
 
-
-def is_list_of_prompts(prompts: object) -> bool:
-    """Whether this is a list of prompts, not the ids of a single one.
-
-    Examples:
-        >>> is_list_of_prompts(["to be"]), is_list_of_prompts([3, 1])
-        (True, False)
-    """
-    return isinstance(prompts, list | tuple) and (
-        not prompts or not isinstance(prompts[0], int | np.integer)
-    )
-
-
-def _window_seed(seed: Seed, window: int) -> Seed:
-    """A seed for each window of a long text."""
-    if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
-        return seed
-    if isinstance(seed, Sequence | np.ndarray):  # one for each row
-        return [_window_seed(each, window) for each in seed]
-    return int(np.random.default_rng([seed, window]).integers(2**31))
-
-
-class CachedDecoding(GenerationMixin):
-    """The step function of a GPT, and the state before it, for `generate`: a mixin."""
-
-    def start(
-        self, rows: list[list[int]], count: int
-    ) -> tuple[dict[str, Nested], np.ndarray]:
-        """The state of decoding after prompts, with room for `count` more tokens.
-
-        Returns:
-            The state after all but the last token of each row of ids: "caches", the
-            keys and values of each layer, and "index" `(B,)`, the next position. And
-            the last tokens `(B, 1)`.
-        """
-        batch, longest_prompt = len(rows), max(map(len, rows))
-        length = max(bucket(longest_prompt + count), SHORTEST_CACHE)
-        if self.context_length is not None:
-            length = min(length, self.context_length)
-        prompt_length = min(bucket(max(longest_prompt - 1, 1)), length)
-        programs = kernels.programs(self.step)
-        limit = programs.get("limit", None, lambda: self.stack.cache_limit)
-        cached = limit is None or max(prompt_length, longest_prompt + count) <= limit
-        ids = np.zeros((batch, prompt_length if cached else length), "int32")
-        for row, prompt in enumerate(rows):
-            ids[row, : len(prompt) - 1] = prompt[:-1]
-        index = np.array([len(prompt) - 1 for prompt in rows], "int32")
-        last = np.array([[prompt[-1]] for prompt in rows], "int32")
-        ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
-        if not cached:  # keys change with the length: each step reads the whole text
-            return {"ids": ids, "index": index}, last
-        prefill = functools.partial(self.prefill, length=length)
-        compiled = functools.partial(kernels.compiled, prefill, pure=programs.pure)
-        caches = programs.get("prefill", length, compiled)(ids, index)
-        return {"caches": caches, "index": index}, last
-
-    def step(
-        self, state: dict[str, Nested], token: Tensor
-    ) -> tuple[Tensor, dict[str, Nested]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`."""
-        index = state["index"]
-        if "ids" in state:
-            ids = update_cache(state["ids"], token[:, None], index)
-            logits = self.stack.next_logits(ids, index)
-            return logits, {"ids": ids, "index": index + 1}
-        logits, caches = self.stack(token[:, None], state["caches"], index)
-        return logits[:, 0], {"caches": caches, "index": index + 1}
-
-    def prefill(self, ids: Tensor, lengths: Tensor, length: int) -> list[Nested]:
-        """The caches and states after prompts.
+    def next_tokens(
+        self, prompt: Any, count: int | None = None, **sampling: Any
+    ) -> NextTokens:
+        """Computes the distribution of the token that `generate` would draw next.
 
         Args:
-            ids: `(B, P)`.
-            lengths: Tokens of each prompt, `(B,)`: padding changes no state.
-            length: Tokens that the caches have room for.
+            prompt: Text or ids, as for `generate`. For an encoder-decoder model this is
+                the source, and the distribution that of the first target token.
+            count: Number of tokens to return, the most probable ones; all if None.
+            **sampling: `temperature`, `top_k`, `top_p` and `min_p`, as for `generate`.
+
+        Returns:
+            A `NextTokens` tuple: the tokens, most probable first, their probabilities
+            before and after each filter, and which filter removed them.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If the prompt is empty, or an argument out of range.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
+            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+            >>> found = model.next_tokens("abba", temperature=0.5, top_k=2)
+            >>> list(found.stages), found.cut_by[1:4]
+            (['model', 'temperature', 'top_k'], [None, 'top_k', 'top_k'])
         """
-        real = ops.arange(ops.shape(ids)[1], dtype="int32") < lengths[:, None]
-        caches = self.stack.make_caches(ops.shape(ids)[0], length)
-        x = self.stack.embedding(ids)
-        return self.stack.hidden_states(x, caches, 0, real)[1]
+        sampler = decoding.get_sampler("random", **sampling)
+        if count is not None:
+            checks.whole_number("count", count)
+        state, last = self._decoding_start(prompt, 1)
+        return next_tokens(self.step, state, last, sampler, self._token_text, count)
+
+    def search_tree(
+        self,
+        prompt: Any,
+        max_new_tokens: int,
+        *,
+        width: int = 3,
+        length_penalty: float = 0.0,
+        stop: Any = None,
+    ) -> SearchTree:
+        """Runs a beam search, and returns all expansions beside the greedy path.
+
+        Args:
+            prompt: Text or ids, as for `generate`; for an encoder-decoder model the
+                source.
+            max_new_tokens: The most tokens of a sequence.
+            width: Number of hypotheses.
+            length_penalty: As for `decoding.Beam`.
+            stop: Tokens that end a sequence, as for `generate`.
+
+        Returns:
+            A `SearchTree`.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If the prompt is empty, or an argument out of range.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
+            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+            >>> found = model.search_tree("abba", 5, width=2)
+            >>> found.tree.step[found.best].tolist(), len(found.greedy_tokens)
+            ([0, 1, 2, 3, 4], 5)
+        """
+        checks.whole_number("max_new_tokens", max_new_tokens)
+        beam = decoding.Beam(width, length_penalty=length_penalty)
+        state, last = self._decoding_start(prompt, max_new_tokens)
+        options = {"max_new_tokens": max_new_tokens, "stop": self._stop_ids(stop)}
+        return search_tree(self.step, state, last, beam, self._token_text, **options)
+
+    def _decoding_start(self, prompt: Any, count: int) -> tuple[Nested, np.ndarray]:
+        """The state of one row before its last token, and that token `(1, 1)`."""
+        rows, _ = self._read_prompts(prompt)
+        if len(rows) != 1:
+            raise ValueError(f"prompt must be one prompt, received {len(rows)}")
+        contexts, found = next(self._windows(rows, count))
+        if found < count:
+            raise ValueError(
+                f"max_new_tokens must be at most {found} after this prompt, as the "
+                f"model has {self.context_length} positions, received {count}"
+            )
+        return self.start(contexts, count)
+
+    def _token_text(self, i: int) -> str:
+        """The text of a token."""
+        return str(i) if self.tokenizer is None else self.tokenizer.decode([i])

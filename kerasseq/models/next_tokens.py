@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from kerasseq import decoding
-from kerasseq.core import checks
 from kerasseq.core.types import Nested
 from kerasseq.decoding.inputs import Step
 
@@ -125,97 +124,3 @@ def _path(tree, ids):
         parent = int(np.flatnonzero(children)[0])
         path.append(parent)
     return path
-
-
-class NextTokensMixin:
-    """`next_tokens` and `search_tree` for every model that generates text."""
-
-    def next_tokens(
-        self, prompt: Any, count: int | None = None, **sampling: Any
-    ) -> NextTokens:
-        """Computes the distribution of the token that `generate` would draw next.
-
-        Args:
-            prompt: Text or ids, as for `generate`. For an encoder-decoder model this is
-                the source, and the distribution that of the first target token.
-            count: Number of tokens to return, the most probable ones; all if None.
-            **sampling: `temperature`, `top_k`, `top_p` and `min_p`, as for `generate`.
-
-        Returns:
-            A `NextTokens` tuple: the tokens, most probable first, their probabilities
-            before and after each filter, and which filter removed them.
-
-        Raises:
-            TypeError: If an argument has the wrong type.
-            ValueError: If the prompt is empty, or an argument out of range.
-
-        Examples:
-            >>> import kerasseq
-            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
-            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> found = model.next_tokens("abba", temperature=0.5, top_k=2)
-            >>> list(found.stages), found.cut_by[1:4]
-            (['model', 'temperature', 'top_k'], [None, 'top_k', 'top_k'])
-        """
-        sampler = decoding.get_sampler("random", **sampling)
-        if count is not None:
-            checks.whole_number("count", count)
-        state, last = self._decoding_start(prompt, 1)
-        return next_tokens(self.step, state, last, sampler, self._token_text, count)
-
-    def search_tree(
-        self,
-        prompt: Any,
-        max_new_tokens: int,
-        *,
-        width: int = 3,
-        length_penalty: float = 0.0,
-        stop: Any = None,
-    ) -> SearchTree:
-        """Runs a beam search, and returns all expansions beside the greedy path.
-
-        Args:
-            prompt: Text or ids, as for `generate`; for an encoder-decoder model the
-                source.
-            max_new_tokens: The most tokens of a sequence.
-            width: Number of hypotheses.
-            length_penalty: As for `decoding.Beam`.
-            stop: Tokens that end a sequence, as for `generate`.
-
-        Returns:
-            A `SearchTree`.
-
-        Raises:
-            TypeError: If an argument has the wrong type.
-            ValueError: If the prompt is empty, or an argument out of range.
-
-        Examples:
-            >>> import kerasseq
-            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
-            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> found = model.search_tree("abba", 5, width=2)
-            >>> found.tree.step[found.best].tolist(), len(found.greedy_tokens)
-            ([0, 1, 2, 3, 4], 5)
-        """
-        checks.whole_number("max_new_tokens", max_new_tokens)
-        beam = decoding.Beam(width, length_penalty=length_penalty)
-        state, last = self._decoding_start(prompt, max_new_tokens)
-        options = {"max_new_tokens": max_new_tokens, "stop": self._stop_ids(stop)}
-        return search_tree(self.step, state, last, beam, self._token_text, **options)
-
-    def _decoding_start(self, prompt: Any, count: int) -> tuple[Nested, np.ndarray]:
-        """The state of one row before its last token, and that token `(1, 1)`."""
-        rows, _ = self._read_prompts(prompt)
-        if len(rows) != 1:
-            raise ValueError(f"prompt must be one prompt, received {len(rows)}")
-        contexts, found = next(self._windows(rows, count))
-        if found < count:
-            raise ValueError(
-                f"max_new_tokens must be at most {found} after this prompt, as the "
-                f"model has {self.context_length} positions, received {count}"
-            )
-        return self.start(contexts, count)
-
-    def _token_text(self, i: int) -> str:
-        """The text of a token."""
-        return str(i) if self.tokenizer is None else self.tokenizer.decode([i])

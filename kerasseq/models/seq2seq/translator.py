@@ -2,10 +2,10 @@
 
 How `translate` works, in the order of the calls:
 
-1. `_options` checks the arguments and makes the sampler (`language/generation.py`).
+1. `_options` checks the arguments and makes the sampler (`generation.py`).
 2. `Vocabulary.encode` turns the sources into ids, `group_by_length` these into batches.
 3. `initial_state` runs the encoder, and returns the first state of the decoder.
-4. `decode` (`language/generation.py`) calls `step`, the decoder for one token, until
+4. `decode` (`generation.py`) calls `step`, the decoder for one token, until
    all targets have ended.
 5. `_alignments` returns the attention weights of the model for finished targets.
 6. `Vocabulary.decode` turns the ids of the targets into texts.
@@ -24,7 +24,8 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor
 from kerasseq.datasets.pairs import Pairs
-from kerasseq.models.generation import GenerationMixin, decode
+from kerasseq.models.generation import GenerationMixin
+from kerasseq.models.hypotheses import decode
 from kerasseq.models.seq2seq.pairs import (
     are_arrays,
     held_out_pairs,
@@ -131,10 +132,9 @@ class Translator(GenerationMixin, TaskModel):
             validation_data = self.arrays(*held_out) if is_text else held_out
         x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
         if is_streamed:
-            checks.whole_number("batch_size", batch_size)
+            size = checks.whole_number("batch_size", batch_size)
             encode = self._encode_rows
-            x = encoded_batches(x, encode, batch_size=batch_size, per_step=True)
-            pairs = x, None
+            pairs = encoded_batches(x, encode, batch_size=size, per_step=True), None
         else:
             pairs = read_pairs(x, y)
         if not isinstance(pairs, Pairs):
