@@ -4,6 +4,7 @@ A resumed run therefore continues with the next batch of the interrupted one, wi
 reading the batches before it.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,18 @@ import numpy as np
 from kerasseq.core import checks
 
 
-class _Batches:
+class NumberedBatches:
+    """Batches by number, counted from 0 over all epochs, which `batch` returns."""
+
+    def batch(self, number: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define batch")
+
+    def stream(self, start: int = 0) -> Iterator[Any]:
+        """Yields the batches from number `start` on, without end."""
+        return (self.batch(number) for number in itertools.count(start))
+
+
+class _Batches(NumberedBatches):
     """Shuffles rows in each epoch; rows that fill no batch are left out of it."""
 
     def __init__(self, rows: int, batch_size: int, seed: int) -> None:
@@ -31,12 +43,6 @@ class _Batches:
             self._epoch, self._order = epoch, self.order(rng)
         start = step * self.batch_size
         return self.take(self._order[start : start + self.batch_size])
-
-    def stream(self, start: int = 0) -> Iterator[Any]:
-        """Yields the batches from number `start` on, without end."""
-        while True:
-            yield self.batch(start)
-            start += 1
 
 
 def fit_arguments(

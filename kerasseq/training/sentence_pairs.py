@@ -8,13 +8,13 @@ Devlin et al. 2019, appendix A.2, without the sequences that are shortened at ra
 Course slides A, C.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.training.batches import _Batches
+from kerasseq.training.batches import NumberedBatches, _Batches
 from kerasseq.training.masked_lm import MaskedLMMaskGenerator
 
 # Inputs, labels and weights.
@@ -112,7 +112,7 @@ class SentencePairs(_Batches):
         )
 
 
-class MaskedPairs:
+class MaskedPairs(NumberedBatches):
     """Sentence pairs with masked tokens, for the pre-training of BERT.
 
     Args:
@@ -128,12 +128,6 @@ class MaskedPairs:
     def batch(self, number: int) -> MaskedBatch:
         """Returns inputs, labels and weights of batch `number` of the run."""
         return self._masked(*self.pairs.batch(number), number)
-
-    def stream(self, start: int = 0) -> Iterator[MaskedBatch]:
-        """Yields the batches from number `start` on, without end."""
-        while True:
-            yield self.batch(start)
-            start += 1
 
     def all(self) -> MaskedBatch:
         """Returns all pairs of the first epoch as one batch."""

@@ -135,7 +135,7 @@ def test_pairs_of_translators(source):
     for each, forms in ((model, make), (expected, lambda *pairs: pairs)):
         held_out = forms(TEXTS, TARGETS)
         held_out = held_out if len(held_out) == 2 else held_out[0]
-        options = {"validation_data": held_out, "batch_size": 2, "verbose": 0}
+        options = {"validation_data": held_out, "verbose": 0}
         found = each.fit(*forms(TEXTS, TARGETS), **options).history
     assert found["val_loss"] == pytest.approx(
         expected.evaluate(TEXTS, TARGETS, verbose=0)[:1], rel=1e-5
@@ -259,6 +259,14 @@ def test_an_endless_stream_of_windows():
     model.fit(stream, validation_data=held_out, **options)
     expected.fit(X, Y, epochs=2, verbose=0)
     assert_same(model.get_weights(), expected.get_weights())
+
+
+@pytest.mark.full("sources and targets of any lengths, compiled")
+def test_batches_of_a_stream_of_pairs_have_any_lengths():
+    rows = zip(["a", "a", "b" * 20, "ab"], ["b", "b", "b" * 3, "b" * 17], strict=True)
+    model, options = MODELS["pairs"](), {"steps_per_epoch": 4, "verbose": 0}
+    losses = model.fit(itertools.cycle(rows), batch_size=1, **options).history["loss"]
+    assert np.isfinite(losses).all()
 
 
 def test_errors_of_streams():
