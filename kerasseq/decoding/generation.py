@@ -104,6 +104,46 @@ def generate(
     return generated
 
 
+class Hypotheses(NamedTuple):
+    """The sequences decoded for a batch, best first.
+
+    Attributes:
+        ids: `(B, N, T)`, with the stop token, then padding.
+        scores: `(B, N)`, log-probabilities; of a beam with length penalty, scores.
+        lengths: `(B, N)`, with the stop token.
+    """
+
+    ids: np.ndarray
+    scores: np.ndarray
+    lengths: np.ndarray
+
+
+def decode(
+    step: Step,
+    state: Nested,
+    prompt: Tensor,
+    sampler: Sampler | Beam,
+    *,
+    seed: Seed = None,
+    **options: Any,
+) -> Hypotheses:
+    """Runs a sampler or a beam search.
+
+    Args:
+        step: The step function, as for `generate`.
+        state: The state before the prompt.
+        prompt: Ids `(B, T)`.
+        sampler: A `Sampler` or a `Beam`.
+        seed: Seed of the draws of a sampler.
+        **options: As for `generate` and `Beam.search`.
+    """
+    if isinstance(sampler, Beam):
+        return Hypotheses(*sampler.search(step, state, prompt, **options)[:3])
+    found = generate(step, state, prompt, sampler=sampler, seed=seed, **options)
+    scores = found.log_probabilities.sum(axis=1)
+    return Hypotheses(found.ids[:, None], scores[:, None], found.lengths[:, None])
+
+
 def stream(
     step: Step,
     state: Nested,

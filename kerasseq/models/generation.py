@@ -16,31 +16,63 @@ On the way are checks (`decoding/inputs.py`) and programs that are already compi
 (`kernels/programs.py`); neither changes the result.
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence, Set
-from typing import Any
+from typing import Any, TypeAlias
 
+import keras
 import numpy as np
 
 from kerasseq import decoding, kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Nested, one_or_several
+from kerasseq.decoding.generation import decode
 from kerasseq.decoding.inputs import Seed
-from kerasseq.models.hypotheses import (
-    Continuation,
-    Options,
-    Prompt,
-    Stop,
-    decode,
-    is_list_of_prompts,
-    window_seed,
-)
-from kerasseq.models.next_tokens import (
-    NextTokens,
-    SearchTree,
-    next_tokens,
-    search_tree,
-)
+from kerasseq.models.next_tokens import NextTokens, SearchTree, next_tokens, search_tree
 from kerasseq.models.text_blocks import read_texts
+
+# Text, or ids for a model without a tokenizer.
+Prompt: TypeAlias = str | Sequence[int] | np.ndarray
+# Text or ids; a list of them for a list of prompts.
+Continuation: TypeAlias = str | np.ndarray | Any
+# An id, text that is one token, or several of these.
+Stop: TypeAlias = int | str | Sequence[int | str] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments of `generate`, checked.
+
+    Attributes:
+        sampler: A `decoding.Sampler` or a `decoding.Beam`.
+        max_new_tokens: The most tokens to generate; None for the model's default.
+        max_length: The most tokens with the prompt, or None.
+        stop: Ids after which a row is finished.
+        seed: Seed of the draws.
+    """
+
+    sampler: decoding.Sampler | decoding.Beam
+    max_new_tokens: int | None
+    max_length: int | None
+    stop: tuple[int, ...]
+    seed: Seed
+
+    def count(self, rows: list[list[int]]) -> int | None:
+        """The most tokens to generate for rows of ids; None for the model's default.
+
+        Raises:
+            ValueError: If a row has `max_length` tokens already.
+        """
+        if self.max_length is None:
+            return self.max_new_tokens
+        longest = max(map(len, rows))
+        if longest >= self.max_length:
+            raise ValueError(
+                f"max_length counts the prompt and must be above its {longest} tokens, "
+                f"received max_length={self.max_length}. Pass max_new_tokens to count "
+                "the generated tokens alone"
+            )
+        return self.max_length - min(map(len, rows))
 
 
 class GenerationMixin:
@@ -430,3 +462,24 @@ class GenerationMixin:
     def _token_text(self, i: int) -> str:
         """The text of a token."""
         return str(i) if self.tokenizer is None else self.tokenizer.decode([i])
+
+
+def is_list_of_prompts(prompts: object) -> bool:
+    """Whether this is a list of prompts, not the ids of a single one.
+
+    Examples:
+        >>> is_list_of_prompts(["to be"]), is_list_of_prompts([3, 1])
+        (True, False)
+    """
+    return isinstance(prompts, list | tuple) and (
+        not prompts or not isinstance(prompts[0], int | np.integer)
+    )
+
+
+def window_seed(seed: Seed, window: int) -> Seed:
+    """A seed for each window of a long text."""
+    if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
+        return seed
+    if isinstance(seed, Sequence | np.ndarray):  # one for each row
+        return [window_seed(each, window) for each in seed]
+    return int(np.random.default_rng([seed, window]).integers(2**31))

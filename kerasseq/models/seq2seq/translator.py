@@ -2,10 +2,10 @@
 
 How `translate` works, in the order of the calls:
 
-1. `_options` checks the arguments and makes the sampler (`generation.py`).
+1. `_options` checks the arguments and makes the sampler (`models/generation.py`).
 2. `Vocabulary.encode` turns the sources into ids, `group_by_length` these into batches.
 3. `initial_state` runs the encoder, and returns the first state of the decoder.
-4. `decode` (`hypotheses.py`) calls `step`, the decoder, until all targets have ended.
+4. `decode` (`decoding/generation.py`) calls `step`, until all targets have ended.
 5. `_alignments` returns the attention weights of the model for finished targets.
 6. `Vocabulary.decode` turns the ids of the targets into texts.
 """
@@ -23,8 +23,8 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor, one_or_several
 from kerasseq.datasets.pairs import Pairs
+from kerasseq.decoding.generation import decode
 from kerasseq.models.generation import GenerationMixin
-from kerasseq.models.hypotheses import decode
 from kerasseq.models.seq2seq.pairs import (
     are_arrays,
     held_out_pairs,
