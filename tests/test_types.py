@@ -20,6 +20,7 @@ import numpy as np
 from kerasseq.rnn.lstm import LSTM
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.seq2seq.translation import Translation
+from kerasseq.tasks.class_labels import Classification
 
 assert_type(kerasseq.layers.LSTM(3), LSTM)
 assert_type(kerasseq.models.GPT(vocabulary_size=3), GPT)
@@ -35,6 +36,10 @@ kerasseq.models.LanguageModel("gru", tokenizer=tokenizer).generate("to").upper()
 translator = kerasseq.models.Seq2Seq("gru")
 assert_type(translator.translate("to"), Translation)
 assert_type(translator.translate(["to"], alignments=False), list[Translation])
+classifier = kerasseq.models.SequenceClassifier("gru", tokenizer=tokenizer)
+assert_type(classifier.classify("to"), Classification)
+assert_type(classifier.classify(["to", "be"]), list[Classification])
+kerasseq.models.ViT(3, image_size=4, patch_size=2).classify("cat.png").label
 model.generate(prompts="to")
 model.generate([1, 2]).tolist()
 """

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks, sublayers
-from kerasseq.core.types import Config
+from kerasseq.core.types import Config, one_or_several
 from kerasseq.models.bert.bert_heads import Features, Head
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.class_labels import Classification, classify
@@ -99,6 +99,7 @@ class TaskHeads(LabeledModel):
         """The embeddings of the ids, a symbolic tensor of the model."""
         return self._graph[1].embedded
 
+    @one_or_several(Classification)
     def classify(
         self,
         x: Any,

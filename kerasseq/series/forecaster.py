@@ -26,7 +26,7 @@ from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
-from kerasseq.tasks.input_rows import check_finite, check_not_empty
+from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.streaming import in_order
 
@@ -291,6 +291,8 @@ class Forecaster(TableForecasts, TaskModel):
             TypeError: If `x` is a table.
         """
         x = as_table(x)
+        if is_empty_list(x):
+            return super().predict(x, **kwargs)
         if _is_table(x, None):
             raise TypeError(
                 "predict reads windows (rows, time, features), received a table, "

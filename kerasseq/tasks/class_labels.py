@@ -9,6 +9,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.table import Table
 from kerasseq.core.types import Tensor
 from kerasseq.tasks.labeled_data import for_complete_rows
 from kerasseq.tasks.labels import Label, Labels
@@ -27,6 +28,10 @@ class Classification(NamedTuple):
     label: Any
     probability: Any
     probabilities: dict[Label, float]
+
+    def _repr_html_(self) -> str:
+        rows = [(str(name), f"{p:.3f}") for name, p in self.probabilities.items()]
+        return Table(rows, ("label", "probability")).html()
 
 
 def classify(

@@ -7,7 +7,7 @@ import keras
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config
+from kerasseq.core.types import Config, one_or_several
 from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.class_labels import Classification, classify
 from kerasseq.tasks.heads import ClassHead
@@ -115,6 +115,7 @@ class SequenceClassifier(SequenceModel):
         names = ("labels", "multi_label", "activation")
         return ClassHead(*(arguments[name] for name in names))
 
+    @one_or_several(Classification)
     def classify(
         self,
         x: Any,

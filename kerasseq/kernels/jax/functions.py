@@ -153,7 +153,7 @@ def _one_query(
 def keep_variables(model: keras.Model) -> Iterator[None]:
     """As `kernels.keep_variables`."""
     variables = [*model.variables, *model.metrics_variables]
-    if model.optimizer is not None:
+    if getattr(model, "optimizer", None) is not None:  # of a compiled model
         variables += model.optimizer.variables
     kept = [(variable, variable.value) for variable in variables]
     try:

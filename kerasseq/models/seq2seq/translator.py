@@ -40,7 +40,7 @@ from kerasseq.models.seq2seq.translation import (
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.input_rows import check_finite, check_not_empty
+from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import (
     encoded_batches,
@@ -237,7 +237,6 @@ class Translator(GenerationMixin, TaskModel):
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
-        check_not_empty(x, "evaluate")
         x, y = pairs = read_pairs(x, y, rows=rows_of_steps(kwargs))
         if isinstance(pairs, Pairs):
             check_not_empty(x, "evaluate")
@@ -253,7 +252,7 @@ class Translator(GenerationMixin, TaskModel):
                 as for `fit`, whose targets are read token by token.
             **kwargs: As for `keras.Model.predict`.
         """
-        if not are_arrays(x):
+        if not are_arrays(x) and not is_empty_list(x):
             x, y = pairs = read_pairs(x)
             x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)

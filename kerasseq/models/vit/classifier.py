@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from kerasseq import kernels
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Config, Tensor, one_or_several
 from kerasseq.datasets.splitting import split_by_class
 from kerasseq.models.vit import explanations, inputs, pixels
 from kerasseq.models.vit.patches import PatchEmbedding
@@ -198,6 +198,7 @@ class ImageClassifier(LabeledModel):
             **kwargs,
         )
 
+    @one_or_several(Classification)
     def classify(
         self,
         images: Any,
