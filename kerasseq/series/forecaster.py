@@ -280,8 +280,7 @@ class Forecaster(TableForecasts, TaskModel):
         """Predicts the targets of windows, as `keras.Model.predict`.
 
         Args:
-            x: Windows `(rows, time, features)`, or a stream of them. Of a table use
-                `forecast`.
+            x: Windows `(rows, time, features)`, or a stream of them.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
@@ -296,8 +295,7 @@ class Forecaster(TableForecasts, TaskModel):
         if _is_table(x, None):
             raise TypeError(
                 "predict reads windows (rows, time, features), received a table, "
-                f"{checks.short(x)}. Use forecast(table, steps), or the windows of "
-                "prepare(table)"
+                f"{checks.short(x)}. Use forecast(table, steps), or prepare(table).x"
             )
         steps = kwargs.get("steps")
         return super().predict(as_windows(x, steps=steps, targets=False).x, **kwargs)

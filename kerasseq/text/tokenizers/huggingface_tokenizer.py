@@ -235,10 +235,9 @@ def _explained(expected, advice):
     """Turns errors of the package, and panics of its Rust code, into a `ValueError`."""
     try:
         yield
-    except BaseException as error:
-        panic = type(error).__name__ == "PanicException"  # not an Exception
-        if not isinstance(error, Exception) and not panic:
-            raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic is no Exception
         raise ValueError(f"{expected}; it reports: {error}. {advice}") from error
 
 
