@@ -243,6 +243,8 @@ class TaskHeads(LabeledModel):
         return x, y, sample_weight
 
     def rows_of(self, x: Any) -> Rows | None:
+        if isinstance(x, str):
+            x = [x]
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
             x = np.asarray(x).tolist()  # an array of texts
         rows = self.task.read(self.preprocessor, x)
