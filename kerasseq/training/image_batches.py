@@ -14,6 +14,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.training.batches import _Batches
+from kerasseq.training.label_batches import check_rows
 
 Images: TypeAlias = np.ndarray | Sequence[str]  # pixels, or files
 Read: TypeAlias = Callable[[str], np.ndarray]
@@ -204,12 +205,3 @@ def augmented(
         mirrored = rng.random((B, 1)) < 0.5
         columns = np.where(mirrored, columns[:, ::-1], columns)
     return images[np.arange(B)[:, None, None], rows[:, :, None], columns[:, None]]
-
-
-def check_rows(rows: Sequence[object], y: Sequence[object] | np.ndarray) -> None:
-    """Raises if there are no rows, or not as many labels."""
-    if len(rows) != len(y) or not len(rows):
-        raise ValueError(
-            "x and y must have the same number of rows, at least one, received "
-            f"{len(rows)} and {len(y)}"
-        )
