@@ -1,4 +1,4 @@
-"""Training in intervals, with a checkpoint after each, progress and Ctrl-C."""
+"""Restores the last checkpoint, and trains in intervals, each with a checkpoint."""
 
 import pathlib
 import time

@@ -6,8 +6,8 @@ How `kerasseq train language-model` works, in the order of the calls:
 2. `train.run` makes a `Job`, from the options or from the folder of a run (`runs.py`).
 3. `language_model.train` reads the text, encodes it (`tokenize.py`) and builds the
    model.
-4. `fitting.fit` trains it in intervals with `keras.Model.fit`, and saves a checkpoint
-   after each (`training/checkpoint.py`).
+4. `fitting.fit` restores the last checkpoint, trains in intervals with
+   `keras.Model.fit`, and saves a checkpoint after each (`training/checkpoint.py`).
 5. `language_model.train` compares it with n-gram models and draws the figures
    (`figures.py`).
 """

@@ -43,3 +43,17 @@ def pad_rows(rows: np.ndarray | Sequence[Sequence[int]], value: int = 0) -> np.n
     for row, ids in enumerate(rows):
         padded[row, : len(ids)] = ids
     return padded
+
+
+def padded(
+    rows: Sequence[Sequence[float] | np.ndarray],
+    length: int | None = None,
+    dtype: str = "int32",
+    value: float = 0,
+) -> np.ndarray:
+    """Fills rows on the right with a value, up to a length, or that of the longest."""
+    length = length or max(map(len, rows))
+    array = np.full((len(rows), length), value, dtype)
+    for place, values in zip(array, rows, strict=True):
+        place[: len(values)] = values
+    return array

@@ -1,8 +1,10 @@
 """Fast paths, and the only place that knows the backends.
 
 Each public function has one meaning on all backends; the fast path is chosen inside.
-`reference/` defines the operations in `keras.ops`; `tensorflow/`, `jax/` and `torch/`
-hold what is faster there. The tests compare each fast path with its definition.
+`reference/` defines the operations in `keras.ops`; `derived/` derives a loop and its
+gradient from the step of a cell, and `recurrence.py` chooses between that and a kernel
+of the backend; `tensorflow/`, `jax/` and `torch/` hold what is faster there. The tests
+compare each fast path with its definition.
 """
 
 from kerasseq.core import backend

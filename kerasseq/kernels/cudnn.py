@@ -2,7 +2,8 @@
 
 cuDNN has the LSTM without peepholes, the GRU that resets after the product and the
 Elman network, and projects the inputs itself. The gate order of its GRU differs from
-Keras'; each matrix is transposed, and there are two biases.
+Keras'; each matrix is transposed, and there are two biases. On PyTorch,
+`torch/native.py` chooses its kernels.
 """
 
 from typing import TYPE_CHECKING, NoReturn

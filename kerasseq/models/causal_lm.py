@@ -14,6 +14,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
+from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
 from kerasseq.models.text_blocks import (
     are_texts,
@@ -33,7 +34,7 @@ from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
-from kerasseq.training.batches import fit_arguments, padded
+from kerasseq.training.batches import fit_arguments
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:

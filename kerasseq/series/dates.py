@@ -1,4 +1,4 @@
-"""Dates of a series: how far apart they are, and which follow. NumPy alone.
+"""Dates of a series: their frequency, and which follow. NumPy alone.
 
 A date becomes a number that grows by the same step from row to row: of its month, its
 business day or its microsecond. Months have different lengths, so that microseconds do

@@ -1,4 +1,4 @@
-"""Which rows of a table belong to which series, and how far apart the dates are."""
+"""Which rows of a table belong to which series, each with the frequency of its dates."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sequence classification: many to one."""
+"""Sequence classification: many to one. `tasks/__init__.py` follows `fit`."""
 
 from collections.abc import Sequence
 from typing import Any

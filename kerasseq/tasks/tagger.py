@@ -1,4 +1,4 @@
-"""Sequence tagging: many to many, a label for each step."""
+"""Sequence tagging, a label for each step. `tasks/__init__.py` follows `fit`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -234,17 +234,3 @@ def _growing(shapes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         pairs = zip(shape, grown[-1], strict=True)
         grown.append(tuple(max(int(n), last + 1) for n, last in pairs))
     return grown
-
-
-def padded(
-    rows: Sequence[Sequence[float] | np.ndarray],
-    length: int | None = None,
-    dtype: str = "int32",
-    value: float = 0,
-) -> np.ndarray:
-    """Fills rows on the right with a value, up to a length, or that of the longest."""
-    length = length or max(map(len, rows))
-    array = np.full((len(rows), length), value, dtype)
-    for place, values in zip(array, rows, strict=True):
-        place[: len(values)] = values
-    return array

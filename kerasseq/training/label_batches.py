@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.padding import bucket
-from kerasseq.training.batches import GroupedBatches, padded
+from kerasseq.core.padding import bucket, padded
+from kerasseq.training.batches import GroupedBatches
 
 Row: TypeAlias = Sequence[int] | np.ndarray
 # Inputs, labels and, if there are any, sample weights.

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.padding import END, START
-from kerasseq.training.batches import GroupedBatches, padded
+from kerasseq.core.padding import END, START, padded
+from kerasseq.training.batches import GroupedBatches
 
 # Ids of any lengths, or an array of other sources, such as images.
 Sources: TypeAlias = Sequence[Sequence[int] | np.ndarray] | np.ndarray

@@ -18,8 +18,8 @@ from kerasseq.models.bert.bert_training import (
     pretraining_batches,
 )
 from kerasseq.models.causal_lm import check_memory, known_ids
-from kerasseq.models.task_heads import (
-    TaskHeads,
+from kerasseq.models.headed_model import (
+    HeadedModel,
     can_truncate,
     check_truncate,
     copy_weights,
@@ -52,7 +52,7 @@ SHAPE = {  # what an architecture must be, to be a BERT
 
 
 @register
-class BERT(TaskHeads):
+class BERT(HeadedModel):
     r"""An encoder of a text, or a pair, with a head for a task.
 
     $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),
@@ -194,7 +194,7 @@ class BERT(TaskHeads):
         )
         names = ["ids", "segments"] + ["positions"] * task.takes_positions
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
-        features = build(
+        features = hidden_states(
             inputs,
             size,
             preprocessor.padding,
@@ -448,7 +448,7 @@ class BERT(TaskHeads):
         )
 
 
-def build(
+def hidden_states(
     inputs: dict[str, Tensor],
     size: int,
     padding: int,

@@ -21,8 +21,8 @@ from kerasseq.models.gpt.gpt_heads import (
     SpecialTokenEmbedding,
 )
 from kerasseq.models.gpt.gpt_texts import SPECIAL_TOKENS, GPTPreprocessor
-from kerasseq.models.task_heads import (
-    TaskHeads,
+from kerasseq.models.headed_model import (
+    HeadedModel,
     can_truncate,
     check_truncate,
     copy_weights,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # which imports this module
 
 
 @register
-class GPTTask(TaskHeads):
+class GPTTask(HeadedModel):
     r"""A pretrained GPT with a task head, to be fine-tuned.
 
     Each example becomes one or several rows of tokens. A linear layer is applied to the

@@ -8,7 +8,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import has_texts
-from kerasseq.core.padding import pad_rows
+from kerasseq.core.padding import pad_rows, padded
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.transformer import find_encoder_decoder, user_ids
@@ -25,7 +25,6 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.sources import read
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import ScheduledSampling
-from kerasseq.training.batches import padded
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.initializers import FanInNormal
 

@@ -32,7 +32,7 @@ from kerasseq.training.label_batches import Rows, real_lengths
 CLASSIFIERS = ("classify", "entail", "compare", "choose")
 
 
-class TaskHeads(LabeledModel):
+class HeadedModel(LabeledModel):
     """The base of `BERT` and `GPTTask`: hidden states of texts, and a head by name.
 
     If labels are to be learned, its outputs are hidden states, until `fit` builds the
@@ -86,6 +86,7 @@ class TaskHeads(LabeledModel):
         super().compile(optimizer, *args, **kwargs)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
+        """Builds the head alone, on the hidden states, which keep their weights."""
         inputs, features = self._graph  # Keras wraps the dictionary of an attribute
         task = self.heads[self.head](arguments["labels"], self.multi_label)
         policy = keras.dtype_policies.serialize(self.dtype_policy)
