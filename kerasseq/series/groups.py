@@ -1,4 +1,4 @@
-"""Which rows of a table belong to which series, each with the frequency of its dates."""
+"""Which rows of a table belong to which series, and the frequency of their dates."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
