@@ -193,7 +193,7 @@ def read(settings: options.Settings) -> Source:
 
 def category_columns(settings: options.Settings, frame: Any) -> list[str]:
     """Returns the named columns without numbers whose cells repeat; notes them."""
-    pandas, found = tables.require_pandas(), []
+    pandas, found = text_tables.require_pandas(), []
     for name in [*names(getattr(settings, "with")), *names(settings.known)]:
         cells = frame[name].dropna()
         is_number = pandas.to_numeric(cells, errors="coerce").notna()
