@@ -144,9 +144,9 @@ class ImageClassifier(LabeledModel):
 
         Args:
             x: The path of a folder with a subfolder for each class; its files, from
-                `kerasseq.datasets.image_folder`; paths of files; or an array of images
-                `(B, H, W, C)` of any type, with one channel also `(B, H, W)`. Batches
-                of arrays are passed to `keras.Model.fit`.
+                `kerasseq.datasets.image_folder`; paths of files; images of pillow, also
+                of a Hugging Face data set; or an array of images `(B, H, W, C)` of any
+                type, with one channel also `(B, H, W)`. Keras reads batches of arrays.
             y: The labels; None for a folder.
             batch_size: Images in a batch.
             epochs: The last epoch.
@@ -210,7 +210,8 @@ class ImageClassifier(LabeledModel):
         """Finds the most probable label, or with `multi_label` all probable ones.
 
         Args:
-            images: One image, a file or an array; or images as for `predict`.
+            images: One image, a file, an array or one of pillow; or images as for
+                `predict`.
             threshold: With `multi_label`: the least probability of a label.
             batch_size: Images that are processed at once.
             missing: "skip" leaves damaged files without prediction, and warns with

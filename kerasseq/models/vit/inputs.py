@@ -21,6 +21,17 @@ def is_path(x: object) -> bool:
     return isinstance(x, str | os.PathLike)
 
 
+def is_picture(x: Any) -> bool:
+    """Whether this is an image of pillow, as Hugging Face data sets have them.
+
+    Examples:
+        >>> from PIL import Image
+        >>> is_picture(Image.new("L", (2, 3))), is_picture("cat.png")
+        (True, False)
+    """
+    return hasattr(x, "getexif") and hasattr(x, "convert")
+
+
 def files_of(x: Any) -> list[str] | None:
     """Returns paths as strings; None if the values are something else.
 
@@ -92,8 +103,8 @@ def is_one_image(x: Any, channels: int, channels_last: bool) -> bool:
         >>> is_one_image(np.zeros((5, 4, 4)), 1, True)
         False
     """
-    if is_path(x):
-        return not os.path.isdir(x)
+    if is_path(x) or is_picture(x):
+        return is_picture(x) or not os.path.isdir(x)
     shape = np.shape(x) if hasattr(x, "shape") else ()
     if len(shape) == 2:
         return channels == 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.types import Config
-from kerasseq.datasets.image_reading import read_image, readable_rows
+from kerasseq.datasets.image_reading import convert, read_image, readable_rows
 from kerasseq.models.vit import inputs, pixels, sizes
 from kerasseq.tasks.data_checks import as_array, check_data
 from kerasseq.tasks.missing_rows import SKIP, taken
@@ -22,7 +22,8 @@ class ImageRows(Rows):
     """Images with labels; files are read batch by batch.
 
     Attributes:
-        read: Function from a file to an array `(H, W, C)`; None for arrays.
+        read: Function from a file or an image of pillow to an array `(H, W, C)`; or
+            None.
         channels_first: Whether the axis of the channels comes before the height.
     """
 
@@ -87,7 +88,9 @@ class ImagePreprocessor(Preprocessor):
     def several(self, x: Any) -> Any:
         if not self.is_one(x):
             return inputs.unlabeled(x)
-        return [x] if inputs.is_path(x) else np.asarray(inputs.as_array(x))[None]
+        if inputs.is_path(x) or inputs.is_picture(x):
+            return [x]
+        return np.asarray(inputs.as_array(x))[None]
 
     def complete(self, missing: str, *data: Any, **options: Any) -> Data:
         data = super().complete(missing, *data, **options)
@@ -114,8 +117,10 @@ class ImagePreprocessor(Preprocessor):
         files = inputs.files_of(x)
         if files is not None:
             return ImageRows(files, read=self.read, **options)
-        check_data(x, "images")
         is_list = isinstance(x, list | tuple)
+        if is_list and len(x) and all(map(inputs.is_picture, x)):
+            return ImageRows(list(x), read=self.read, **options)
+        check_data(x, "images")
         if isinstance(x, Mapping) or (is_list and as_array(x) is None):
             raise TypeError(
                 "images must be an array (rows, height, width, channels), files or a "
@@ -132,10 +137,14 @@ class ImagePreprocessor(Preprocessor):
         )
         return ImageRows(images, is_array=True, **options)
 
-    def read(self, file: str) -> np.ndarray:
-        """Reads one file as an array `(H, W, C)`, in the values of the model."""
-        resize = self.arguments["resize"]
-        image = read_image(file, self.size, channels=self.channels, resize=resize)
+    def read(self, file: Any) -> np.ndarray:
+        """Reads one file, or an image of pillow, as an array `(H, W, C)`.
+
+        It has the size and the range of values of the model.
+        """
+        read = convert if inputs.is_picture(file) else read_image
+        options = {"channels": self.channels, "resize": self.arguments["resize"]}
+        image = read(file, self.size, **options)
         if self.value_range is not None:
             low, high = self.value_range
             image = (low + image * ((high - low) / 255)).astype("float32")

@@ -166,6 +166,21 @@ def test_files_equal_arrays(trained, folder):
         np.testing.assert_allclose(function(files[:3]), function(arrays[:3]), atol=1e-5)
 
 
+def test_images_of_pillow_are_those_of_their_files(trained, folder):
+    files = kerasseq.datasets.image_files(folder)
+    pictures = []
+    for file in files:
+        with Image.open(file) as picture:
+            pictures.append(picture.copy())
+    expected = trained.predict(files, verbose=0)
+    np.testing.assert_allclose(trained.predict(pictures, verbose=0), expected)
+    assert trained.classify(pictures[3]) == trained.classify(files[3])
+    np.testing.assert_array_equal(trained.encode(pictures), trained.read(files))
+    loss = trained.evaluate(pictures, [trained.labels[0]] * len(files), verbose=0)
+    again = trained.evaluate(files, [trained.labels[0]] * len(files), verbose=0)
+    assert loss == pytest.approx(again)
+
+
 def test_training_on_files_equals_training_on_arrays(folder):
     files, labels = kerasseq.datasets.image_folder(folder)
     arrays = np.stack([np.asarray(Image.open(file)) for file in files])
