@@ -1,7 +1,7 @@
 """Tasks × architectures: one model per task, over any architecture by name or layer.
 
 How `SequenceClassifier.fit` works, in the order of the calls; the models of `models/`
-with labels, BERT, GPTTask and ViT, have the same base, `LabeledModel`:
+with labels, `BERT`, `GPTTask` and `ViT`, have the same base, `LabeledModel`:
 
 1. `labeled_model.py`: `fit` gets lists from data of any source (`sources.py`), without
    rows that have an empty cell (`missing_rows.py`).
