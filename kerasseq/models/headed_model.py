@@ -254,7 +254,7 @@ class HeadedModel(LabeledModel):
         rows.is_array = isinstance(x, dict) or hasattr(x, "shape")
         rows.padding, rows.per_step = self.padding_id, self.per_step
         ids = rows.arrays["ids"]
-        if not rows.is_array:
+        if len(ids) and "positions" not in rows.arrays:
             rows.lengths = real_lengths(ids, self.padding_id)
         if self.task.takes_positions and "positions" not in rows.arrays:
             places = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)

@@ -26,9 +26,11 @@ def outputs_of_rows(
         `(rows, time, labels)`, 0 after the end of shorter rows; or for words a list of
         arrays `(words, labels)`.
     """
-    if kernels.is_uncompiled():
+    if rows.is_array:
+        outputs = outputs_of(rows.arrays)
+    elif kernels.is_uncompiled():
         outputs = outputs_of(rows.batch())  # that of `encode`
-    elif rows.is_array or not task.by_length:
+    elif not task.by_length:
         outputs = outputs_of(rows.arrays)
     else:
         outputs = [None] * len(rows)

@@ -156,6 +156,21 @@ def test_several_labels_at_once(gpt):
     assert model.report(TEXTS, table).scores == report.scores
 
 
+def test_batches_of_arrays_are_those_of_texts(bert):
+    y = ["verb", "noun", "verb", "verb", "verb", "noun"]
+    model = bert.with_head("classify", ["noun", "verb"])
+    arrays = model.arrays(TEXTS, y)[0]
+    options = {"batch_size": 2, "seed": 3}
+    of_texts, of_arrays = (model.batches(x, y, **options) for x in (TEXTS, arrays))
+    for number in range(of_texts.steps_per_epoch):
+        x, labels = of_texts.batch(number)
+        again, same = of_arrays.batch(number)
+        np.testing.assert_array_equal(same, labels)
+        assert all(np.array_equal(again[name], x[name]) for name in x)
+    loss = model.evaluate(arrays, y, batch_size=4, verbose=0)
+    assert loss == pytest.approx(model.evaluate(TEXTS, y, verbose=0), rel=1e-5)
+
+
 def test_class_weights_are_sample_weights(bert):
     y = ["verb", "noun", "verb", "verb", "verb", "noun"]
     model = bert.with_head("classify", ["noun", "verb"])
