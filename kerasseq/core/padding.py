@@ -35,7 +35,7 @@ def pad_rows(rows: np.ndarray | Sequence[Sequence[int]], value: int = 0) -> np.n
         [[3, 1, 0], [2, 0, 0]]
     """
     if isinstance(rows, np.ndarray):
-        padded = np.full((len(rows), bucket(rows.shape[1])), value, "int32")
+        padded = np.full((len(rows), bucket(max(rows.shape[1], 1))), value, "int32")
         padded[:, : rows.shape[1]] = rows
         return padded
     longest = max((len(row) for row in rows), default=1)
