@@ -56,6 +56,7 @@ FOUND = [  # by draws with other seeds
     ("forecast.forecast", "history", None),
     ("ids.evaluate", "sample_weight", [None, 2.9e80, 1]),
     ("words.tag", "x", np.zeros((1, 0), "int32")),  # on TensorFlow
+    ("path.tag", "x", np.zeros((1, 0), "int32")),  # on TensorFlow
 ]
 
 
