@@ -39,6 +39,8 @@ def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str
             f'{file} must have an object of options, such as {{"units": 64}}, '
             f"received {checks.short(record)}"
         )
+    if arguments is record:
+        arguments = {name: value for name, value in record.items() if name != "task"}
     start = (
         ["compare"] if typed[0] == "compare" else ["train", _task(typed, record, file)]
     )

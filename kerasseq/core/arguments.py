@@ -2,8 +2,12 @@
 
 import inspect
 import random
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
+
+from kerasseq.core import checks
 
 
 def names(cls: type) -> list[str]:
@@ -41,3 +45,23 @@ def drawn_seed(rate: float) -> int | None:
         (True, True)
     """
     return random.randint(1, 10**9) if rate else None  # the range of Keras' seeds
+
+
+def check_names(
+    what: str, own: Callable[..., Any], known: Iterable[str], kwargs: dict[str, Any]
+) -> None:
+    """Raises if there is an argument that neither a function nor Keras knows.
+
+    Args:
+        what: What has the arguments, for the message.
+        own: The function.
+        known: The names that Keras knows.
+        kwargs: The arguments.
+    """
+    for name in kwargs:
+        if name not in known:
+            names = [*inspect.signature(own).parameters, *known]
+            raise TypeError(
+                f"{what} has no argument {name}, received {name}="
+                f"{kwargs[name]!r:.60}.{checks.nearest(name, names)} Leave it out"
+            )

@@ -129,9 +129,7 @@ class Forecaster(TableForecasts, TaskModel):
             "categories": _checked_categories(categories, [*past, *known]),
         }
         if isinstance(arguments["categories"], list):
-            keras.Model.__init__(self, **kwargs)
-            self.awaits_fit = True
-            self._arguments = arguments
+            self.await_fit(arguments, kwargs)
         else:
             self._build_layers(arguments, kwargs)
         if fitted is not None:

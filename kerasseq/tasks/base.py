@@ -10,6 +10,7 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
+from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
 from kerasseq.tasks.data_checks import are_batches, check_data
@@ -25,6 +26,7 @@ from kerasseq.tasks.plain import as_plain, from_plain
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
 BATCH_SIZE = 32
+FIT = tuple(inspect.signature(keras.Model.fit).parameters)
 
 
 def sequence_input(
@@ -105,18 +107,6 @@ def embedding_width(embedding_dim: int | None, units: int) -> int:
     return checks.whole_number("embedding_dim", embedding_dim)
 
 
-def _check_names(model: type, kwargs: dict[str, Any]) -> None:
-    """Raise unless Keras knows the arguments: it ignores others of such a model."""
-    known = ("name", "trainable")
-    for name in kwargs:
-        if name not in known:
-            own = [*inspect.signature(model.__init__).parameters, *known]
-            raise TypeError(
-                f"{model.__name__} has no argument {name}, received "
-                f"{name}={kwargs[name]!r:.60}.{checks.nearest(name, own)} Leave it out"
-            )
-
-
 def _loss_weights(loss, given, outputs):
     """The weights of the losses of several outputs, by the name of the output.
 
@@ -185,12 +175,28 @@ class TaskModel(keras.Model):
     def __init__(
         self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
     ) -> None:
-        _check_names(type(self), kwargs)
+        self._check_options(kwargs)
         if self.awaits_fit:
             self.awaits_fit = False
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self._arguments = arguments
         self.compile()
+
+    def await_fit(self, arguments: dict[str, Any], options: dict[str, Any]) -> None:
+        """Makes a model without layers, which `fit` builds, as they depend on data.
+
+        Args:
+            arguments: The arguments that it is made from.
+            options: `name` and `trainable`.
+        """
+        self._check_options(options)
+        keras.Model.__init__(self, **options)
+        self.awaits_fit = True
+        self._arguments = arguments
+
+    def _check_options(self, options):
+        own = type(self).__init__
+        check_names(type(self).__name__, own, ("name", "trainable"), options)
 
     def compile(
         self,
@@ -234,6 +240,17 @@ class TaskModel(keras.Model):
             jit_compile=jit_compile,
             **kwargs,
         )
+
+    def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
+        """Trains, as `keras.Model.fit`; an unknown argument is an error that names it.
+
+        Args:
+            x: Inputs, as for `keras.Model.fit`.
+            y: Targets, as for `keras.Model.fit`.
+            **kwargs: As for `keras.Model.fit`.
+        """
+        check_names("fit", type(self).fit, FIT, kwargs)
+        return super().fit(x, y, **kwargs)
 
     def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too.

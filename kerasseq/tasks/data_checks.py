@@ -343,6 +343,34 @@ def as_array(values: Any) -> np.ndarray | None:
         return None
 
 
+def check_labels_of_batch(first: Sequence[Any]) -> None:
+    """Raises if the labels of a batch of arrays are names.
+
+    Args:
+        first: The first batch of a stream, in a list; or nothing.
+
+    Examples:
+        >>> check_labels_of_batch([(np.zeros((2, 3)), ["cat", "dog"])])
+        Traceback (most recent call last):
+        ...
+        ValueError: labels of batches of arrays must be indices, received ['cat', \
+'dog']. Convert them by labels.index(name), or pass lists of inputs and labels
+    """
+    for batch in first:
+        if not isinstance(batch, list | tuple) or len(batch) < 2:
+            continue
+        labels, is_text = batch[1], getattr(batch[1], "dtype", None) == "string"
+        if isinstance(labels, str | list | tuple | np.ndarray):
+            array = as_array(labels)
+            is_text = array is not None and array.dtype.kind in "SU"
+        if is_text:
+            raise ValueError(
+                "labels of batches of arrays must be indices, received "
+                f"{checks.short(labels)}. Convert them by labels.index(name), or pass "
+                "lists of inputs and labels"
+            )
+
+
 def check_labels_of_rows(y: Any, rows: int, name: str = "y") -> None:
     """Raises unless there is something for each row.
 

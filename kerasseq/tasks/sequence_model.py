@@ -44,9 +44,7 @@ class SequenceModel(LabeledModel):
         if not task.is_waiting and not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
             return
-        keras.Model.__init__(self, **kwargs)
-        self.awaits_fit = True
-        self._arguments = arguments
+        self.await_fit(arguments, kwargs)
         self.task, self.preprocessor = task, preprocessor
 
     def head_of(self, arguments: Config) -> Head:

@@ -78,8 +78,7 @@ def text_stream(
         labels: As for `read`.
 
     Returns:
-        A `TextStream`, if the first element holds texts; else the stream, with that
-        element. None for rows.
+        A `TextStream` if the first element holds texts, else the stream; None for rows.
     """
     if isinstance(x, TextStream):
         return x
@@ -92,6 +91,7 @@ def text_stream(
     rest = itertools.chain(first, elements)
     if first and _holds_texts(first[0]):
         return TextStream(x, rest, words, labels)
+    data_checks.check_labels_of_batch(first)
     return generator_of(rest) if isinstance(x, Iterator) else x
 
 

@@ -44,6 +44,9 @@ def test_the_record_of_a_run_names_its_task(tmp_path):
         ["train", "classify", "--config", str(tmp_path / "run.json"), "--file", "a.csv"]
     )
     assert (args.file, args.data) == ("a.csv", None)
+    (tmp_path / "own.json").write_text('{"task": "tag", "units": 7}')
+    args = parse(["train", "--config", str(tmp_path / "own.json")])
+    assert (args.task, args.units) == ("tag", 7)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,27 @@ def test_a_wrong_name_raises(make, message):
         make()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: models.SequenceClassifier("gru", tokenizer="character", unit=3),
+        lambda: models.Forecaster("gru", known=["a"], categories=["a"], unit=3),
+    ],
+)
+def test_a_wrong_name_in_a_model_that_awaits_fit(make):
+    with pytest.raises(TypeError, match='no argument unit, .* Did you mean "units"'):
+        make()
+
+
+def test_a_wrong_name_in_fit():
+    model = models.SequenceClassifier("gru", 2, vocabulary_size=7, units=3)
+    with pytest.raises(TypeError, match='no argument bach_size, .*"batch_size"'):
+        model.fit([[1], [2]], [0, 1], bach_size=3)
+    model = models.LanguageModel("gru", vocabulary_size=7, units=3)
+    with pytest.raises(TypeError, match='"sequence_length"'):
+        model.fit(list(range(7)) * 20, sequence_len=2)
+
+
 def test_the_names_of_keras_are_known():
     model = models.LanguageModel(
         "gru", vocabulary_size=7, units=3, name="mine", trainable=False

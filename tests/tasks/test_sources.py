@@ -480,6 +480,11 @@ def test_errors_of_data():
         fresh().fit(iter([("a", "x"), "b"]))
     with pytest.raises(ValueError, match="same number of rows, received 5 and 2"):
         fresh().fit(iter([(TEXTS, LABELS[:2])]))
+    arrays = np.zeros((2, 3), "int32")
+    with pytest.raises(ValueError, match=r"must be indices, received \['a', 'b'\]"):
+        fresh().fit(iter([(arrays, ["a", "b"])]))
+    with pytest.raises(ValueError, match="must be indices"):
+        ready("classifier").evaluate([(arrays, np.array(["a", "b"]))].__iter__())
     with pytest.raises(ValueError, match="expected labels y"):
         fresh().fit(iter(TEXTS))
     with pytest.raises(ValueError, match="expected labels y"):

@@ -79,9 +79,7 @@ class ImageClassifier(LabeledModel):
         if not task.is_waiting:
             self.build_layers(arguments, kwargs)
             return
-        keras.Model.__init__(self, **kwargs)
-        self.awaits_fit = True
-        self._arguments = arguments
+        self.await_fit(arguments, kwargs)
         self.task, self.preprocessor = task, ImagePreprocessor(arguments)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
