@@ -66,3 +66,21 @@ def test_each_use_names_what_fit_learns(missing, tmp_path):
     assert not any(tmp_path.iterdir())
     assert repr(model)
     assert type(model).from_config(model.get_config()).awaits_fit
+
+
+@pytest.mark.once("attributes of Python")
+@pytest.mark.parametrize("kind", ["classifier", "BERT"])
+def test_a_frozen_model_stays_frozen(kind):
+    texts, labels = ["ja", "nein"], ["yes", "no"]
+    if kind == "classifier":
+        model = kerasseq.models.SequenceClassifier(
+            "gru", tokenizer="character", units=3
+        )
+    else:
+        tokenizer = kerasseq.text.WordPieceTokenizer(30).fit(" ".join(texts))
+        sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4}
+        model = kerasseq.models.BERT(tokenizer, **sizes, head="classify")
+    model.trainable = False
+    with pytest.warns(UserWarning, match="trainable weights"):
+        model.fit(texts, labels, verbose=0)
+    assert not model.trainable and not model.trainable_weights

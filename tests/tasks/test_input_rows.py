@@ -235,3 +235,11 @@ def test_a_string_is_no_list_of_labels():
     tags = SequenceTagger("gru", ["a", "b"], tokenizer=WORDS, units=3)
     with pytest.raises(TypeError, match=r"y\[1\] must be a list of labels"):
         tags.fit([["a"], ["b", "a"]], [["a"], "ab"])
+
+
+@pytest.mark.everywhere("a compiled step of TensorFlow that reads any length")
+def test_rows_without_steps_have_no_tags():
+    model = SequenceTagger("elman", 2, tokenizer=WORDS, units=3, crf=True)
+    for steps in (3, 20):  # two lengths, of which it learns that others may follow
+        assert len(model.tag(np.zeros((1, steps), "int32"))[0]) == steps
+    assert model.tag(np.zeros((2, 0), "int32")) == [[], []]

@@ -1,6 +1,7 @@
 """`ViT` on files and folders with labels by name."""
 
 import os
+import pathlib
 
 import keras
 import numpy as np
@@ -227,6 +228,33 @@ def test_value_range_and_channels_first(folder):
     images = turned.read(files)
     for use in (turned.fit, lambda x, y: turned.fit(x, y, shift=0.2)):
         assert np.isfinite(use(images, [0, 1, 0, 1, 0]).history["loss"][0])
+
+
+def test_shifts_of_channels_first_are_those_of_channels_last():
+    images, sides = pictures(7)
+    last, first = (
+        ViT(NAMES, **SIZES, data_format=f"channels_{name}")
+        for name in ("last", "first")
+    )
+    options = {"batch_size": 5, "shift": 0.4, "flip": True, "seed": 3}
+    x, y = last.batches(images[..., None], sides, **options).batch(0)
+    again, same = first.batches(images[:, None], sides, **options).batch(0)
+    np.testing.assert_array_equal(again, x.transpose(0, 3, 1, 2))
+    np.testing.assert_array_equal(same, y)
+
+
+@pytest.mark.everywhere("TensorFlow replaces errors that are raised in data")
+def test_errors_of_files_are_the_original(tmp_path):
+    folder = write(tmp_path, count=6)
+    files = kerasseq.datasets.image_files(folder)
+    pathlib.Path(files[5]).write_bytes(b"no image")
+    model = ViT(NAMES, **SIZES)
+    for use in (
+        lambda: model.predict(files, batch_size=2, verbose=0),
+        lambda: model.evaluate(files, ["left"] * 6, batch_size=2, verbose=0),
+    ):
+        with pytest.raises(ValueError, match="cannot be read as an image"):
+            use()
 
 
 def test_unequal_sizes_and_colors(tmp_path):
