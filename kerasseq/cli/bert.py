@@ -105,9 +105,7 @@ def train(job: "Job") -> runs.Results:
     from kerasseq.cli.fitting import adam, check_memory  # loads Keras
 
     settings = job.settings
-    with status("reading the text"):
-        documents, data = read(settings)
-    job.check_data(data)
+    documents, data = job.read("the text", read)
     documents, held_out = split(documents, data["source"])
     text = "\n".join("\n".join(document) for document in documents)
     tokenizer = tokenize.make("wordpiece", settings.vocabulary_size, text)

@@ -84,6 +84,18 @@ class Job:
         """Whether other processes train, so that this one need not load Keras."""
         return getattr(self.settings, "processes", 1) > 1
 
+    def read(self, what: str, read: Callable[[Any], tuple[Any, dict[str, Any]]]) -> Any:
+        """Reads the data of a run, checked, and returns them with their record.
+
+        Args:
+            what: What they are, for the terminal.
+            read: Function from the settings to data and record.
+        """
+        with status(f"reading {what}"):
+            rows, data = read(self.settings)
+        self.check_data(data)
+        return rows, data
+
     def check_data(self, data: dict[str, Any]) -> None:
         """Raises a `ValueError` if the data have changed since the run was started."""
         if self.record and self.record["data"]["sha256"] != data["sha256"]:

@@ -91,9 +91,7 @@ def train(job: "Job") -> runs.Results:
     from kerasseq.cli.fitting import check_memory  # loads Keras
 
     settings = job.settings
-    with status("reading the text"):
-        text, data = read_text(settings)
-    job.check_data(data)
+    text, data = job.read("the text", read_text)
     with about(settings.text):
         text, held_out = split(text, settings.held_out)
     tokenizer = heads.trained_tokenizer(settings, text)

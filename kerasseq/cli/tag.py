@@ -95,9 +95,7 @@ def train(job: "Job") -> runs.Results:
             f"--crf is for recurrent models, not for {settings.model}. Leave it "
             "out, or choose another model"
         )
-    with status("reading the sentences"):
-        tagged, data = read(settings)
-    job.check_data(data)
+    tagged, data = job.read("the sentences", read)
     with status("splitting the sentences"):
         training, held_out = split(tagged, settings.held_out, settings.seed)
     tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)

@@ -98,9 +98,7 @@ def train(job: "Job") -> runs.Results:
     from kerasseq.cli.fitting import check_memory  # loads Keras
 
     settings = job.settings
-    with status("reading the pairs"):
-        pairs, data = load_pairs(settings)
-    job.check_data(data)
+    pairs, data = job.read("the pairs", load_pairs)
     with about(settings.pairs):
         training_pairs, held_out = split(pairs, settings.seed)
     tokenizers = [

@@ -90,9 +90,7 @@ def train(job: "Job") -> runs.Results:
         The results, as plain data.
     """
     settings = job.settings
-    with status("reading the text"):
-        text, data = read(settings)
-    job.check_data(data)
+    text, data = job.read("the text", read)
     model = kerasseq.models.WordVectors(
         settings.model,
         settings.dimensions,

@@ -114,11 +114,9 @@ class HeadedModel(LabeledModel):
         Args:
             x: One text, or a tuple for one pair; or several as for `fit`. With the head
                 "choose" the labels are the answers.
-            threshold: With `multi_label`: the least probability of a label.
+            threshold: As for `SequenceClassifier.classify`.
             batch_size: Examples that are processed at once.
-            missing: "skip" leaves rows with an empty cell (None, NaN, or a text or word
-                "") without prediction, and warns with their number; by default they are
-                an error.
+            missing: As for `SequenceClassifier.classify`.
 
         Returns:
             A `Classification` for one input, else a list of them; None for rows that
