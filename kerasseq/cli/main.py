@@ -6,6 +6,7 @@ load no Keras.
 """
 
 import argparse
+import contextvars
 import logging
 import os
 import re
@@ -30,6 +31,11 @@ def main(argv: list[str] | None = None) -> int:
         correct; 130 after Ctrl-C. If the environment variable KERASSEQ_DEBUG is set, an
         error is raised instead.
     """
+    # In a context of its own: `errors.typed_options` is that of one command.
+    return contextvars.copy_context().run(_run, argv)
+
+
+def _run(argv):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # log lines of TensorFlow
     logging.getLogger("tensorflow").setLevel("ERROR")
     try:
