@@ -359,11 +359,10 @@ def check_labels_of_batch(first: Sequence[Any]) -> None:
     for batch in first:
         if not isinstance(batch, list | tuple) or len(batch) < 2:
             continue
-        labels, is_text = batch[1], getattr(batch[1], "dtype", None) == "string"
-        if isinstance(labels, str | list | tuple | np.ndarray):
-            array = as_array(labels)
-            is_text = array is not None and array.dtype.kind in "SU"
-        if is_text:
+        labels, cells = batch[1], [batch[1]]
+        if isinstance(labels, list | tuple | np.ndarray):
+            cells = np.asarray(labels, "O").reshape(-1)[:1]
+        if any(isinstance(cell, str | bytes) for cell in cells):
             raise ValueError(
                 "labels of batches of arrays must be indices, received "
                 f"{checks.short(labels)}. Convert them by labels.index(name), or pass "

@@ -144,7 +144,7 @@ def streamed_batches(
         encode,
         batch_size=checks.whole_number("batch_size", batch_size),
         keep=is_complete if missing == SKIP else None,
-        padding=model.padding_id,
+        padding=model.padding_id if model.preprocessor.has_texts else None,
         longest=model.preprocessor.longest,
         per_step=model.per_step,
     )

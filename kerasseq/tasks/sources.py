@@ -275,7 +275,7 @@ def _parts(element, words):
 
 def _is_one_row(x, others, words, is_array):
     """Whether the inputs of an element are one row, and no batch."""
-    if isinstance(x, str):
+    if isinstance(x, str) or hasattr(x, "getexif"):
         return True
     are_texts = all(isinstance(part, str) for part in x)
     if words:
@@ -334,7 +334,7 @@ def _plain(value):
 
 
 def _holds_texts(value):
-    """Whether an element of a stream, or a cell of a table, holds texts.
+    """Whether an element of a stream, or a cell of a table, holds texts or pictures.
 
     Examples:
         >>> _holds_texts((["a"], [1])), _holds_texts(np.array(["a"])), _holds_texts(1)
@@ -346,8 +346,8 @@ def _holds_texts(value):
         return bool(value) and _holds_texts(value[0])
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return value.size > 0 and _holds_texts(value.flat[0])
-    if getattr(value, "dtype", None) == "string":  # of TensorFlow
-        return True
+    if getattr(value, "dtype", None) == "string" or hasattr(value, "getexif"):
+        return True  # of TensorFlow, or an image of pillow
     is_array = isinstance(value, np.ndarray)
     return isinstance(value, str | bytes) or (is_array and value.dtype.kind in "SU")
 

@@ -100,7 +100,7 @@ def encoded_batches(
     *,
     batch_size: int,
     keep: Callable[[Row], bool] | None = None,
-    padding: int = 0,
+    padding: int | None = 0,
     longest: int | None = None,
     per_step: bool = False,
 ) -> Iterator[Batch]:
@@ -115,7 +115,7 @@ def encoded_batches(
         encode: Function from inputs, labels and sample weights to arrays.
         batch_size: Rows in a batch.
         keep: Function that tells which rows to train on; None for all.
-        padding: The id of padding.
+        padding: The id of padding; None for inputs of one shape, such as images.
         longest: The most steps that the model reads; None if there is no limit.
         per_step: Whether labels and weights are `(rows, time)`, as long as the last
             input.
@@ -128,6 +128,9 @@ def encoded_batches(
         if not chunk:
             return
         batch = encode(*as_columns(chunk))
+        if padding is None:
+            yield batch
+            continue
         lengths = np.array([part.shape[-1] for part in keras.tree.flatten(batch[0])])
         if number == 0:
             first = lengths

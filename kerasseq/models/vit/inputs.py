@@ -32,6 +32,11 @@ def is_picture(x: Any) -> bool:
     return hasattr(x, "getexif") and hasattr(x, "convert")
 
 
+def is_readable(x: Any) -> bool:
+    """Whether this is a file or an image of pillow."""
+    return is_path(x) or is_picture(x)
+
+
 def files_of(x: Any) -> list[str] | None:
     """Returns paths as strings; None if the values are something else.
 
@@ -103,9 +108,9 @@ def is_one_image(x: Any, channels: int, channels_last: bool) -> bool:
         >>> is_one_image(np.zeros((5, 4, 4)), 1, True)
         False
     """
-    if is_path(x) or is_picture(x):
+    if is_readable(x):
         return is_picture(x) or not os.path.isdir(x)
-    shape = np.shape(x) if hasattr(x, "shape") else ()
+    shape = np.shape(x) if hasattr(x, "dtype") else ()  # not that of a table
     if len(shape) == 2:
         return channels == 1
     if len(shape) != 3:

@@ -88,7 +88,7 @@ class ImagePreprocessor(Preprocessor):
     def several(self, x: Any) -> Any:
         if not self.is_one(x):
             return inputs.unlabeled(x)
-        if inputs.is_path(x) or inputs.is_picture(x):
+        if inputs.is_readable(x):
             return [x]
         return np.asarray(inputs.as_array(x))[None]
 
@@ -118,7 +118,7 @@ class ImagePreprocessor(Preprocessor):
         if files is not None:
             return ImageRows(files, read=self.read, **options)
         is_list = isinstance(x, list | tuple)
-        if is_list and len(x) and all(map(inputs.is_picture, x)):
+        if is_list and len(x) and all(map(inputs.is_readable, x)):
             return ImageRows(list(x), read=self.read, **options)
         check_data(x, "images")
         if isinstance(x, Mapping) or (is_list and as_array(x) is None):

@@ -1,5 +1,6 @@
 """`ViT` on files and folders with labels by name."""
 
+import itertools
 import os
 import pathlib
 
@@ -177,6 +178,16 @@ def test_images_of_pillow_are_those_of_their_files(trained, folder):
     np.testing.assert_allclose(trained.predict(pictures, verbose=0), expected)
     assert trained.classify(pictures[3]) == trained.classify(files[3])
     np.testing.assert_array_equal(trained.encode(pictures), trained.read(files))
+    assert trained.classify([pictures[3], files[5]]) == trained.classify(files[3:6:2])
+    sides = [trained.labels[0]] * len(files)
+    pairs = [*zip(pictures, sides, strict=True)]
+    read_to_its_end = trained.evaluate(iter(pairs), verbose=0)
+    assert read_to_its_end == pytest.approx(trained.evaluate(files, sides, verbose=0))
+    rows = [{"image": picture, "label": "right"} for picture in pictures]
+    model = ViT(NAMES, **SIZES)
+    endless = itertools.cycle(rows)  # batch by batch
+    history = model.fit(endless, steps_per_epoch=3, batch_size=5, verbose=0)
+    assert len(history.history["loss"]) == 1
     loss = trained.evaluate(pictures, [trained.labels[0]] * len(files), verbose=0)
     again = trained.evaluate(files, [trained.labels[0]] * len(files), verbose=0)
     assert loss == pytest.approx(again)
