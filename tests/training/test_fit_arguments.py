@@ -53,7 +53,7 @@ def test_arguments_of_keras(make, monkeypatch):
     model, data = make()
     passed = {}
 
-    def fit(self, x, **words):  # of Keras, which would train
+    def fit(self, x=None, y=None, **words):  # of Keras, which would train
         passed.update(words, x=x)
 
     monkeypatch.setattr(keras.Model, "fit", fit)
