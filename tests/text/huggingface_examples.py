@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
 from kerasseq.datasets import python_reference
-from kerasseq.text.tokenizers.unigram_pieces import BYTES
+from kerasseq.text.tokenizers.byte_alphabet import BYTES
 
 CORPUS = python_reference()[:20_000]
 CORPUS += " déjà vu naïve Été 北京 東京 שלום مرحبا 👩‍🚀 e\u0301 ﬁ ½ Ⅷ"

@@ -274,3 +274,20 @@ def test_without_the_package_regex(monkeypatch):
     with pytest.raises(ImportError, match="In this environment: pip install regex"):
         BytePairTokenizer().fit("a")
     splitting.expression_of.cache_clear()
+
+
+def test_characters_with_bytes_for_the_others(tmp_path):
+    text = "low lower lowest  low\n" * 3
+    options = {"level": "sentencepiece", "special_tokens": ["<s>"]}
+    tokenizer = BytePairTokenizer(271, **options).fit(text)
+    assert tokenizer.vocabulary[:2] == ["<s>", "<0x00>"]
+    assert tokenizer.trace()[0].token == "lo"
+    assert tokenizer.tokenize("low") == tokenizer.tokenize(" low")[1:] == ["▁low"]
+    for one in (text, "", " ", "<0x41> Ab", "北京\x00 é", "\U0001f642  \ud7ff"):
+        assert tokenizer.decode(tokenizer.encode(one)) == one
+        offsets = tokenizer.encode_with_offsets(one).offsets
+        assert one == "" or (offsets[0, 0], offsets[-1, 1]) == (0, len(one))
+    tokenizer.save(tmp_path / "t.json")
+    assert BytePairTokenizer.load(tmp_path / "t.json") == tokenizer
+    with pytest.raises(ValueError, match="vocabulary_size must be at least 266"):
+        BytePairTokenizer(265, **options).fit(text)

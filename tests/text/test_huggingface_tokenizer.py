@@ -14,7 +14,14 @@ import tokenizers
 from kerasseq import text as kt
 from kerasseq.text import HuggingFaceTokenizer, as_tokenizer, load_tokenizer
 from kerasseq.text.tokenizers.loading import from_tokenizer_json
-from tests.text.huggingface_examples import CORPUS, LLAMA_3, file, generate, text
+from tests.text.huggingface_examples import (
+    ATOMS,
+    CORPUS,
+    LLAMA_3,
+    file,
+    generate,
+    text,
+)
 from tests.text.huggingface_examples import trained as model_of
 
 pytestmark = pytest.mark.once("text: independent of the backend")
@@ -68,7 +75,13 @@ LLAMA_3_PARTS = {
 }
 BERT_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = ["", "\n", "   ", "Hello  the world\n\n", "e\u0301 👩‍🚀 北京 שלום\x07\u200d ½"]
-TEXTS += ["theABC1dog", "a<m>b <m> c", "<|end|>  x  <|end|>", CORPUS[-2000:]]
+TEXTS += [
+    "theABC1dog",
+    "a<m>b <m> c",
+    "<|end|>  x  <|end|>",
+    "▁a <s> b<s>é",
+    CORPUS[-2000:],
+]
 
 
 def load(content, folder):
@@ -95,7 +108,15 @@ def special(*tokens):
 def bert(**options):
     """A file of BERT, whose special tokens are a part of the vocabulary."""
     parts = {**BERT_PARTS, "normalizer": {**BERT, **options}}
-    content = file(model_of("wordpiece"), *special(*BERT_TOKENS), **parts)
+    return within(file(model_of("wordpiece"), *special(*BERT_TOKENS), **parts))
+
+
+def llama_2():
+    return within(file(model_of("sentencepiece"), *special("<unk>", "<s>"), **LLAMA_2))
+
+
+def within(content):
+    """A file whose added tokens are the first ones of the vocabulary."""
     for number, token in enumerate(content["added_tokens"]):
         token["id"] = number
     return content
@@ -122,10 +143,7 @@ def precompiled():
 
 
 PUBLISHED = {
-    "LLaMA 2": (
-        HuggingFaceTokenizer,
-        lambda: file(model_of("sentencepiece"), **LLAMA_2),
-    ),
+    "LLaMA 2": (kt.BytePairTokenizer, llama_2),
     "LLaMA 3": (
         kt.BytePairTokenizer,
         lambda: file(
@@ -282,6 +300,15 @@ def test_copies_and_files_keep_all_options(tmp_path):
         assert same == ours and same.unknown == "<unk>"
         for one in TEXTS:
             assert same.encode(one).tolist() == ours.encode(one).tolist()
+
+
+def test_bytes_for_unknown_characters(tmp_path):
+    ours, peer = load(llama_2(), tmp_path)
+    draw = random.Random(0)
+    for _ in range(300):
+        check(ours, peer, "".join(draw.choices(ATOMS, k=draw.randint(1, 11))))
+        row = draw.choices(range(ours.vocabulary_size), k=17)  # invalid bytes, too
+        assert ours.decode(row) == peer.decode(row, skip_special_tokens=False)
 
 
 def test_a_tokenizer_of_the_package(tmp_path):

@@ -12,7 +12,8 @@ has an encoding, and decoding restores it exactly. To understand the algorithm, 
 `basic_bpe.py` first: sixty lines with the same merges and ids, by which this module is
 tested. The fast version of training and merging is in `bpe.py`.
 
-Sennrich et al. 2016; on bytes Radford et al. 2019 (GPT-2); course slide E. Left out:
+Sennrich et al. 2016; on bytes Radford et al. 2019 (GPT-2); with bytes for unknown
+characters Kudo and Richardson 2018 (SentencePiece, LLaMA 2); course slide E. Left out:
 BPE dropout, and end-of-word markers.
 """
 
@@ -21,18 +22,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from kerasseq.core.checks import one_of, truth, whole_number
 from kerasseq.core.files import read_json, read_text
 from kerasseq.core.schema import check
 from kerasseq.text.files import tokens_in_order
-from kerasseq.text.texts import cut_out, training_texts, utf8
+from kerasseq.text.texts import cut_out, each_row, training_texts, utf8
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.tokenizers import byte_alphabet
 from kerasseq.text.tokenizers.bpe import Merge, apply_merges, learn
+from kerasseq.text.tokenizers.byte_alphabet import BYTES, SPACE
 from kerasseq.text.tokenizers.splitting import split
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 CACHE_SIZE = 2**16  # words
+CACHED_LENGTH = 64  # characters; longer words rarely occur again
+LEVELS = ["byte", "character", "sentencepiece"]
 SCHEMA = {
     "vocabulary_size": int,
     "level": str,
@@ -54,20 +60,23 @@ class BytePairTokenizer(Tokenizer):
 
     Byte tokens are spelled as in GPT-2: Ġ is a space. With `level="byte"` decoding
     restores every text exactly, with `level="character"` every text of known
-    characters.
+    characters. With `level="sentencepiece"`, as in LLaMA 2, tokens are characters, a
+    space is ▁, each part between special tokens gets one at its beginning, and unknown
+    characters become bytes, such as `<0xE2>`; decoding restores every text without ▁
+    and special tokens.
 
     Args:
         vocabulary_size: Maximum number of ids: special tokens, the alphabet and one per
             merge. It is smaller if no pair occurs `min_count` times.
-        level: The initial tokens, "byte" or "character".
+        level: The initial tokens: "byte", "character", or "sentencepiece".
         special_tokens: Tokens that are never split. They get the first ids.
         unknown: The token for symbols outside the alphabet. With None they raise an
             error.
         all_bytes: With level "byte", whether the alphabet is all 256 bytes, or only
             those in the training text.
         min_count: Minimum count of a pair to be merged.
-        pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces", or a regular
-            expression of the package `regex`.
+        pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces", a regular
+            expression of the package `regex`, or "none" for the whole text.
         ignore_merges: Whether a word of the vocabulary is one token, whatever the
             merges, as in LLaMA 3.
 
@@ -86,6 +95,9 @@ class BytePairTokenizer(Tokenizer):
         array([9, 1, 4], dtype=int32)
         >>> tokenizer.tokenize("slow lowe")
         ['s', 'low', ' lowe']
+        >>> tokenizer = BytePairTokenizer(267, level="sentencepiece").fit("low lower")
+        >>> tokenizer.tokenize("low é")
+        ['▁low', '▁', '<0xC3>', '<0xA9>']
     """
 
     def __init__(
@@ -101,7 +113,7 @@ class BytePairTokenizer(Tokenizer):
         ignore_merges: bool = False,
     ):
         self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
-        self.level: str = one_of("level", level, ["byte", "character"])
+        self.level: str = one_of("level", level, LEVELS)
         self.unknown = unknown
         self.special_tokens: tuple[str, ...] = checked_special_tokens(
             special_tokens, unknown
@@ -137,7 +149,7 @@ class BytePairTokenizer(Tokenizer):
         for one in training_texts(text):
             for part, special in cut_out(one, self.special_tokens):
                 if not special:
-                    numbers.update(split(part, self.pattern))
+                    numbers.update(self._split(part))
         words = {word: self._spell(word) for word in numbers}
         vocabulary = [*self.special_tokens, *self._alphabet(words.values())]
         self._check_size(len(vocabulary))
@@ -148,13 +160,21 @@ class BytePairTokenizer(Tokenizer):
         )
         return self
 
+    def _split(self, part: str) -> list[str]:
+        """Returns the words of a part between special tokens."""
+        begin = " " if part and self.level == "sentencepiece" else ""
+        return split(begin + part, self.pattern)
+
     def _spell(self, word: str) -> str:
-        return byte_alphabet.spell(utf8(word)) if self.level == "byte" else word
+        if self.level == "byte":
+            return byte_alphabet.spell(utf8(word))
+        return word.replace(" ", SPACE) if self.level == "sentencepiece" else word
 
     def _alphabet(self, words) -> list[str]:
         if self.level == "byte" and self.all_bytes:
             return sorted(byte_alphabet.BYTE_OF)
-        return sorted(set().union(*words) - set(self.special_tokens))
+        fixed = BYTES if self.level == "sentencepiece" else []
+        return [*fixed, *sorted(set().union(*words) - set(self.special_tokens))]
 
     def _check_size(self, least):
         if self.wanted_size < least:
@@ -185,9 +205,9 @@ class BytePairTokenizer(Tokenizer):
 
     def _encode_part(self, text):
         ids, cache = [], self._cache
-        for word in split(text, self.pattern):
-            found = cache.get(word)
-            ids += self._ids_of(word) if found is None else found
+        for word in self._split(text):
+            known = cache.get(word)
+            ids += self._ids_of(word) if known is None else known
         return ids
 
     def _ids_of(self, word: str) -> list[int]:
@@ -198,38 +218,75 @@ class BytePairTokenizer(Tokenizer):
         try:
             ids = [self._symbol[symbol] for symbol in symbols]
         except KeyError as error:
-            if self.unknown is None:
+            if self.level == "sentencepiece":
+                ids = [
+                    self._symbol[s]
+                    for symbol in symbols
+                    for s in self._or_bytes(symbol)
+                ]
+            elif self.unknown is None:
                 raise ValueError(_unseen(word, error.args[0])) from None
-            unknown = self._symbol[self.unknown]
-            ids = [self._symbol.get(symbol, unknown) for symbol in symbols]
+            else:
+                unknown = self._symbol[self.unknown]
+                ids = [self._symbol.get(symbol, unknown) for symbol in symbols]
         ids = apply_merges(ids, self._ranks)
         if len(self._cache) >= CACHE_SIZE:
             self._cache.clear()
-        self._cache[word] = ids
+        if len(word) <= CACHED_LENGTH:
+            self._cache[word] = ids
         return ids
 
+    def _or_bytes(self, symbol: str) -> list[str]:
+        """Returns a symbol that is in the vocabulary; the bytes of any other."""
+        if symbol in self._symbol:
+            return [symbol]
+        return [BYTES[code] for code in utf8(symbol)]
+
     def _places(self, text):
-        places, start = [], 0
-        for word in split(text, self.pattern):
-            # owner[i] is the index in the text of the character of symbol i.
-            sizes = [len(c.encode()) if self.level == "byte" else 1 for c in word]
-            owner = [start + n for n, size in enumerate(sizes) for _ in range(size)]
+        places, words = [], self._split(text)
+        start = len(text) - sum(map(len, words))  # -1 if a space was added
+        for word in words:
+            # owner[i] is the index in the text of the character of symbol i; an added
+            # space has that of the first character, as in the package `tokenizers`.
+            sizes = [self._symbols_of(character) for character in word]
+            owner = [
+                max(start + n, 0) for n, size in enumerate(sizes) for _ in range(size)
+            ]
             at = 0
             for i in self._ids_of(word):
-                symbols = 1 if self._is_unknown(i) else len(self._vocabulary[i])
+                symbols = 1 if self._is_one_symbol(i) else len(self._vocabulary[i])
                 places.append((i, owner[at], owner[at + symbols - 1] + 1))
                 at += symbols
             start += len(word)
         return places
 
-    def _is_unknown(self, i):
-        return self.unknown is not None and self._vocabulary[i] == self.unknown
+    def _symbols_of(self, character: str) -> int:
+        if self.level == "byte":
+            return len(character.encode())
+        if self.level == "sentencepiece":
+            return len(self._or_bytes(self._spell(character)))
+        return 1
+
+    def _is_one_symbol(self, i: int) -> bool:
+        """Whether a token is one symbol, though its name is longer."""
+        token = self._vocabulary[i]
+        is_unknown = self.unknown is not None and token == self.unknown
+        return is_unknown or (
+            self.level == "sentencepiece" and token in byte_alphabet.BYTE_NAMED
+        )
+
+    @each_row
+    def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
+        text = super().decode(ids, skip_special=skip_special)
+        return text.removeprefix(" ") if self.level == "sentencepiece" else text
 
     def _decode_part(self, ids):
-        tokens = "".join([self._vocabulary[i] for i in ids])
+        tokens = [self._vocabulary[i] for i in ids]
+        if self.level == "sentencepiece":
+            return byte_alphabet.decode_tokens(tokens).replace(SPACE, " ")
         if self.level == "character":
-            return tokens
-        return byte_alphabet.read(tokens).decode("utf-8", "replace")
+            return "".join(tokens)
+        return byte_alphabet.read("".join(tokens)).decode("utf-8", "replace")
 
     def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""

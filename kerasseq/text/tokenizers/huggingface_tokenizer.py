@@ -33,7 +33,7 @@ class HuggingFaceTokenizer(Tokenizer):
     """Tokenizer of the package `tokenizers`, which the extra `text` installs.
 
     `load_tokenizer` uses it for each `tokenizer.json` that no other tokenizer of
-    kerasseq reproduces, such as those of LLaMA 2, T5 and XLM-R. It is saved with its
+    kerasseq reproduces, such as those of RoBERTa, T5 and XLM-R. It is saved with its
     model, and loads wherever the package is installed.
 
     Args:

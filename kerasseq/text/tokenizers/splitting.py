@@ -23,6 +23,8 @@ PATTERNS = {
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     # Whitespace with the word after it.
     "spaces": r"\s*\S+|\s+",
+    # The whole text.
+    "none": r"(?s:.+)",
 }
 
 # Without backtracking a pattern takes about a microsecond per character.

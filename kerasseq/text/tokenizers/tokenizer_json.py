@@ -10,6 +10,7 @@ from typing import Any
 
 from kerasseq.core.schema import Maybe, check
 from kerasseq.text.files import tokens_in_order
+from kerasseq.text.tokenizers import byte_alphabet
 from kerasseq.text.tokenizers.byte_alphabet import BYTE_OF
 from kerasseq.text.tokenizers.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -19,6 +20,14 @@ from kerasseq.text.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
 _PREFIX = {"always": True, "never": False, "first": "first"}
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+_TO_MARK = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+_PREPEND = {"type": "Prepend", "prepend": "▁"}
+_BYTES_TO_TEXT = (  # of LLaMA 2 and Mistral
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+    {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+)
 _METASPACE = {"type": "Metaspace", "replacement": "▁", "split": True}
 _BEYOND = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 _OPTIONS = ("single_word", "lstrip", "rstrip")
@@ -111,6 +120,8 @@ def _byte_pair(content, vocabulary, special):
     model, decoder = content["model"], content.get("decoder")
     if any(map(model.get, _BEYOND)):
         return None
+    if model.get("byte_fallback"):
+        return _sentencepiece(content, vocabulary, special)
     if content.get("normalizer") is not None or not BYTE_OF.keys() <= set(vocabulary):
         return None
     pattern = _pattern(content.get("pre_tokenizer"))
@@ -122,6 +133,25 @@ def _byte_pair(content, vocabulary, special):
         special_tokens=special,
         pattern=pattern,
         ignore_merges=model.get("ignore_merges", False),
+    )
+
+
+def _sentencepiece(content, vocabulary, special):
+    model, unknown = content["model"], unknown_token(content["model"])
+    begin = _are(content.get("normalizer"), "normalizers", (_PREPEND, _TO_MARK))
+    if not begin or not _are(content.get("decoder"), "decoders", _BYTES_TO_TEXT):
+        return None
+    if content.get("pre_tokenizer") or not {*byte_alphabet.BYTES} <= {*vocabulary}:
+        return None
+    if model.get("ignore_merges") or unknown not in (None, *special):
+        return None
+    return BytePairTokenizer.from_vocabulary(
+        vocabulary,
+        model.get("merges"),
+        level="sentencepiece",
+        special_tokens=special,
+        unknown=unknown,
+        pattern="none",
     )
 
 
@@ -193,6 +223,15 @@ def unknown_token(model: dict[str, Any]) -> str | None:
     if model.get("unk_id") is not None:
         return model["vocab"][model["unk_id"]][0]
     return model.get("unk_token") or None
+
+
+def _are(part, name, components) -> bool:
+    """Whether a sequence has these components, with their settings."""
+    parts = part.get(name) if _has(part, type="Sequence") else None
+    if not isinstance(parts, list) or len(parts) != len(components):
+        return False
+    pairs = zip(parts, components, strict=True)
+    return all(_has(one, **settings) for one, settings in pairs)
 
 
 def _has(part, **settings) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kerasseq.core.checks import one_of
 from kerasseq.text.texts import check_text, utf8
+from kerasseq.text.tokenizers.byte_alphabet import BYTES, SPACE
 from kerasseq.text.tokenizers.unigram_lattice import (
     UNKNOWN,
     Edge,
@@ -22,8 +23,6 @@ from kerasseq.text.tokenizers.unigram_lattice import (
     edges,
 )
 
-SPACE = "\u2581"  # ▁
-BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 PENALTY = 10.0  # of unknown characters, below the least probable piece
 CACHED = 2**16  # words
 CACHED_LENGTH = 64  # characters; longer words rarely occur again

@@ -20,10 +20,9 @@ from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import check
 from kerasseq.text import texts
 from kerasseq.text.texts import each_row, each_text, id_array
+from kerasseq.text.tokenizers.byte_alphabet import BYTES, SPACE
 from kerasseq.text.tokenizers.tokenizer import Encoding, Tokenizer
 from kerasseq.text.tokenizers.unigram_pieces import (
-    BYTES,
-    SPACE,
     Pieces,
     Spaces,
     check_special_tokens,

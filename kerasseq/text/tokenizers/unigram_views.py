@@ -6,8 +6,9 @@ import numpy as np
 
 from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.text.probabilities import Seed, zero_or_more
+from kerasseq.text.tokenizers.byte_alphabet import SPACE
 from kerasseq.text.tokenizers.unigram_lattice import Lattices, best_paths
-from kerasseq.text.tokenizers.unigram_pieces import SPACE, Pieces
+from kerasseq.text.tokenizers.unigram_pieces import Pieces
 
 
 class Segmentation(NamedTuple):
