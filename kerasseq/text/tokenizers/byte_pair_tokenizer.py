@@ -186,8 +186,8 @@ class BytePairTokenizer(Tokenizer):
     def _encode_part(self, text):
         ids, cache = [], self._cache
         for word in split(text, self.pattern):
-            found = cache.get(word)
-            ids += self._ids_of(word) if found is None else found
+            cached = cache.get(word)
+            ids += self._ids_of(word) if cached is None else cached
         return ids
 
     def _ids_of(self, word: str) -> list[int]:
