@@ -139,9 +139,9 @@ def decode(
     """
     if isinstance(sampler, Beam):
         return Hypotheses(*sampler.search(step, state, prompt, **options)[:3])
-    found = generate(step, state, prompt, sampler=sampler, seed=seed, **options)
-    scores = found.log_probabilities.sum(axis=1)
-    return Hypotheses(found.ids[:, None], scores[:, None], found.lengths[:, None])
+    sampled = generate(step, state, prompt, sampler=sampler, seed=seed, **options)
+    scores = sampled.log_probabilities.sum(axis=1)
+    return Hypotheses(sampled.ids[:, None], scores[:, None], sampled.lengths[:, None])
 
 
 def stream(

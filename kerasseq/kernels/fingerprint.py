@@ -137,10 +137,10 @@ def _reached(function: types.FunctionType) -> list[Any]:
     code, known = function.__code__, function.__globals__
     cells = [c.cell_contents for c in function.__closure__ or () if c != EMPTY]
     names = _names(code)
-    found = [known[name] for name in names if name in known]
-    for module in [vars(x) for x in found if isinstance(x, types.ModuleType)]:
-        found += [module[n] for n in names if n in module]
-    return [code, function.__defaults__, function.__kwdefaults__, *cells, *found]
+    reached = [known[name] for name in names if name in known]
+    for module in [vars(x) for x in reached if isinstance(x, types.ModuleType)]:
+        reached += [module[n] for n in names if n in module]
+    return [code, function.__defaults__, function.__kwdefaults__, *cells, *reached]
 
 
 def _names(code: types.CodeType) -> list[str]:

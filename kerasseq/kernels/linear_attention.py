@@ -207,18 +207,18 @@ def _hide_non_finite(k, v, b, c, log_decay):
     Returns:
         The arguments, and booleans `(C, B, N, L, 1)`.
     """
-    found, hidden = [], False
+    finite, hidden = [], False
     for x in (k, v, b, c):
         if x is not None:
             x, here = zero_non_finite(x)
             hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
-        found.append(x)
+        finite.append(x)
     if log_decay is not None:
         # -inf forgets all. TensorFlow turns not (x < y) into x >= y, also for NaN.
         here = ops.logical_or(ops.isnan(log_decay), log_decay == math.inf)
         log_decay = ops.where(here, ops.zeros((), log_decay.dtype), log_decay)
         hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
-    return *found, log_decay, hidden
+    return *finite, log_decay, hidden
 
 
 def _add_and_erase(decays, q, k, v, b, c, state, hidden):

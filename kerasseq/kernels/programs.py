@@ -43,13 +43,13 @@ def programs(function: Any) -> "Programs":
     kept = home.setdefault(HOME, {})
     # One for each method: methods of third-party objects depend on different things.
     key = getattr(function, "__func__", None)
-    found = kept.get(key)
-    if found is None or not found.fingerprint.holds():
+    current = kept.get(key)
+    if current is None or not current.fingerprint.holds():
         now = Fingerprint(function)
-        if found is None or found.fingerprint != now:
-            found = kept[key] = Programs(now)
-        found.fingerprint = now
-    return found
+        if current is None or current.fingerprint != now:
+            current = kept[key] = Programs(now)
+        current.fingerprint = now
+    return current
 
 
 class Programs:

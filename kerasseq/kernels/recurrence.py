@@ -96,8 +96,8 @@ def recurrence(
             that of the inputs, or if `cudnn` is True and cuDNN cannot run it.
     """
     _check(run.inputs, states)
-    found = _native(run, states, mask)
-    return _derived(run, states, mask) if found is None else found
+    native = _native(run, states, mask)
+    return _derived(run, states, mask) if native is None else native
 
 
 def _check(inputs, states) -> None:
@@ -244,10 +244,10 @@ def _try(run) -> bool:
             for t in range(TRIED[0]):
                 known = leaves(derived.new_states, z[t], wanted, parameters)
                 wanted = evaluate(derived.new_states, known, z[t])
-            _, found = backend_module("native").run(run.native, native, states)
+            _, last = backend_module("native").run(run.native, native, states)
         pairs = [
             [ops.convert_to_numpy(ops.cast(x, "float32")) for x in pair]
-            for pair in zip(found, wanted, strict=True)
+            for pair in zip(last, wanted, strict=True)
         ]
         short = keras.backend.standardize_dtype(run.inputs.dtype).endswith("16")
         return all(np.allclose(*p, atol=0.03 if short else 1e-3) for p in pairs)

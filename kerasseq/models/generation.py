@@ -282,7 +282,7 @@ class GenerationMixin:
         limit = self._limit(rows, options)
         finished = [False] * len(rows)
         for n, (contexts, count) in enumerate(self._windows(rows, limit)):
-            found = decode(
+            hypotheses = decode(
                 self.step,
                 *self.start(contexts, count),
                 options.sampler,
@@ -293,7 +293,7 @@ class GenerationMixin:
             )
             for row, ids in enumerate(rows):
                 if not finished[row]:
-                    ids += found.ids[row, 0, : found.lengths[row, 0]].tolist()
+                    ids += hypotheses.ids[row, 0, : hypotheses.lengths[row, 0]].tolist()
                     finished[row] = ids[-1] in options.stop
             if all(finished):
                 break
@@ -451,10 +451,10 @@ class GenerationMixin:
         rows, _ = self._read_prompts(prompt)
         if len(rows) != 1:
             raise ValueError(f"prompt must be one prompt, received {len(rows)}")
-        contexts, found = next(self._windows(rows, count))
-        if found < count:
+        contexts, limit = next(self._windows(rows, count))
+        if limit < count:
             raise ValueError(
-                f"max_new_tokens must be at most {found} after this prompt, as the "
+                f"max_new_tokens must be at most {limit} after this prompt, as the "
                 f"model has {self.context_length} positions, received {count}"
             )
         return self.start(contexts, count)

@@ -337,13 +337,13 @@ def plain_labels(labels: Labels | None) -> int | list[Label] | None:
 
 def _chosen(p, answers):
     """The answer of a "choose" head; equal answers have one probability."""
-    found = {}
+    probabilities = {}
     for answer, probability in zip(answers, p, strict=False):  # without missing ones
         key = tuple(answer) if hasattr(answer, "__len__") else answer
         key = answer if isinstance(answer, str) else key
-        found[key] = found.get(key, 0.0) + probability
-    label = max(found, key=found.get)
-    return Classification(label, found[label], found)
+        probabilities[key] = probabilities.get(key, 0.0) + probability
+    label = max(probabilities, key=probabilities.get)
+    return Classification(label, probabilities[label], probabilities)
 
 
 def _answer(text, start, end, place):

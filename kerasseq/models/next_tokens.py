@@ -100,15 +100,15 @@ def search_tree(
         text_of: Function from an id to its text.
         **options: As for `Beam.search`: `max_new_tokens` and `stop`.
     """
-    found = beam.search(step, state, prompt, return_trees=True, **options)
+    hypotheses = beam.search(step, state, prompt, return_trees=True, **options)
     greedy = decoding.generate(step, state, prompt, **options)
     length = int(greedy.lengths[0])
-    tree = found.trees[0]
+    tree = hypotheses.trees[0]
     return SearchTree(
         tree=tree,
         tokens=[text_of(int(token)) for token in tree.token],
-        best=_path(tree, found.ids[0, 0, : found.lengths[0, 0]].tolist()),
-        score=float(found.scores[0, 0]),
+        best=_path(tree, hypotheses.ids[0, 0, : hypotheses.lengths[0, 0]].tolist()),
+        score=float(hypotheses.scores[0, 0]),
         greedy_tokens=[text_of(int(token)) for token in greedy.ids[0, :length]],
         greedy_scores=greedy.log_probabilities[0, :length].cumsum(),
     )

@@ -79,14 +79,13 @@ def first_ids(rows: Iterable[Row], encode: Encode, count: int) -> np.ndarray:
         >>> first_ids(rows, lambda text: np.array([*map(ord, text)]), 3)
         array([97, 98, 99])
     """
-    found: list[np.ndarray] = []
+    parts: list[np.ndarray] = []
     for ids in _encoded(rows, encode):
-        found.append(ids)
+        parts.append(ids)
         count -= len(ids)
         if count <= 0:
             break
-    found = found or [np.zeros(0, "int32")]
-    return np.concatenate(found)[: count or None]
+    return np.concatenate(parts or [np.zeros(0, "int32")])[: count or None]
 
 
 def stream_blocks(

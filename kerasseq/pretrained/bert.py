@@ -224,9 +224,9 @@ def _labels(settings, head, count):
 
 def _special_ids(settings, size):
     """Returns the special ids of the settings, by default the published ones."""
-    found = special_ids(size, settings.id("pad_token_id", size, 0))
+    ids = special_ids(size, settings.id("pad_token_id", size, 0))
     known = {token: name for token, name in ID_NAMES.items() if name in settings}
-    return found | {t: settings.id(name, size, None) for t, name in known.items()}
+    return ids | {t: settings.id(name, size, None) for t, name in known.items()}
 
 
 def _head(settings, shapes):
@@ -298,12 +298,12 @@ def hub_write(a: Arguments) -> dict[str, Any]:
         expected["head"] = None
     if wrong := difference(a, expected):
         raise ValueError(f"a BertBackbone of KerasHub cannot have {wrong}")
-    found = {name: a[name] for name in (*HUB_SIZES, "num_segments", "dropout")}
-    found["intermediate_dim"] = sizes(a)["F"]
+    settings = {name: a[name] for name in (*HUB_SIZES, "num_segments", "dropout")}
+    settings["intermediate_dim"] = sizes(a)["F"]
     if a["head"] is not None:
         options = {"num_classes": label_count(a["labels"]), "activation": "linear"}
-        found["task"] = ("BertTextClassifier", {**options, "dropout": a["dropout"]})
-    return found
+        settings["task"] = ("BertTextClassifier", {**options, "dropout": a["dropout"]})
+    return settings
 
 
 # Settings of RoBERTa in Hugging Face

@@ -25,19 +25,19 @@ def current_names(tensors: Mapping[str, Tensor], form: Format) -> dict[str, Tens
     Raises:
         ValueError: If two tensors get the same name.
     """
-    found = {}
+    current = {}
     for name, tensor in tensors.items():
         short = name.removeprefix(form.prefix)
         for old, new in form.renamed.items():
             if short.endswith(old):
                 short = short.removesuffix(old) + new
-        if short in found:
+        if short in current:
             raise ValueError(
-                f'{tensor.file.parent} has both "{found[short].name}" and "{name}", '
+                f'{tensor.file.parent} has both "{current[short].name}" and "{name}", '
                 "which are the same weight. Remove one of them"
             )
-        found[short] = tensor
-    return found
+        current[short] = tensor
+    return current
 
 
 def match(

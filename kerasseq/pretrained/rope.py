@@ -107,13 +107,13 @@ def write(position: Position) -> dict[str, Any]:
     """Converts a position to settings of Hugging Face that all versions read."""
     options = config(position)
     kind, scale = options["rope_type"], options["scaling_factor"]
-    found = {"rope_theta": options["max_wavelength"], "rope_scaling": None}
+    settings = {"rope_theta": options["max_wavelength"], "rope_scaling": None}
     if kind == "linear" and scale == 1:
-        return found
+        return settings
     if kind == "dynamic_ntk":
         part = {"rope_type": "dynamic", "factor": scale}
         return {
-            **found,
+            **settings,
             "rope_scaling": part,
             "max_position_embeddings": options[TRAINED],
         }
@@ -121,7 +121,7 @@ def write(position: Position) -> dict[str, Any]:
         names = ("attention_factor", TRAINED, *FACTORS)
         part = {name: options[name] for name in names if options[name] is not None}
         part = {"rope_type": kind, "factor": scale, **part}
-        return {**found, "rope_scaling": part}
+        return {**settings, "rope_scaling": part}
     names = {_ours(name): name for name in TYPES[kind][1]}
     if kind != "linear":
         names[TRAINED] = TRAINED
@@ -129,7 +129,7 @@ def write(position: Position) -> dict[str, Any]:
         names |= {name: name for name in (*OPTIONAL, "truncate")}
     part = {name: options[ours] for ours, name in names.items()}
     part = {name: value for name, value in part.items() if value is not None}
-    return {**found, "rope_scaling": {"rope_type": kind, **part}}
+    return {**settings, "rope_scaling": {"rope_type": kind, **part}}
 
 
 def hub_read(settings: Settings) -> RotaryEmbedding:

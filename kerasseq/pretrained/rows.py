@@ -151,8 +151,8 @@ def _groups(axes):
         >>> _groups("1 (N K) D")
         [[], ['N', 'K'], ['D']]
     """
-    found = re.findall(r"\(([^)]*)\)|(\S+)", axes)
-    return [(many or one).replace("1", "").split() for many, one in found]
+    groups = re.findall(r"\(([^)]*)\)|(\S+)", axes)
+    return [(many or one).replace("1", "").split() for many, one in groups]
 
 
 def _suffix(n):

@@ -237,7 +237,7 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `ViT` to settings of KerasHub."""
     if wrong := difference(a, {"feed_forward": "gelu", "multi_label": False}):
         raise ValueError(f"a ViTBackbone of KerasHub cannot have {wrong}")
-    found = {
+    settings = {
         "image_shape": [*_pair(a["image_size"]), a["channels"]],
         "patch_size": list(_pair(a["patch_size"])),
         "num_layers": a["num_layers"],
@@ -250,8 +250,8 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     }
     if a["include_top"]:
         options = {"num_classes": _count(a), "pooling": "token"}
-        found["task"] = ("ViTImageClassifier", options)
-    return found
+        settings["task"] = ("ViTImageClassifier", options)
+    return settings
 
 
 # Preprocessing of images, which must be that of `ViT`

@@ -159,11 +159,11 @@ def read_h5(folder: pathlib.Path) -> dict[str, Tensor]:
 
 def read_h5_file(path: pathlib.Path) -> list[Tensor]:
     """Returns the tensors of a file."""
-    found = []
+    tensors = []
 
     def visit(name, item):  # called for hard links only: h5py does not follow others
         if isinstance(item, h5py.Dataset):
-            found.append(_h5_tensor(name, path, item))
+            tensors.append(_h5_tensor(name, path, item))
 
     try:
         with h5py.File(regular(path), "r") as file:
@@ -172,7 +172,7 @@ def read_h5_file(path: pathlib.Path) -> list[Tensor]:
         raise ValueError(
             f"{path} is not an HDF5 file, or is damaged: {error}"
         ) from error
-    return found
+    return tensors
 
 
 def _h5_tensor(name, path, data):
@@ -261,16 +261,16 @@ def _by_name(folder, files, read_file):
     Raises:
         ValueError: If two files have the same tensor.
     """
-    found = {}
+    tensors = {}
     for file in files:
         for tensor in read_file(folder / file):
-            if tensor.name in found:
+            if tensor.name in tensors:
                 raise ValueError(
                     f'"{tensor.name}" is in two files of {folder}: {file} and '
-                    f"{found[tensor.name].file.name}"
+                    f"{tensors[tensor.name].file.name}"
                 )
-            found[tensor.name] = tensor
-    return found
+            tensors[tensor.name] = tensor
+    return tensors
 
 
 def _write_shards(

@@ -102,10 +102,10 @@ class Count:
             >>> f"{groups['attention']:,}"
             '57,982,058,496'
         """
-        found = {}
+        groups = {}
         for part in self.parts:
-            found[part.group] = found.get(part.group, 0) + part.weights
-        return found
+            groups[part.group] = groups.get(part.group, 0) + part.weights
+        return groups
 
     def __str__(self) -> str:
         return f"{self._table()}\n{self._sum()}"
@@ -157,8 +157,8 @@ def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
     """
     architecture = find(architecture)
     one_of("what", what, ("matrices", "all"))
-    found = weights(architecture) if what == "all" else _matrices(architecture)
-    return Count(architecture, what, tuple(found))
+    parts = weights(architecture) if what == "all" else _matrices(architecture)
+    return Count(architecture, what, tuple(parts))
 
 
 def _matrices(a: Architecture) -> Iterator[Part]:

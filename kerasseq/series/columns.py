@@ -65,7 +65,7 @@ def learned_categories(frame: Any, names: Sequence[Any]) -> dict[Any, list[str]]
     Raises:
         ValueError: If there is no such column, or all of its cells are empty.
     """
-    found = {}
+    categories = {}
     for name in names:
         if name not in frame.columns:
             raise ValueError(
@@ -74,12 +74,12 @@ def learned_categories(frame: Any, names: Sequence[Any]) -> dict[Any, list[str]]
                 f"{', '.join(map(str, frame.columns))}"
             )
         column = frame[name]
-        found[name] = sorted(set(map(_category, column[column.notna()])))
-        if not found[name]:
+        categories[name] = sorted(set(map(_category, column[column.notna()])))
+        if not categories[name]:
             raise ValueError(
                 f"the column {name!r} is empty in all rows. Leave it out of categories"
             )
-    return found
+    return categories
 
 
 def _category(cell):
@@ -105,13 +105,13 @@ def read_features(
     Raises:
         ValueError: If a cell is no number or none of the categories.
     """
-    found = [
+    features = [
         _one_hot(frame[name], name, columns.categories[name], rows)
         if name in columns.categories
         else _numbers(frame, name, columns, rows)[:, None]
         for name in names
     ]
-    return np.concatenate(found, axis=1)
+    return np.concatenate(features, axis=1)
 
 
 def _one_hot(column, name, categories, rows):
@@ -119,8 +119,8 @@ def _one_hot(column, name, categories, rows):
     import pandas
 
     codes, cells = pandas.factorize(column)
-    found = np.zeros((len(column), len(categories)))
-    found[codes < 0] = np.nan
+    features = np.zeros((len(column), len(categories)))
+    features[codes < 0] = np.nan
     for code, cell in enumerate(map(_category, cells)):
         is_here = codes == code
         if cell not in categories:
@@ -130,8 +130,8 @@ def _one_hot(column, name, categories, rows):
                 f"{cell!r}.{nearest(cell, list(categories))} Correct it, or train a "
                 "model on a table that has it"
             )
-        found[is_here, categories.index(cell)] = 1.0
-    return found
+        features[is_here, categories.index(cell)] = 1.0
+    return features
 
 
 def check_columns(frame: Any, columns: Columns) -> None:

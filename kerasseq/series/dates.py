@@ -160,14 +160,14 @@ missing rows, or pass missing="interpolate" or missing="forward"
             f"expected at least two dates, received {len(dates)} at {where(0)}, so "
             "that their distance is not known. Add rows"
         )
-    found = Frequency(_unit(dates), 1).with_day_of(dates)
-    steps = np.diff(found.numbers(dates))
+    frequency = Frequency(_unit(dates), 1).with_day_of(dates)
+    steps = np.diff(frequency.numbers(dates))
     sizes, counts = np.unique(steps, return_counts=True)
-    found = found._replace(step=int(sizes[counts.argmax()]))
-    uneven = steps % found.step != 0 if gaps else steps != found.step
+    frequency = frequency._replace(step=int(sizes[counts.argmax()]))
+    uneven = steps % frequency.step != 0 if gaps else steps != frequency.step
     if uneven.any():
-        raise _jump(dates, int(uneven.argmax()) + 1, found, where)
-    return found
+        raise _jump(dates, int(uneven.argmax()) + 1, frequency, where)
+    return frequency
 
 
 def check_order(dates: np.ndarray, where: Callable[[int], str]) -> None:

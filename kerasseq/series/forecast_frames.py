@@ -37,7 +37,7 @@ def forecast_frame(
     names, columns = fitted.columns, []
     steps = forecasts.shape[1]
     dated = all(one.dates is not None for one in parts)
-    for one, count, found in zip(parts, rows, forecasts, strict=True):
+    for one, count, forecast in zip(parts, rows, forecasts, strict=True):
         date = "date" if names.date is None else names.date
         frame, index = {}, None
         if names.group is not None:
@@ -46,7 +46,7 @@ def forecast_frame(
             frame[date] = one.dates_after(steps)
         else:
             index = np.arange(count, count + steps)
-        frame |= _values(names.value, found, quantiles)
+        frame |= _values(names.value, forecast, quantiles)
         columns.append(pandas.DataFrame(frame, index=index))
     table = pandas.concat(columns, ignore_index=dated)
     if dated and names.date is None:
@@ -54,15 +54,15 @@ def forecast_frame(
     return table
 
 
-def _values(name, found, quantiles):
+def _values(name, forecast, quantiles):
     """The forecast, and the other quantiles under names of their own."""
     if quantiles is None:
-        return {name: found[:, 0]}
+        return {name: forecast[:, 0]}
     middle = quantiles.index(0.5)
     others = {
-        f"{name}_{q:g}": found[:, n] for n, q in enumerate(quantiles) if n != middle
+        f"{name}_{q:g}": forecast[:, n] for n, q in enumerate(quantiles) if n != middle
     }
-    return {name: found[:, middle], **others}
+    return {name: forecast[:, middle], **others}
 
 
 def with_future(one: OneSeries, fitted: Fitted, steps: int, known: Any) -> OneSeries:
@@ -95,8 +95,8 @@ def with_future(one: OneSeries, fitted: Fitted, steps: int, known: Any) -> OneSe
     return dataclasses.replace(one, others=others, dates=dates)
 
 
-def _unknown(one, columns, dates, steps, found):
-    first = f"step {found + 1}" if dates is None else shown(dates[found])
+def _unknown(one, columns, dates, steps, count):
+    first = f"step {count + 1}" if dates is None else shown(dates[count])
     listed = ", ".join(map(str, columns.known))
     return ValueError(
         f"the forecast of {one.title} needs the known columns {listed} for {steps} "
@@ -114,16 +114,16 @@ def _known_rows(known, one, fitted, dates, steps):
             f"{type(known).__name__}"
         )
     columns = fitted.columns
-    numbers, found, rows = read_columns(known, columns, one.name, dates)
+    numbers, own_dates, rows = read_columns(known, columns, one.name, dates)
     if dates is None or not len(numbers):
         places = list(range(len(numbers)))[:steps]
-    elif found is None:
+    elif own_dates is None:
         raise ValueError(
             "known must have the dates of the future, as the table that the model was "
             "fitted to. Set them as the index, or name them as there"
         )
     else:
-        at = {date: n for n, date in enumerate(found)}
+        at = {date: n for n, date in enumerate(own_dates)}
         places = list(itertools.takewhile(lambda n: n is not None, map(at.get, dates)))
     if len(places) < steps:
         raise _unknown(one, columns, dates, steps, len(places))

@@ -129,7 +129,7 @@ def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression |
         values at most; None if they are constant or too few.
     """
     y = np.asarray(training, "float64")[-MAX_VALUES:]
-    found, least = [], (ROUNDING * np.abs(y).max()) ** 2
+    candidates, least = [], (ROUNDING * np.abs(y).max()) ** 2
     if not np.ptp(y):
         return None
     for order in sorted({*range(1, MAX_ORDER + 1), season, season + 1}):
@@ -143,8 +143,8 @@ def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression |
         if variance < math.inf:
             aic = len(errors) * math.log(variance) + 2 * (order + 1)
             # Orders lose different numbers of values, which the mean makes up for.
-            found.append((aic / len(errors), order, model))
-    return min(found, key=lambda one: one[:2])[2] if found else None
+            candidates.append((aic / len(errors), order, model))
+    return min(candidates, key=lambda one: one[:2])[2] if candidates else None
 
 
 def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
@@ -160,24 +160,24 @@ def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
         constant series of order 0.
 
     Examples:
-        >>> found = peers([1.0, 2.0, 4.0, 3.0] * 3, season=4)
-        >>> found["naive"]([1.0, 2.0], 3)
+        >>> forecasts = peers([1.0, 2.0, 4.0, 3.0] * 3, season=4)
+        >>> forecasts["naive"]([1.0, 2.0], 3)
         array([2., 2., 2.])
-        >>> list(found)
+        >>> list(forecasts)
         ['naive', 'seasonal naive', 'AR(2)']
     """
     y = np.asarray(training, "float64")
-    found: dict[str, Forecasts] = {"naive": seasonal_naive}
+    forecasts: dict[str, Forecasts] = {"naive": seasonal_naive}
     if 1 < season < len(y):
-        found["seasonal naive"] = functools.partial(seasonal_naive, season=season)
+        forecasts["seasonal naive"] = functools.partial(seasonal_naive, season=season)
     regression = fit_autoregression(y, season)
     if regression is not None:
-        found[f"AR({regression.order})"] = lambda history, steps: (
+        forecasts[f"AR({regression.order})"] = lambda history, steps: (
             regression.forecast(steps, history=history[-regression.order :]).mean
         )
     elif not np.ptp(y):
-        found["AR(0)"] = lambda history, steps: np.full(steps, y[0])
-    return found
+        forecasts["AR(0)"] = lambda history, steps: np.full(steps, y[0])
+    return forecasts
 
 
 @dataclasses.dataclass
@@ -256,21 +256,21 @@ class Comparison:
 
         Examples:
             >>> y = np.ones((1, 1, 2))
-            >>> found = Comparison(y, {"gru": y - 3, "naive": y - 2}, np.array([1.0]))
-            >>> found.verdict("gru")  # doctest: +NORMALIZE_WHITESPACE
+            >>> comparison = Comparison(y, {"gru": y - 3, "naive": y - 2}, np.ones(1))
+            >>> comparison.verdict("gru")  # doctest: +NORMALIZE_WHITESPACE
             'gru does not beat its baseline: naive has a MASE of 2, gru of 3.
             Forecast with naive, or train longer or on more values.'
         """
-        found = self.not_beaten(title)
-        if not found:
+        names = self.not_beaten(title)
+        if not names:
             return ""
         scores = self.scores()
         score = "MAE" if np.isnan(self.scales).all() else "MASE"
         return (
-            f"{title} does not beat its baseline: {found[0]} has "
+            f"{title} does not beat its baseline: {names[0]} has "
             f"{'an' if score == 'MAE' else 'a'} {score} of "
-            f"{scores[found[0]][score]:.4g}, {title} of {scores[title][score]:.4g}. "
-            f"Forecast with {found[0]}, or train longer or on more values."
+            f"{scores[names[0]][score]:.4g}, {title} of {scores[title][score]:.4g}. "
+            f"Forecast with {names[0]}, or train longer or on more values."
         )
 
     def errors_by_step(self) -> dict[str, np.ndarray]:
@@ -301,22 +301,22 @@ def compare(
 
     Examples:
         >>> y = np.array([1.0, 2.0, 4.0, 3.0, 6.0, 5.0])
-        >>> found = compare("zero", np.zeros((1, 1, 2)), [y], [[4]], [4])
-        >>> found.forecasts["naive"], found.scales.round(3)
+        >>> comparison = compare("zero", np.zeros((1, 1, 2)), [y], [[4]], [4])
+        >>> comparison.forecasts["naive"], comparison.scales.round(3)
         (array([[[3., 3.]]]), array([1.333]))
     """
     steps = forecasts.shape[-1]
     simple = [peers(y[:end], season) for y, end in zip(values, training, strict=True)]
     if len(values) > 1:  # each with an order of its own
         simple = [{k.partition("(")[0]: f for k, f in one.items()} for one in simple]
-    actual, found = [], {}
+    actual, by_name = [], {}
     for number, y in enumerate(values):
         origins = [times[number] for times in ends]
         actual.append([y[end : end + steps] for end in origins])
         for name, forecast in simple[number].items():
             rows = [forecast(y[:end], steps) for end in origins]
-            found.setdefault(name, []).append(rows)
-    complete = {k: np.array(v) for k, v in found.items() if len(v) == len(values)}
+            by_name.setdefault(name, []).append(rows)
+    complete = {k: np.array(v) for k, v in by_name.items() if len(v) == len(values)}
     pairs = zip(values, training, strict=True)
     scales = np.array([scale_of_errors(y[:end], season) for y, end in pairs])
     return Comparison(np.array(actual), {title: forecasts, **complete}, scales)
@@ -329,12 +329,12 @@ def _average(rows: Sequence[dict[str, float]]) -> dict[str, float]:
         >>> _average([{"RMSE": 3.0, "MAE": 1.0}, {"RMSE": 4.0, "MAE": 2.0}])
         {'RMSE': 3.5355339059327378, 'MAE': 1.5}
     """
-    found = {}
+    averages = {}
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
         if name == "RMSE":
-            found[name] = float(np.sqrt(np.mean(values**2)))
+            averages[name] = float(np.sqrt(np.mean(values**2)))
         else:
             defined = values[~np.isnan(values)]
-            found[name] = float(np.mean(defined)) if len(defined) else math.nan
-    return found
+            averages[name] = float(np.mean(defined)) if len(defined) else math.nan
+    return averages

@@ -393,14 +393,14 @@ class Forecaster(TableForecasts, TaskModel):
                 f"shape {history.shape}"
             )
         window = history.reshape(1, -1, 1) if single else history
-        length, found = window.shape[1], []
+        length, parts = window.shape[1], []
         for _ in range(-(-steps // self._arguments["horizon"])):
             # The window keeps its length, so that the model is compiled once.
             predicted = self._predict_sorted(window)
-            found.append(predicted)
+            parts.append(predicted)
             values = self._median(predicted)[..., None]
             window = np.concatenate([window, values], axis=1)[:, -length:]
-        forecasts = np.concatenate(found, axis=1)[:, :steps]
+        forecasts = np.concatenate(parts, axis=1)[:, :steps]
         if not self._arguments["quantiles"]:
             forecasts = forecasts[..., 0]
         return forecasts[0] if single else forecasts

@@ -207,13 +207,13 @@ def _date_column(frame, columns):
     if frame.index.dtype.kind not in "iufb":
         return None
     taken = {columns.value, columns.group, *columns.others}
-    found = date_columns(frame, taken)
-    if len(found) > 1:
-        listed = ", ".join(map(str, found))
+    names = date_columns(frame, taken)
+    if len(names) > 1:
+        listed = ", ".join(map(str, names))
         raise ValueError(
             f"expected one column of dates, received {listed}. Name it with date="
         )
-    return found[0] if found else None
+    return names[0] if names else None
 
 
 def _value_column(frame, columns):
@@ -227,10 +227,10 @@ def _value_column(frame, columns):
         if name not in taken and frame[name].dtype.kind in "iuf"
     ]
     if len(fit) != 1:
-        found = ", ".join(map(str, fit)) or "none"
+        listed = ", ".join(map(str, fit)) or "none"
         raise ValueError(
             "expected one column of numbers to forecast, received "
-            f"{found}. Name it with value="
+            f"{listed}. Name it with value="
         )
     return fit[0]
 

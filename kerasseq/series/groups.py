@@ -70,16 +70,16 @@ def find_frequencies(
         return [find(name, places, like(name)) for name, places in groups]
     # The distance of a single date is that of the other series.
     several = [each for each in groups if len(each[1]) > 1] or groups[:1]
-    found = [find(*each, None) for each in several]
-    first = found[0]
-    for frequency in {each[:2]: each._replace(day=0) for each in found}.values():
+    frequencies = [find(*each, None) for each in several]
+    first = frequencies[0]
+    for frequency in {each[:2]: each._replace(day=0) for each in frequencies}.values():
         all_like = [find(*each, frequency) for each in groups]
         if all(each.equals(frequency) for each in all_like):
             return all_like
-    different = next(n for n, each in enumerate(found) if not each.equals(first))
+    different = next(n for n, each in enumerate(frequencies) if not each.equals(first))
     raise ValueError(
         f"all series must have the same distance of dates, received {first} for the "
-        f"series {several[0][0]!r} and {found[different]} for the series "
+        f"series {several[0][0]!r} and {frequencies[different]} for the series "
         f"{several[different][0]!r}. Forecast them with two models"
     )
 

@@ -21,15 +21,15 @@ def date_columns(frame: Any, taken: Collection[Any]) -> list[Any]:
     """
     import pandas
 
-    found = []
+    names = []
     for name in frame.columns:
         dtype = frame[name].dtype
         if name in taken:
             continue
         is_date = dtype.kind == "M" or isinstance(dtype, pandas.PeriodDtype)
         if is_date or _has_date_texts(frame[name]):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _has_date_texts(column):
@@ -77,8 +77,8 @@ def read_dates(
         return _microseconds(column.to_numpy(), name, rows)
     if column.dtype.kind in "iuf":
         return _dates_of_numbers(column, name, rows)
-    found = parse_dates(column, score)
-    if found is None:
+    dates = parse_dates(column, score)
+    if dates is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the format, which is told below
             parsed = pandas.to_datetime(column, errors="coerce", format="mixed")
@@ -87,20 +87,20 @@ def read_dates(
             f"{name} must have dates, but {rows[row]} has "
             f"{column.iloc[row]!r:.60}. Write all dates alike, such as 2024-01-31"
         )
-    return _microseconds(found, name, rows)
+    return _microseconds(dates, name, rows)
 
 
 def _microseconds(dates, name, rows):
     """The dates in microseconds."""
-    found = dates.astype(DATES)
-    finer = (found != dates) & ~np.isnat(dates)
+    converted = dates.astype(DATES)
+    finer = (converted != dates) & ~np.isnat(dates)
     if finer.any():
         row = int(finer.argmax())
         raise ValueError(
             f"{name} must have dates of whole microseconds, but {rows[row]} has "
             f"{dates[row]}. Round the dates"
         )
-    return found
+    return converted
 
 
 def parse_dates(column: Any, score: Score | None = None) -> np.ndarray | None:
@@ -111,7 +111,7 @@ def parse_dates(column: Any, score: Score | None = None) -> np.ndarray | None:
     """
     import pandas
 
-    found = []
+    readings = []
     for day_first in (False, True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a date has the day first
@@ -121,12 +121,12 @@ def parse_dates(column: Any, score: Score | None = None) -> np.ndarray | None:
                 continue
         if dates.dtype.kind != "M" or isinstance(dates.dtype, pandas.DatetimeTZDtype):
             return None
-        found.append(dates.to_numpy())
+        readings.append(dates.to_numpy())
 
     def order(dates):
         return (score(dates) if score else 0, _unevenness(dates))
 
-    return min(found, key=order, default=None)
+    return min(readings, key=order, default=None)
 
 
 def _unevenness(dates):

@@ -27,21 +27,21 @@ def checked_quantiles(quantiles: Sequence[float] | None) -> tuple[float, ...] | 
     """
     if quantiles is None:
         return None
-    found = tuple(
+    values = tuple(
         checks.fraction("quantiles", q)
         for q in checks.several("quantiles", quantiles, "numbers")
     )
-    if 0.5 not in found:
+    if 0.5 not in values:
         raise ValueError(
             "quantiles must contain 0.5, the forecast itself, received "
-            f"{found}. Try (0.1, 0.5, 0.9)"
+            f"{values}. Try (0.1, 0.5, 0.9)"
         )
-    if list(found) != sorted(set(found)) or found[0] == 0 or found[-1] == 1:
+    if list(values) != sorted(set(values)) or values[0] == 0 or values[-1] == 1:
         raise ValueError(
-            f"quantiles must rise from above 0 to below 1, received {found}. "
+            f"quantiles must rise from above 0 to below 1, received {values}. "
             "Try (0.1, 0.5, 0.9)"
         )
-    return found
+    return values
 
 
 @register

@@ -241,10 +241,10 @@ class TableFitting:
 
     def _check_frequency(self, table):
         """Raises if the dates are at another distance than those of the first table."""
-        before, found = self._fitted.frequency, table.frequency
-        if before is None or (found is None and table.kind == "array"):
+        before, frequency = self._fitted.frequency, table.frequency
+        if before is None or (frequency is None and table.kind == "array"):
             return
-        if found is None:
+        if frequency is None:
             raise ValueError(
                 f"the model was fitted to dates {before}, but the table has none. Set "
                 "them as the index, as there"
@@ -298,8 +298,8 @@ class TableFitting:
         parts = [x[:, :length, :count]]
         if ahead:
             parts.append(x[:, length:, count:])
-        found = zip(*map(moments, parts), strict=True)
-        self.get_layer("standardize").set_constants(*map(np.concatenate, found))
+        constants = zip(*map(moments, parts), strict=True)
+        self.get_layer("standardize").set_constants(*map(np.concatenate, constants))
         self.get_layer("baseline").set(season)
         changes = self._changes(x[:, :length], y, season)
         self.get_layer("restore").set(changes[..., None])

@@ -75,11 +75,11 @@ class TableForecasts(TableFitting):
             series, kind = table.series, table.kind
             rows = [len(one.values) for one in series]
         parts = [with_future(one, fitted, steps, known) for one in series]
-        found = self._forecast_series(parts, steps)
+        forecasts = self._forecast_series(parts, steps)
         quantiles = self._arguments["quantiles"]
         if kind == "array":
-            return found[0] if quantiles else found[0, :, 0]
-        return forecast_frame(fitted, parts, rows, found, quantiles)
+            return forecasts[0] if quantiles else forecasts[0, :, 0]
+        return forecast_frame(fitted, parts, rows, forecasts, quantiles)
 
     def _forecast_series(self, parts: list[OneSeries], steps: int) -> np.ndarray:
         """Forecasts series, in their units.
@@ -92,7 +92,7 @@ class TableForecasts(TableFitting):
             Array `(series, steps, quantiles)`, one if there are none.
         """
         length, horizon = self._fitted.length, self._arguments["horizon"]
-        ahead, found = self._ahead(), []
+        ahead, forecasts = self._ahead(), []
         if steps > horizon and self._arguments["past"]:
             raise ValueError(
                 f"columns in past are not known beyond the horizon {horizon}, "
@@ -112,8 +112,8 @@ class TableForecasts(TableFitting):
             x = table[:, start:stop].astype("float32")
             y = self._predict_sorted(x).astype("float64")
             table[:, start + length : start + length + horizon, 0] = self._median(y)
-            found.append(y)
-        y = np.concatenate(found, axis=1)[:, :steps]
+            forecasts.append(y)
+        y = np.concatenate(forecasts, axis=1)[:, :steps]
         return np.stack([s.invert(row) for s, row in zip(scales, y, strict=True)])
 
     def _last_rows(self, one, scale, future):
@@ -240,11 +240,11 @@ class TableForecasts(TableFitting):
             training: Number of values of each series in the training part.
         """
         parts = [one for times in ends for one in table.until(times, steps).series]
-        found = self._median(self._forecast_series(parts, steps))
-        found = found.reshape(len(ends), len(table.series), steps).swapaxes(0, 1)
+        medians = self._median(self._forecast_series(parts, steps))
+        medians = medians.reshape(len(ends), len(table.series), steps).swapaxes(0, 1)
         values = [one.values for one in table.series]
         season = self._fitted.season
-        return compare(self.title, found, values, ends, training, season)
+        return compare(self.title, medians, values, ends, training, season)
 
     @property
     def title(self) -> str:
@@ -316,9 +316,9 @@ class TableForecasts(TableFitting):
         return self._plot(parts, steps, actual)
 
     def _plot(self, parts, steps, actual):
-        found, quantiles = self._forecast_series(parts, steps), self._quantiles()
+        forecasts, quantiles = self._forecast_series(parts, steps), self._quantiles()
         panels = []
-        for one, y, came in zip(parts, found, actual, strict=True):
+        for one, y, came in zip(parts, forecasts, actual, strict=True):
             name = self._fitted.columns.value if one.name is None else one.name
             panel = plots.ForecastPanel(
                 "" if name is None else str(name),

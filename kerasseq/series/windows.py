@@ -120,7 +120,7 @@ class Fitted:
             k: tuple(v) if isinstance(v, list | tuple) else v
             for k, v in plain["columns"].items()
         }
-        found = {
+        fields = {
             **plain,
             "columns": Columns(**columns),
             "frequency": as_frequency(plain["frequency"]),
@@ -130,7 +130,7 @@ class Fitted:
             "history": [_series_of_plain(one, plain["frequency"])
                         for one in plain["history"]],
         }  # fmt: skip
-        return cls(**found)
+        return cls(**fields)
 
 
 def _plain_series(one: OneSeries) -> dict[str, Any]:

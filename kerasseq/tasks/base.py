@@ -281,10 +281,10 @@ class TaskModel(keras.Model):
                 keras.tree.map_structure(lambda rows, n=n: rows[n : n + size], x)
                 for n in starts
             ]
-        found = [self(batch, training=False) for batch in batches]
+        outputs = [self(batch, training=False) for batch in batches]
         return keras.tree.map_structure(
             lambda *parts: np.concatenate(list(map(ops.convert_to_numpy, parts))),
-            *found,
+            *outputs,
         )
 
     @property

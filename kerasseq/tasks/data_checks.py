@@ -98,19 +98,19 @@ in [1, 2]
     """
     if given is None:
         return None
-    found = number_array("sample_weight", given)
+    weights = number_array("sample_weight", given)
     shapes = [(rows,), (rows, 1)]
     if steps is not None:
         shapes.append((rows, steps))
-    if found.shape not in shapes:
+    if weights.shape not in shapes:
         also = "" if steps is None else f", or be an array ({rows}, {steps})"
-        count = len(found) if found.ndim == 1 else f"the shape {found.shape}"
+        count = len(weights) if weights.ndim == 1 else f"the shape {weights.shape}"
         raise ValueError(
             f"sample_weight must have a number for each of {rows} rows{also}, received "
             f"{count} in {checks.short(given)}"
         )
-    check_finite("sample_weight", found)
-    return found[:, 0] if found.shape == (rows, 1) and steps != 1 else found
+    check_finite("sample_weight", weights)
+    return weights[:, 0] if weights.shape == (rows, 1) and steps != 1 else weights
 
 
 def product_of_weights(weights: Any, given: np.ndarray | None) -> Any:
@@ -150,18 +150,18 @@ def number_array(name: str, values: Any) -> np.ndarray:
     if keras.ops.is_tensor(values):
         values = keras.ops.convert_to_numpy(values)
     try:
-        found = np.asarray(values)
-        if found.dtype.kind == "O" and found.ndim:  # such as of a table
-            found = found.astype("float64")
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and array.ndim:  # such as of a table
+            array = array.astype("float64")
     except (TypeError, ValueError):
-        found = np.array("")  # of several lengths
-    is_number = found.dtype.kind in "biuf" or "float" in found.dtype.name
+        array = np.array("")  # of several lengths
+    is_number = array.dtype.kind in "biuf" or "float" in array.dtype.name
     if isinstance(values, str | bytes | Mapping) or not is_number:
         raise TypeError(
             f"{name} must be an array of real numbers, received {checks.short(values)}"
         )
     with np.errstate(over="ignore"):  # infinity, which `check_finite` finds
-        return found.astype("float32")
+        return array.astype("float32")
 
 
 def array_rows(

@@ -94,8 +94,8 @@ def _guarded_property(cls: Any, name: str) -> property:
             getters.append(_inherited(cls, name))
         return getters[0](self)
 
-    found = getattr(keras.Model, name, None)
-    return property(get, doc=getattr(found, "__doc__", None))
+    attribute = getattr(keras.Model, name, None)
+    return property(get, doc=getattr(attribute, "__doc__", None))
 
 
 def _inherited(cls: Any, name: str) -> Callable[[Any], Any]:

@@ -110,15 +110,15 @@ class Labels:
                 )
             return y.astype("float32")
         rows = plain_list(y, name)
-        found = np.zeros((len(rows), self.count), "float32")
+        encoded = np.zeros((len(rows), self.count), "float32")
         for row, labels in enumerate(rows):
             if isinstance(labels, str) or not hasattr(labels, "__len__"):
                 raise TypeError(
                     f"{name}[{row}] must be a list of labels, as multi_label=True, "
                     f"received {checks.short(labels)}"
                 )
-            found[row, self.encode(labels, f"{name}[{row}]")] = 1
-        return found
+            encoded[row, self.encode(labels, f"{name}[{row}]")] = 1
+        return encoded
 
     def weights(
         self, class_weight: str | Mapping[Any, float] | None, y: np.ndarray
@@ -167,20 +167,20 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
         >>> learned(["b", "a", "b"]), learned([["b"], [], ["a", "b"]])
         (['a', 'b'], ['a', 'b'])
     """
-    found = set()
+    labels = set()
     for row, label in enumerate(plain_list(y, name)):
         several = hasattr(label, "__len__") and not isinstance(label, str)
         for each in plain_list(label) if several else [label]:
             # Not a number, None or empty: a cell of a table without a value.
             if each is None or each != each or each == "":
                 raise ValueError(f"{name}[{row}] must be a label, received {each!r}")
-            found.add(each)
-    if len(found) < 2:
+            labels.add(each)
+    if len(labels) < 2:
         raise ValueError(
             f"{name} must have at least two labels to tell apart, received "
-            f"{checks.short(sorted(found, key=str))}"
+            f"{checks.short(sorted(labels, key=str))}"
         )
-    return sorted(found, key=lambda label: (isinstance(label, str), label))
+    return sorted(labels, key=lambda label: (isinstance(label, str), label))
 
 
 def balanced_weights(y: np.ndarray, count: int) -> np.ndarray:

@@ -52,16 +52,16 @@ x[1] is None, x[2] is ''. Fill them, or pass missing="skip" to drop the rows
     """
     checks.one_of("missing", missing, MISSING)
     check_not_empty(x, method)
-    found = _empty_rows(x if has_texts else None, y if has_labels else None)
+    empty = _empty_rows(x if has_texts else None, y if has_labels else None)
     count = number_of_rows(x)
-    if not found or not (y is None or len(y) == count):
+    if not empty or not (y is None or len(y) == count):
         return x, y, sample_weight
     what = "x" if y is None else "x and y"
-    _refuse(found, count, what, missing, "drop the rows", least=1)
+    _refuse(empty, count, what, missing, "drop the rows", least=1)
     warnings.warn(
-        f"{_described(found, count)} are left out: {_first(found)}", stacklevel=4
+        f"{_described(empty, count)} are left out: {_first(empty)}", stacklevel=4
     )
-    kept = sorted(set(range(count)).difference(found))
+    kept = sorted(set(range(count)).difference(empty))
     return taken(x, kept), taken(y, kept), taken(sample_weight, kept)
 
 
@@ -84,16 +84,16 @@ def predictable_rows(
         True
     """
     checks.one_of("missing", missing, MISSING)
-    found, count = _empty_rows(x if has_texts else None), number_of_rows(x)
-    if not found:
+    empty, count = _empty_rows(x if has_texts else None), number_of_rows(x)
+    if not empty:
         return None
-    _refuse(found, count, "x", missing, "leave the rows without prediction")
+    _refuse(empty, count, "x", missing, "leave the rows without prediction")
     warnings.warn(
-        f"{_described(found, count)} get no prediction, but None, or NaN in an array: "
-        f"{_first(found)}",
+        f"{_described(empty, count)} get no prediction, but None, or NaN in an array: "
+        f"{_first(empty)}",
         stacklevel=5,
     )
-    return sorted(set(range(count)).difference(found))
+    return sorted(set(range(count)).difference(empty))
 
 
 def is_complete(row: Sequence[Any]) -> bool:
@@ -109,11 +109,11 @@ def is_complete(row: Sequence[Any]) -> bool:
     return not any(map(_is_empty, row[:2])) and not _is_without_words(row[0])
 
 
-def spread(found: Any, rows: Sequence[int], count: int) -> Any:
+def spread(predictions: Any, rows: Sequence[int], count: int) -> Any:
     """Returns predictions in the order of all rows: None, or NaN in arrays, for others.
 
     Args:
-        found: The predictions of some rows: a list, an array or several by name.
+        predictions: Those of some rows: a list, an array or several by name.
         rows: The indices of these rows.
         count: The number of all rows.
 
@@ -121,45 +121,45 @@ def spread(found: Any, rows: Sequence[int], count: int) -> Any:
         >>> spread(["a", "b"], [0, 2], 3), spread(np.ones(1), [1], 2).tolist()
         (['a', None, 'b'], [nan, 1.0])
     """
-    if isinstance(found, Mapping):
-        return {name: spread(part, rows, count) for name, part in found.items()}
-    if isinstance(found, list):
-        by_row = dict(zip(rows, found, strict=True))
+    if isinstance(predictions, Mapping):
+        return {name: spread(part, rows, count) for name, part in predictions.items()}
+    if isinstance(predictions, list):
+        by_row = dict(zip(rows, predictions, strict=True))
         return [by_row.get(row) for row in range(count)]
-    array = np.full((count, *found.shape[1:]), np.nan, found.dtype)
-    array[rows] = found
+    array = np.full((count, *predictions.shape[1:]), np.nan, predictions.dtype)
+    array[rows] = predictions
     return array
 
 
 def _empty_rows(x, y=None):
     """The first empty cell of each row that has one, as text."""
-    found: dict[int, str] = {}
+    empty: dict[int, str] = {}
     for name, part in (("x", x), ("y", y)):
         if _has_cells(part):
             for row, cell in enumerate(part):
                 if _is_empty(cell) or (name == "x" and _is_without_words(cell)):
-                    found.setdefault(row, f"{name}[{row}] is {checks.short(cell)}")
-    return dict(sorted(found.items()))
+                    empty.setdefault(row, f"{name}[{row}] is {checks.short(cell)}")
+    return dict(sorted(empty.items()))
 
 
-def _first(found):
+def _first(empty):
     """The first empty cells."""
-    return ", ".join([*found.values()][:FIRST]) + ", …" * (len(found) > FIRST)
+    return ", ".join([*empty.values()][:FIRST]) + ", …" * (len(empty) > FIRST)
 
 
-def _described(found, count):
-    return f"{len(found):,} of {count:,} rows have an empty cell and"
+def _described(empty, count):
+    return f"{len(empty):,} of {count:,} rows have an empty cell and"
 
 
-def _refuse(found, count, what, missing, skipping, least=0):
+def _refuse(empty, count, what, missing, skipping, least=0):
     """Raises if empty cells are an error, or fewer rows than the least are left."""
-    left = count - len(found)
+    left = count - len(empty)
     if missing == SKIP and left >= least:
         return
     advice = f', or pass missing="skip" to {skipping}' * (left >= least)
     raise ValueError(
-        f"{what} must have no empty cells, received {len(found):,} "
-        f"row{'s' * (len(found) > 1)} with one, of {count:,}: {_first(found)}. Fill "
+        f"{what} must have no empty cells, received {len(empty):,} "
+        f"row{'s' * (len(empty) > 1)} with one, of {count:,}: {_first(empty)}. Fill "
         f"them{advice}"
     )
 

@@ -28,12 +28,12 @@ def report(
     x = model.preprocessor.several(x)
     if model.per_step:
         x = sentences(x)
-        true, found = _tags(model, x, y, model.tag(x, batch_size=batch_size))
+        true, predicted = _tags(model, x, y, model.tag(x, batch_size=batch_size))
     else:
-        found = model.classify(x, threshold=threshold, batch_size=batch_size)
-        check_labels_of_rows(y, len(found))
-        true, found = _labels(model, y), [each.label for each in found]
-    return label_report(true, found, model.labels, multi_label=model.multi_label)
+        predicted = model.classify(x, threshold=threshold, batch_size=batch_size)
+        check_labels_of_rows(y, len(predicted))
+        true, predicted = _labels(model, y), [each.label for each in predicted]
+    return label_report(true, predicted, model.labels, multi_label=model.multi_label)
 
 
 def _labels(model, y):
@@ -44,12 +44,12 @@ def _labels(model, y):
     return [[names[n] for n in np.flatnonzero(row)] for row in labels.encode_sets(y)]
 
 
-def _tags(model, x, y, found):
-    """True and found tags at the steps with a label: not below 0, no padding."""
-    check_labels_of_rows(y, len(found))
+def _tags(model, x, y, predicted):
+    """True and predicted tags at the steps with a label: not below 0, no padding."""
+    check_labels_of_rows(y, len(predicted))
     is_array, labels = hasattr(y, "ndim"), model.task.labels
-    true, kept, real = [], [], real_rows(model, x, found)
-    for row, (tags, best) in enumerate(zip(y, found, strict=True)):
+    true, kept, real = [], [], real_rows(model, x, predicted)
+    for row, (tags, best) in enumerate(zip(y, predicted, strict=True)):
         steps = real[row]
         tags = plain_list(tags, f"y[{row}]")[: len(steps) if is_array else None]
         if len(tags) == len(steps):

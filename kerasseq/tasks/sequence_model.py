@@ -87,10 +87,10 @@ class SequenceModel(LabeledModel):
         return scores
 
     def learned(self, x: Any, y: Any) -> Config:
-        found = super().learned(x, y)
+        config = super().learned(x, y)
         if self.preprocessor.is_waiting:
-            found["tokenizer"] = self.preprocessor.trained(x)
-        return found
+            config["tokenizer"] = self.preprocessor.trained(x)
+        return config
 
     @property
     def embedded(self) -> keras.KerasTensor:

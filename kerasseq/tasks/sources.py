@@ -157,8 +157,8 @@ class TextStream:
             )
         x, own, weights = as_columns([*itertools.islice(self.rows(), rows)])
         pairs = {"y": (y, own), "sample_weight": (sample_weight, weights)}
-        for name, (given, found) in pairs.items():
-            if given is not None and found is not None:
+        for name, (given, streamed) in pairs.items():
+            if given is not None and streamed is not None:
                 raise ValueError(
                     f"{name} must be None for a data set (x, y, weight), which has its "
                     f"own, received {checks.short(given)}"
@@ -221,9 +221,9 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
 
 def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
     """A generator, the only iterator that Keras takes, whose first element is known."""
-    found = (element for element in elements)
-    KNOWN.add(found)
-    return found
+    generator = (element for element in elements)
+    KNOWN.add(generator)
+    return generator
 
 
 def _is_stream(x):
@@ -369,8 +369,8 @@ def _is_table(values):
 def _features(source):
     """The types of columns of Hugging Face, also of the data set in a loader."""
     for each in (source, getattr(source, "dataset", None)):
-        if isinstance(found := getattr(each, "features", None), Mapping):
-            return found
+        if isinstance(features := getattr(each, "features", None), Mapping):
+            return features
     return {}
 
 
@@ -459,8 +459,8 @@ def _first_value(column):
 
 
 def _label_columns(names, features):
-    found = [name for name in names if _class_names(features, name)]
-    return found or [name for name in names if name in LABEL_COLUMNS]
+    columns = [name for name in names if _class_names(features, name)]
+    return columns or [name for name in names if name in LABEL_COLUMNS]
 
 
 def _chosen(samples, features):

@@ -230,7 +230,7 @@ class SequenceTagger(SequenceModel):
         decode = kernels.programs(self).get(
             "decode", None, lambda: kernels.compiled(crf.decode)
         )
-        found = [None] * len(scores)
+        paths = [None] * len(scores)
         buckets = np.array([bucket(max(len(row), 1)) for row in scores])
         for size in np.unique(buckets):
             places = np.flatnonzero(buckets == size)
@@ -242,8 +242,8 @@ class SequenceTagger(SequenceModel):
                 mask = np.arange(size) < lengths[rows, None]
                 tags = ops.convert_to_numpy(decode(e, mask))
                 for row, best in zip(rows, tags, strict=True):
-                    found[row] = best[: lengths[row]]
-        return found
+                    paths[row] = best[: lengths[row]]
+        return paths
 
 
 def _labeled_steps(scores, sample_weight):

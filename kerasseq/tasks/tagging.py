@@ -48,10 +48,10 @@ def tag(
             real = real_rows(model, rows, scores)
             scores = [row[: len(n)][n] for row, n in zip(scores, real, strict=True)]
         if best is None:
-            found = [row.argmax(axis=-1) for row in scores]
+            indices = [row.argmax(axis=-1) for row in scores]
         else:
-            found = best(scores, batch_size)
-        return [[names[n] for n in row] for row in found]
+            indices = best(scores, batch_size)
+        return [[names[n] for n in row] for row in indices]
 
     x = inputs_of(model, x)
     if text_inputs.is_one_sentence(x):
@@ -59,16 +59,16 @@ def tag(
     return for_complete_rows(model, tags_of, text_inputs.sentences(x), missing)
 
 
-def real_rows(model: Any, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
+def real_rows(model: Any, x: Any, outputs: Sequence[Any]) -> Sequence[np.ndarray]:
     """Returns for each row of inputs which of its steps are not padding.
 
     Args:
         model: A model with `real_steps`.
         x: Rows of ids or vectors; or words, which have no padding.
-        found: For each row something for each of its words.
+        outputs: For each row something for each of its words.
     """
     if text_inputs.are_texts(x) or text_inputs.are_words(x):
-        return [np.ones(len(row), bool) for row in found]
+        return [np.ones(len(row), bool) for row in outputs]
     if isinstance(x, list | tuple) and len({len(row) for row in x}) > 1:
         x = [np.asarray(row)[None] for row in x]  # of several lengths
         return [ops.convert_to_numpy(model.real_steps(row))[0] for row in x]
@@ -177,7 +177,7 @@ def tag_rows(
         ([1, 0, 0], [1.0, 0.0, 1.0])
     """
     check_labels_of_rows(y, len(sizes))
-    found, weights = [], []
+    rows, weights = [], []
     for n, (size, tags) in enumerate(zip(sizes, y, strict=True)):
         places = np.arange(size) if first is None else first[n]
         tags = plain_list(tags, f"y[{n}]")
@@ -190,9 +190,9 @@ def tag_rows(
         indices, weight = np.zeros(size, "int32"), np.zeros(size, "float32")
         indices[places] = labels.encode(tags, f"y[{n}]")
         weight[places] = 1
-        found.append(indices)
+        rows.append(indices)
         weights.append(weight)
-    return found, weights
+    return rows, weights
 
 
 def tag_array(labels: Labels, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

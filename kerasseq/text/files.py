@@ -63,10 +63,10 @@ def read_vocabulary(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         ValueError: If the file is damaged, of another format, or of a newer version.
     """
     content = read_json(path)
-    found = content.pop("format", None) if isinstance(content, dict) else None
-    if found != kind:
+    received = content.pop("format", None) if isinstance(content, dict) else None
+    if received != kind:
         raise ValueError(
-            f"{path} must be a {kind} file, received the format {found!r}."
+            f"{path} must be a {kind} file, received the format {received!r}."
         )
     version = content.pop("version", None)
     if version != VERSION:

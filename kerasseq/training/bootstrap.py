@@ -54,9 +54,9 @@ def bootstrap_f1(
     rng = random_generator(seed)
     size = len(true)
     correct, both = 2.0 * (true & predicted), 1.0 * true + predicted
-    found = []
+    scores = []
     for start in range(0, samples, max(1, PART // size)):
         count = min(samples - start, max(1, PART // size))
         weights = rng.multinomial(size, np.full(size, 1 / size), count)
-        found.append(quotient(weights @ correct, weights @ both))
-    return np.concatenate(found)
+        scores.append(quotient(weights @ correct, weights @ both))
+    return np.concatenate(scores)

@@ -137,15 +137,15 @@ def _entities(name: str, tags: list[str], scheme: str | None) -> list[Entity]:
         types.append(kind)
     first = {None: "BIES", "bio": "B", "iobes": "BS"}[scheme]
     last = "ES" if scheme == "iobes" else "BIES"
-    found, start = [], None
+    spans, start = [], None
     for i, prefix in enumerate([*prefixes, "O"]):
         if start is not None:
             if prefix in "IE" and prefixes[i - 1] in "BI" and types[i] == types[start]:
                 continue
             if prefixes[i - 1] in last:
-                found.append(Entity(types[start], start, i))
+                spans.append(Entity(types[start], start, i))
         start = i if prefix in first else None
-    return found
+    return spans
 
 
 def _parts(name: str, tag: object, scheme: str | None) -> tuple[str, str]:

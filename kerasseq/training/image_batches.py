@@ -109,8 +109,8 @@ class ImageBatches(_Batches):
         return rng.permutation(self.rows)
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        found = self.reader(rows), self.y[rows]
-        return found if self.weights is None else (*found, self.weights[rows])
+        batch = self.reader(rows), self.y[rows]
+        return batch if self.weights is None else (*batch, self.weights[rows])
 
     def batch(self, number: int) -> tuple[np.ndarray, ...]:
         x, *others = super().batch(number)
@@ -131,9 +131,9 @@ class ImageBatches(_Batches):
             following = thread.submit(self.batch, start)
             while True:
                 start += 1
-                found = following.result()
+                batch = following.result()
                 following = thread.submit(self.batch, start)
-                yield found
+                yield batch
 
 
 class ImageSequence(keras.utils.PyDataset):

@@ -152,24 +152,24 @@ def _micro(correct, predicted, support):
 
 def _sets(index, rows):
     """0 or 1 for each row and label."""
-    found = np.zeros((len(rows), len(index)), int)
+    indicators = np.zeros((len(rows), len(index)), int)
     for row, labels in enumerate(rows):
-        found[row, [index[label] for label in labels]] = 1
-    return found
+        indicators[row, [index[label] for label in labels]] = 1
+    return indicators
 
 
 def _multi_label_report(true, predicted, names):
     correct = (true * predicted).sum(axis=0)
-    found, support = predicted.sum(axis=0), true.sum(axis=0)
-    report = by_class(names, correct, found, support)
+    positives, support = predicted.sum(axis=0), true.sum(axis=0)
+    report = by_class(names, correct, positives, support)
     scores = {
         **report,
         "accuracy": float((true == predicted).all(axis=1).mean()),
-        **_micro(correct.sum(), int(found.sum()), int(support.sum())),
+        **_micro(correct.sum(), int(positives.sum()), int(support.sum())),
         **averages(report),
     }
     # Rows of a matrix: the label is absent, or present; columns: as predicted.
-    wrong = found - correct, support - correct
+    wrong = positives - correct, support - correct
     absent = len(true) - support - wrong[0]
     confusion = np.stack([absent, *wrong, correct], axis=-1).reshape(-1, 2, 2)
     return LabelReport(scores, confusion, names)

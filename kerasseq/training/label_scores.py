@@ -56,8 +56,8 @@ def classification_report(
             "another name."
         )
     counts = _counts(true, predicted, len(classes))
-    correct, found, support = counts.diagonal(), counts.sum(axis=0), counts.sum(axis=1)
-    report = by_class(classes, correct, found, support)
+    correct = counts.diagonal()
+    report = by_class(classes, correct, counts.sum(axis=0), counts.sum(axis=1))
     means = averages(report)
     return {**report, "accuracy": float(correct.sum() / len(true)), **means}
 

@@ -111,9 +111,9 @@ class SpanCorruption:
                 "ids must be at least two integers of shape (tokens,), received shape "
                 f"{ids.shape} of {ids.dtype}"
             )
-        found = ids[np.isin(ids, self.sentinels)]
-        if len(found):
-            raise ValueError(f"ids must have no sentinel, received {found[0]}")
+        sentinels = ids[np.isin(ids, self.sentinels)]
+        if len(sentinels):
+            raise ValueError(f"ids must have no sentinel, received {sentinels[0]}")
         return ids
 
     def _sizes(self, count: int) -> tuple[int, int]:

@@ -56,10 +56,10 @@ def steps_to_reach(
 def _values(history, metric) -> list[tuple[float, float]]:
     """The steps and values of a metric."""
     if isinstance(history, Mapping):
-        known, found = list(history), list(enumerate(history.get(metric, ()), 1))
+        known, values = list(history), list(enumerate(history.get(metric, ()), 1))
     else:
         known = sorted({name for row in history for name in row})
-        found = [(row["step"], row[metric]) for row in history if metric in row]
-    if known and not found:
+        values = [(row["step"], row[metric]) for row in history if metric in row]
+    if known and not values:
         checks.one_of("metric", metric, known)
-    return found
+    return values

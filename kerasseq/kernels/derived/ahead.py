@@ -44,17 +44,17 @@ def take_ahead(
     if all(v.op == INPUT for v in ahead):
         return None, list(values)
     x = graph.make(INPUT, width=sum(v.width for v in ahead))
-    found, start = {}, 0
+    replaced, start = {}, 0
     for value in ahead:
-        found[value] = graph.slice(x, start, value.width)
+        replaced[value] = graph.slice(x, start, value.width)
         start += value.width
     for v in order:
-        if v not in found:
-            args = [found[a] for a in v.args]
-            found[v] = v
+        if v not in replaced:
+            args = [replaced[a] for a in v.args]
+            replaced[v] = v
             if args:
-                found[v] = graph.make(v.op, *args, width=v.width, detail=v.detail)
-    return graph.concatenate(ahead), [found[v] for v in values]
+                replaced[v] = graph.make(v.op, *args, width=v.width, detail=v.detail)
+    return graph.concatenate(ahead), [replaced[v] for v in values]
 
 
 def _early(order) -> set[Value]:

@@ -157,14 +157,14 @@ class Equations(Writer):
 
     def _weights(self) -> Iterator[Equation]:
         """Yields the gradients of weights: sums over the steps."""
-        back, found = self.derived.backward, {}
+        back, sums = self.derived.backward, {}
         for p in back.products:
             rows = write("{}ᵀ", self.term(p.left), inner=terms.ATOM)
             product = terms.matmul(rows, self.term(p.right))
-            found.setdefault(p.parameter, []).append(product)
+            sums.setdefault(p.parameter, []).append(product)
         for total in back.totals:
-            found.setdefault(total.parameter, []).append(self.term(total.value))
-        for parameter, parts in found.items():
+            sums.setdefault(total.parameter, []).append(self.term(total.value))
+        for parameter, parts in sums.items():
             total = functools.reduce(functools.partial(between, "+"), parts)
             left = gradient(self.names.weight(self.names.parameters[parameter]))
             yield _equation(left, write("Σ_t {}", total, inner=terms.PRODUCT))

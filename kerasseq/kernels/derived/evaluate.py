@@ -50,11 +50,11 @@ def evaluate(
         A tensor for each value.
     """
     run = run or compute
-    found = dict(known)
-    for value in between(values, found):
-        if value not in found:
-            found[value] = run(value, [found[a] for a in value.args], like)
-    return [found[value] for value in values]
+    computed = dict(known)
+    for value in between(values, computed):
+        if value not in computed:
+            computed[value] = run(value, [computed[a] for a in value.args], like)
+    return [computed[value] for value in values]
 
 
 def leaves(

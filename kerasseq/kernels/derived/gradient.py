@@ -88,15 +88,15 @@ def backward(graph: Graph, new_states: Sequence[Value], states: int) -> Backward
     Raises:
         NotDerivable: If a value is used in a way that has no derivative here.
     """
-    found: dict[Value, list[Value]] = {}
+    gradients: dict[Value, list[Value]] = {}
     parts: dict[Value, list[tuple[int, Value]]] = {}  # gradients of slices
     for k, value in enumerate(new_states):
         d = graph.make(GRADIENT, width=value.width, detail=k)
-        found.setdefault(value, []).append(d)
+        gradients.setdefault(value, []).append(d)
     order = list(walk(new_states))
     result = Backward(None, [None] * states, [], [], {})
     for value in reversed(order):
-        d = _total(graph, value, found.pop(value, []), parts.pop(value, []))
+        d = _total(graph, value, gradients.pop(value, []), parts.pop(value, []))
         if d is None or value.op == NUMBER or value.op in BOOLEAN:
             continue
         result.of[value] = d
@@ -106,12 +106,12 @@ def backward(graph: Graph, new_states: Sequence[Value], states: int) -> Backward
             a, w = value.args
             result.products.append(Product(w.detail, a, d))
             back = make("matmul_transposed", d, w, width=a.width)
-            found.setdefault(a, []).append(back)
+            gradients.setdefault(a, []).append(back)
         elif value.op == "slice":
             parts.setdefault(value.args[0], []).append((value.detail, d))
         else:
             for a, more in _arguments(value, d):
-                found.setdefault(a, []).append(_fit(a, more))
+                gradients.setdefault(a, []).append(_fit(a, more))
     return result
 
 
@@ -239,11 +239,11 @@ def _broadcast(y, d):
 
 
 def _concatenate(y, d):
-    found, start = [], 0
+    slices, start = [], 0
     for part in y.args:
-        found.append(d.graph.slice(d, start, part.width))
+        slices.append(d.graph.slice(d, start, part.width))
         start += part.width
-    return tuple(found)
+    return tuple(slices)
 
 
 _RULES: dict[str, Callable[[Value, Value], tuple[Value | None, ...]]] = {

@@ -264,13 +264,13 @@ def _simpler_slice(graph, value, start, width) -> Value | None:
     if value.op == "broadcast":
         return graph.make("broadcast", value.args[0], width=width)
     if value.op == "concatenate":
-        found, position = [], 0
+        parts, position = [], 0
         for part in value.args:
             low, high = max(start, position), min(start + width, position + part.width)
             if low < high:
-                found.append(graph.slice(part, low - position, high - low))
+                parts.append(graph.slice(part, low - position, high - low))
             position += part.width
-        return graph.concatenate(found)
+        return graph.concatenate(parts)
     return None
 
 

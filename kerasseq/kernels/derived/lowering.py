@@ -43,8 +43,8 @@ def lower(operation: Any, arguments: Any, rows: "Rows") -> list[Value]:
             f"the operation {name} is not one of those that loops are derived from: "
             "use operations by element, products with weights, sums over the units"
         )
-    found = _LOWERED[name](rows, operation, *arguments.args, **arguments.kwargs)
-    return found if isinstance(found, list) else [found]
+    values = _LOWERED[name](rows, operation, *arguments.args, **arguments.kwargs)
+    return values if isinstance(values, list) else [values]
 
 
 def _for(*names: str) -> Callable:

@@ -38,14 +38,14 @@ def watch(cell: keras.Layer, step: Callable[..., Any]) -> Iterator[Bound]:
         step: Its step, which may be a function that was set on the cell.
     """
     code = getattr(step, "__code__", None)
-    found: dict[tuple[str, int], tuple[str, Any]] = {}
+    bound: dict[tuple[str, int], tuple[str, Any]] = {}
 
     def look(frame: types.FrameType, event: str, _) -> Any:
         for name, value in frame.f_locals.items():
             if isinstance(value, list | tuple) and len(value) == 1:
                 (value,) = value
             if isinstance(value, keras.KerasTensor):
-                found.setdefault((name, id(value)), (name, value))
+                bound.setdefault((name, id(value)), (name, value))
         return look
 
     def enter(frame: types.FrameType, event: str, _) -> Any:
@@ -55,7 +55,7 @@ def watch(cell: keras.Layer, step: Callable[..., Any]) -> Iterator[Bound]:
     before = sys.gettrace()
     sys.settrace(enter)
     try:
-        yield found.values()
+        yield bound.values()
     finally:
         sys.settrace(before)
 
@@ -141,11 +141,11 @@ class Names:
         pairs = zip(rows.variables, rows.symbols, strict=True)
         named = [(names.get(id(v), v.name), symbol) for v, symbol in pairs]
         wanted = set(map(id, self.parameters))
-        found: dict[int, Term] = {}
+        letters: dict[int, Term] = {}
         for name, tensor in [*named, *(b for b in bound if id(b[1]) in wanted)]:
-            if id(tensor) not in found:
-                found[id(tensor)] = letter(self.free(_USUAL.get(name, name)))
-        return found
+            if id(tensor) not in letters:
+                letters[id(tensor)] = letter(self.free(_USUAL.get(name, name)))
+        return letters
 
     def weight(self, tensor: Any) -> Term:
         """Returns a parameter, as a term of the weights that it is computed from."""
@@ -177,7 +177,7 @@ def _states(cell: keras.Layer, bound: Bound, states: Sequence[Any]) -> Iterator[
 
 def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
     """Returns the values that activations computed: their names and arguments."""
-    found: dict[Value, tuple[str, Value]] = {}
+    functions: dict[Value, tuple[str, Value]] = {}
     for tensor in [t for t in rows.tensors if node_of(t) is not None]:
         operation, arguments = node_of(tensor).operation, node_of(tensor).arguments
         kind = re.sub(r"([a-z0-9])([A-Z][a-z])", r"\1_\2", type(operation).__name__)
@@ -187,8 +187,8 @@ def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
             if name == "relu" and not any(getattr(operation, k, 0) for k in options):
                 name = "ReLU"
             argument = rows.value(arguments.keras_tensors[0])
-            found[rows.value(tensor)] = (name, argument)
-    return found
+            functions[rows.value(tensor)] = (name, argument)
+    return functions
 
 
 def _index(key: Any) -> str:

@@ -256,12 +256,12 @@ class Parameters:
             weights: The values of the variables of the cell.
         """
         known = {id(s): w for s, w in zip(self.symbols, weights, strict=True)}
-        found = []
+        parameters = []
         for tensor, matrix in self.wanted:
             value = self._compute(tensor, known)
             is_ready = matrix or len(value.shape) == 1
-            found.append(value if is_ready else ops.reshape(value, (-1,)))
-        return found
+            parameters.append(value if is_ready else ops.reshape(value, (-1,)))
+        return parameters
 
     def _compute(self, tensor, known) -> Tensor:
         if isinstance(tensor, np.ndarray):

@@ -95,15 +95,15 @@ def _forward(derived, wanted, kept, x, states, parameters, noise, mask):
         if mask is not None:
             now[MASK] = [mask[t][:, None]]
         known = {**same, **pick(every, now), **_pairs(early, values)}
-        found = evaluate(results, known, x[t])
-        new, found = found[: len(states)], found[len(states) :]
+        computed = evaluate(results, known, x[t])
+        new, saved = computed[: len(states)], computed[len(states) :]
         # What is computed ahead at the last step is not used.
         values = ahead(jnp.minimum(t + 1, steps - 1), new)
-        return (new, values), ({k: new[k] for k in wanted}, found)
+        return (new, values), ({k: new[k] for k in wanted}, saved)
 
     start = states, ahead(0, states)
-    (last, _), (paths, found) = lax.scan(step, start, jnp.arange(steps))
-    return last, paths, found
+    (last, _), (paths, saved) = lax.scan(step, start, jnp.arange(steps))
+    return last, paths, saved
 
 
 class _Backward:
@@ -162,8 +162,7 @@ class _Backward:
                 d = [*d]
                 d[derived.output] += d_output
             now = {**_pairs(read, values), **pick(self.every, {GRADIENT: d})}
-            found = evaluate(wanted, {**same, **now}, x[0])
-            old = iter(found)
+            old = iter(evaluate(wanted, {**same, **now}, x[0]))
             pairs = zip(derived.backward.states, d, strict=True)
             d = [jnp.zeros_like(a) if g is None else next(old) for g, a in pairs]
             return d, list(old)
@@ -171,19 +170,19 @@ class _Backward:
         now = d_path, [known[v] for v in read]
         d_states, stacked = lax.scan(step, d_last, now, reverse=True)
         known = {**same, **known, **_pairs(self.stacked, stacked)}
-        found = evaluate(self.after, known, x)
-        return self._gradients(found, x, d_states, parameters)
+        values = evaluate(self.after, known, x)
+        return self._gradients(values, x, d_states, parameters)
 
-    def _gradients(self, found, x, d_states, parameters):
+    def _gradients(self, values, x, d_states, parameters):
         """The products and sums over all steps."""
-        found = iter(found)
+        values = iter(values)
         d = [jnp.zeros_like(w) for w in parameters]
         for p in self.derived.backward.products:
-            left, right = next(found), next(found)
+            left, right = next(values), next(values)
             d[p.parameter] += jnp.tensordot(left, right, ((0, 1), (0, 1)))
         for total in self.derived.backward.totals:
-            d[total.parameter] += jnp.sum(next(found), axis=(0, 1))
-        return next(found, jnp.zeros_like(x)), d_states, d
+            d[total.parameter] += jnp.sum(next(values), axis=(0, 1))
+        return next(values, jnp.zeros_like(x)), d_states, d
 
 
 def _pairs(values, tensors):

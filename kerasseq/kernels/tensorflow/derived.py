@@ -110,11 +110,11 @@ class Loops:
             v: tf.transpose(t) for v, t in self.known.items() if t.shape.rank == 2
         }
         values = self.values(InOrder(), {})
-        found = evaluate(made.fixed, self.known, x, values)
+        fixed = evaluate(made.fixed, self.known, x, values)
         for v, t in self.known.items():
             if v.width > 1:  # repeated here, and not at each step
                 self.known[v] = values.whole(t, v.width)
-        self.known.update(zip(made.fixed, found, strict=True))
+        self.known.update(zip(made.fixed, fixed, strict=True))
 
     def values(self, do, tiles) -> Values:
         """What computes the values of one step."""
@@ -124,8 +124,8 @@ class Loops:
     def compute(self, targets, known, do, tiles):
         """Computes values of one step, with a row of numbers for each sequence."""
         values = self.values(do, tiles)
-        found = evaluate(targets, {**self.known, **known}, self.x, values)
-        return [values.whole(t, v.width) for v, t in zip(targets, found, strict=True)]
+        rows = evaluate(targets, {**self.known, **known}, self.x, values)
+        return [values.whole(t, v.width) for v, t in zip(targets, rows, strict=True)]
 
     def forward(
         self, states: Sequence[Tensor], path: bool
@@ -148,8 +148,8 @@ class Loops:
             states, early = carried[: len(new)], carried[len(new) :]
             known = pick(made.leaves, {STATE: states})
             known.update(zip([*read, *ahead], [*now, *early], strict=True))
-            found = self.compute([*new, *kept], known, do, made.tiles[0])
-            states, written = found[: len(new)], found[len(new) :]
+            rows = self.compute([*new, *kept], known, do, made.tiles[0])
+            states, written = rows[: len(new)], rows[len(new) :]
             if ahead:
                 t = tf.minimum(t + 1, self.steps - 1)
                 states = [*states, *look_ahead(do, t, states)]
@@ -185,11 +185,11 @@ class Loops:
                 d_states[output] = do.add(d_states[output], now[-1])
             known = pick(made.leaves, {GRADIENT: d_states})
             known.update(zip(made.read, now, strict=False))
-            found = iter(self.compute(made.backward, known, do, made.tiles[1]))
+            rows = iter(self.compute(made.backward, known, do, made.tiles[1]))
             pairs = zip(back.states, zeros, strict=True)
-            before = [zero if d is None else next(found) for d, zero in pairs]
-            sums = [do(add, total, next(found)) for total in sums]
-            return [*before, *sums], list(found)
+            before = [zero if d is None else next(rows) for d, zero in pairs]
+            sums = [do(add, total, next(rows)) for total in sums]
+            return [*before, *sums], list(rows)
 
         sums = [tf.zeros((self.batch, v.width), dtype) for v in made.totals.values()]
         widths = [v.width for v in made.written]
@@ -214,17 +214,17 @@ class Loops:
         def all_steps(v):
             return self.sources[v.op] if v.op in self.sources else arrays[v].stack()
 
-        found = {
+        parts = {
             k: [tf.cast(tf.reduce_sum(total, 0), self.x.dtype)]
             for k, total in zip(self.plan.totals, sums, strict=True)
         }
         for p in back.products:
             a, d = _rows(all_steps(p.left)), _rows(all_steps(p.right))
-            found.setdefault(p.parameter, []).append(tf.matmul(a, d, transpose_a=True))
+            parts.setdefault(p.parameter, []).append(tf.matmul(a, d, transpose_a=True))
         dx = None if back.input is None else all_steps(back.input)
         pairs = zip(back.states, d_states, strict=True)
         d_states = [None if d is None else value for d, value in pairs]
-        d_parameters = map(found.get, range(self.count))
+        d_parameters = map(parts.get, range(self.count))
         return [dx, *d_states, *(d and tf.add_n(d) for d in d_parameters)]
 
 

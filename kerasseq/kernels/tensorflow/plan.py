@@ -97,9 +97,9 @@ def _tiles(values: Iterable[Value]) -> Tiles:
     for v in values:
         if v.op == "slice":
             slices.setdefault(v.args[0], set()).add((v.detail, v.width))
-    found = {}
+    tiles = {}
     for source, parts in slices.items():
         starts, widths = zip(*sorted(parts), strict=True)
         if [*starts, source.width] == [*itertools.accumulate(widths, initial=0)]:
-            found[source] = [*widths]
-    return found
+            tiles[source] = [*widths]
+    return tiles

@@ -145,9 +145,9 @@ def write(key: str, code: bytes) -> None:
 
 
 def _bound(paths: Sequence[pathlib.Path]) -> None:
-    found = [(path.stat(), path) for path in paths]
-    total = sum(status.st_size for status, _ in found)
-    for status, path in sorted(found, key=lambda pair: pair[0].st_mtime):
+    entries = [(path.stat(), path) for path in paths]
+    total = sum(status.st_size for status, _ in entries)
+    for status, path in sorted(entries, key=lambda pair: pair[0].st_mtime):
         if total <= LARGEST:
             break
         path.unlink(missing_ok=True)

@@ -129,8 +129,7 @@ def _at_each_step(
         return [pair[(t + ahead) % 2] for t in range(steps)]
     if kind != STEPS:
         return [tensor] * steps
-    found = tensor.unbind()
-    return list(found[ahead : ahead + steps])
+    return list(tensor.unbind()[ahead : ahead + steps])
 
 
 def rows(x: torch.Tensor) -> torch.Tensor:
@@ -245,13 +244,13 @@ def _parameters(tensors: Sequence[torch.Tensor]) -> Tensors:
 
 def _allocate(direction: Direction, steps: int, batch: int) -> Tensors:
     """What a pass writes; states at all steps have a place for the first one."""
-    found = {}
+    tensors = {}
     for name, width, kind in direction.written:
         rows = {BATCH: (batch,), PAIR: (2, batch), UNITS: ()}.get(kind)
         if rows is None:
             rows = steps + name.startswith("state"), batch
-        found[name] = torch.empty((*rows, width), dtype=torch.float32)
-    return found
+        tensors[name] = torch.empty((*rows, width), dtype=torch.float32)
+    return tensors
 
 
 def _parameter_gradients(
@@ -267,7 +266,7 @@ def _parameter_gradients(
     for k, left, right in plan.factors:
         n, m = parameters[k].shape
         parts.append((k, mm(all_steps(left, n).t(), all_steps(right, m))))
-    found: list[torch.Tensor | None] = [None] * len(parameters)
+    gradients: list[torch.Tensor | None] = [None] * len(parameters)
     for k, part in parts:
-        found[k] = part if found[k] is None else found[k] + part
-    return found
+        gradients[k] = part if gradients[k] is None else gradients[k] + part
+    return gradients

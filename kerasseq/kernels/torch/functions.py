@@ -51,12 +51,9 @@ def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
     """See `kerasseq.kernels.gradients`."""
     flat = [x.detach().clone().requires_grad_() for x in tree.flatten(arguments)]
     result = function(tree.pack_sequence_as(arguments, flat))
-    found = torch.autograd.grad(result, flat, allow_unused=True)
-    found = [
-        torch.zeros_like(x) if g is None else g
-        for x, g in zip(flat, found, strict=True)
-    ]
-    return tree.pack_sequence_as(arguments, found)
+    d = torch.autograd.grad(result, flat, allow_unused=True)
+    d = [torch.zeros_like(x) if g is None else g for x, g in zip(flat, d, strict=True)]
+    return tree.pack_sequence_as(arguments, d)
 
 
 def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:

@@ -128,14 +128,14 @@ class Cuts:
         if value.op == "slice":
             return self(value.args[0], value.detail + start, width)
         if value.op == "concatenate":
-            found, position = [], 0
+            pieces, position = [], 0
             for part in value.args:
                 low = max(start, position)
                 high = min(start + width, position + part.width)
                 if low < high:
-                    found += self(part, low - position, high - low)
+                    pieces += self(part, low - position, high - low)
                 position += part.width
-            return found
+            return pieces
         inside = (e for e in self._edges_of(value) if start < e < start + width)
         edges = [start, *sorted(inside), start + width]
         return [Piece(value, a, b - a) for a, b in itertools.pairwise(edges)]
@@ -149,11 +149,11 @@ class Cuts:
         value, start, width = piece
         if value.op in REDUCTIONS:
             return self(value.args[0])
-        found = []
+        pieces = []
         for argument in value.args:
             whole = argument.width == value.width
-            found += self(argument, start, width) if whole else self(argument, 0, 1)
-        return found
+            pieces += self(argument, start, width) if whole else self(argument, 0, 1)
+        return pieces
 
     def _edges_of(self, value: Value) -> set[int]:
         """Returns the units at which another formula begins."""
@@ -392,17 +392,17 @@ def written(steps: Sequence[Step]) -> list[Array]:
 def _leaves(values: Sequence[Value], states: Sequence[Array]) -> dict[Value, Place]:
     """Where the leaves lie that values depend on."""
     kinds = {INPUT: STEPS, MASK: STEPS, NOISE: BATCH, PARAMETER: UNITS}
-    found = {}
+    places = {}
     for value in walk(values):
         k, width = value.detail, value.width
         if value.op == STATE:
-            found[value] = Place(states[k])
+            places[value] = Place(states[k])
         elif value.op == GRADIENT:
-            found[value] = Place(Array(f"gradient{k}", width, PAIR), ahead=1)
+            places[value] = Place(Array(f"gradient{k}", width, PAIR), ahead=1)
         elif value.op in kinds:
             name = {INPUT: "x", MASK: "mask"}.get(value.op, f"{value.op}{k}")
-            found[value] = Place(Array(name, width, kinds[value.op]))
-    return found
+            places[value] = Place(Array(name, width, kinds[value.op]))
+    return places
 
 
 def _plan_backward(

@@ -260,14 +260,14 @@ def rectangular(name: str, values: Any) -> np.ndarray:
         ValueError: ids must be an array (rows, time), received lists of several \
 lengths: [[1], [2, 3]]
     """
-    found = as_array(values)
-    if found is None:
+    array = as_array(values)
+    if array is None:
         raise ValueError(
             f"{name} must be an array (rows, time), received lists of several lengths: "
             f"{checks.short(values)}"
         )
     # Without ids the dtype says nothing: that of an empty list is float64.
-    return found if found.size else np.zeros(found.shape, "int32")
+    return array if array.size else np.zeros(array.shape, "int32")
 
 
 def check_steps(ids: np.ndarray) -> None:

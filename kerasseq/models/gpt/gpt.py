@@ -209,14 +209,14 @@ class GPT(GenerationMixin, CausalLM):
         Raises:
             ValueError: If the model has no head, and cannot predict tokens.
         """
-        found = super().ids(source)
-        if found is not None and self.head is None:
+        ids = super().ids(source)
+        if ids is not None and self.head is None:
             raise ValueError(
                 "this GPT has no head that predicts tokens, received head=None. Build "
                 'it with head="tokens" to train on texts and to generate, or add '
                 'another head with with_head("classify", labels=2), for example'
             )
-        return found
+        return ids
 
     def with_head(
         self,

@@ -359,8 +359,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                     _, outputs = kernels.scan(step, carry, inputs)  # (T, B, ...)
             if observed is not None and observed.observes:
                 # Without a change a second run: recording does not change the result.
-                _, found = cells.run_observed(self, observed, step, carry, inputs)
-                outputs = found if observed.changes else outputs
+                _, changed = cells.run_observed(self, observed, step, carry, inputs)
+                outputs = changed if observed.changes else outputs
         outputs = {name: ops.swapaxes(x, 0, 1) for name, x in outputs.items()}
         if "o" not in outputs:  # no step needed it: computed for all steps at once
             both = ops.concatenate([outputs["s"], outputs["c"]], axis=-1)

@@ -342,14 +342,14 @@ class Translator(GenerationMixin, TaskModel):
         checks.whole_number("batch_size", batch_size)
         rows, single = self._read_prompts(sources)
         aligned = alignments is not False and self.alignment_model is not None
-        found = self._translate_rows(rows, options, batch_size, aligned)
-        return found[0] if single else found
+        translations = self._translate_rows(rows, options, batch_size, aligned)
+        return translations[0] if single else translations
 
     def _translate_rows(self, rows, options, batch_size, aligned):
         """Returns the `Translation` of each source."""
         if not rows:
             return []
-        ids, found = self.encode_sources(rows), [None] * len(rows)
+        ids, translated = self.encode_sources(rows), [None] * len(rows)
         seeds = row_seeds(options.seed, len(rows))
         for indices in group_by_length(ids, batch_size):
             # Some rows are repeated, as each new batch size is compiled anew.
@@ -370,8 +370,8 @@ class Translator(GenerationMixin, TaskModel):
             alpha = self._alignments(source, hypotheses) if aligned else [None] * size
             for b, n in enumerate(indices):
                 parts = [part[b] for part in hypotheses]
-                found[n] = self._translation(rows[n], source[b], *parts, alpha[b])
-        return found
+                translated[n] = self._translation(rows[n], source[b], *parts, alpha[b])
+        return translated
 
     def _alignments(self, source, hypotheses):
         """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
@@ -442,8 +442,8 @@ class Translator(GenerationMixin, TaskModel):
         return [prompts] if single else list(read(prompts)[0]), single
 
     def _generate_rows(self, rows, options):
-        found = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
-        return [translation.text for translation in found]
+        translations = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
+        return [translation.text for translation in translations]
 
     def _decoding_start(self, prompt, count):
         rows, _ = self._read_prompts(prompt)

@@ -96,12 +96,12 @@ class Vocabulary:
     @property
     def never_written(self) -> tuple[int, ...]:
         """The ids that no target has: padding, that of the tokenizer too, and start."""
-        found = {PADDING, self.start} - {self.end}
+        ids = {PADDING, self.start} - {self.end}
         special = getattr(self.tokenizer, "special_tokens", ())
         for token in PADDING_TOKENS:
             if token in special:
-                found.add(self.tokenizer.id_of(token) + self.offset)
-        return tuple(sorted(found))
+                ids.add(self.tokenizer.id_of(token) + self.offset)
+        return tuple(sorted(ids))
 
     def encode(self, rows: Rows) -> list[np.ndarray]:
         """Returns the ids of each row, without padding.

@@ -83,12 +83,12 @@ def attribution(
     if labels is not None:
         inputs.check_rows("labels", labels, len(images))
         classes = model.task.labels.encode(labels, "labels")
-    found, start = [], 0
+    attributions, start = [], 0
     for part in _parts(model, images, batch_size):
         k = None if classes is None else classes[start : start + len(part)]
-        found.append(_attribution(model, part, k))
+        attributions.append(_attribution(model, part, k))
         start += len(part)
-    return np.concatenate(found)
+    return np.concatenate(attributions)
 
 
 def _attribution(model, images, classes):

@@ -88,8 +88,8 @@ class _Table(dict):
         self.split_chinese, self.clean = split_chinese, clean
 
     def __missing__(self, point):
-        self[point] = found = self._become(chr(point))
-        return found
+        self[point] = replacement = self._become(chr(point))
+        return replacement
 
     def _become(self, character) -> str | None:
         """Returns the replacement of a character, None to remove it."""

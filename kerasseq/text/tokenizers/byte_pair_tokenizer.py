@@ -206,8 +206,8 @@ class BytePairTokenizer(Tokenizer):
     def _encode_part(self, text):
         ids, cache = [], self._cache
         for word in self._split(text):
-            known = cache.get(word)
-            ids += self._ids_of(word) if known is None else known
+            cached = cache.get(word)
+            ids += self._ids_of(word) if cached is None else cached
         return ids
 
     def _ids_of(self, word: str) -> list[int]:

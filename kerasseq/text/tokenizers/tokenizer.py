@@ -137,8 +137,8 @@ class Tokenizer(Saved, abc.ABC):
         self._check_text(text)
         places, start = [], 0
         for part, special in self._cut_out(text):
-            found = [(self._id_of_token[part], 0, len(part))] if special else None
-            for i, a, b in found or self._places(part):
+            whole = [(self._id_of_token[part], 0, len(part))] if special else None
+            for i, a, b in whole or self._places(part):
                 places.append((i, start + a, start + b))
             start += len(part)
         table = np.array(places, "int64").reshape(-1, 3)

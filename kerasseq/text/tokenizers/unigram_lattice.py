@@ -220,10 +220,10 @@ class Lattices:
         """
         table, sizes, number = [], [], {}
         for word in dict.fromkeys(words):  # equal words have equal edges
-            found = [edge[:3] for edge in edges_of(word)]
+            triples = [edge[:3] for edge in edges_of(word)]
             number[word] = len(sizes)
-            sizes.append(len(found))
-            table += found
+            sizes.append(len(triples))
+            table += triples
         sizes = np.array(sizes)
         which = np.array([number[word] for word in words])
         n = sizes[which]

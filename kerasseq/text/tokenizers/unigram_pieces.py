@@ -66,13 +66,13 @@ class Pieces:
         )
         self.strange: float = min(self.scores) - PENALTY
         # A token with a space cannot match: spaces of the text are ▁ in tokens.
-        found = {
+        pieces = {
             token.replace(SPACE, " "): i
             for token, i in ids.items()
             if token not in apart and " " not in token
         }
-        self.trie: Trie = build_trie((s, i, self.scores[i]) for s, i in found.items())
-        self._word = _word_pattern(found, byte_fallback)
+        self.trie: Trie = build_trie((s, i, self.scores[i]) for s, i in pieces.items())
+        self._word = _word_pattern(pieces, byte_fallback)
         self._cache = {}
 
     def words(self, text: str) -> list[str]:
@@ -186,17 +186,17 @@ def _scores(scores, size: int) -> list[float]:
     return [float(score) for score in scores]
 
 
-def _word_pattern(found, byte_fallback):
+def _word_pattern(pieces, byte_fallback):
     r"""Returns a pattern that splits before spaces and around some line ends and tabs.
 
     A line end or tab that is in no longer piece is a separate word. If it is unknown,
     it stays with its neighbors, since adjacent unknown characters are one token.
     """
-    inside = set().union(*(piece for piece in found if len(piece) > 1))
+    inside = set().union(*(piece for piece in pieces if len(piece) > 1))
     alone = [
         character
         for character in "\t\n\v\f\r"
-        if character not in inside and (character in found or byte_fallback)
+        if character not in inside and (character in pieces or byte_fallback)
     ]
     cut = re.escape("".join(alone))
     return re.compile(f" ?[^ {cut}]+|[ {cut}]")

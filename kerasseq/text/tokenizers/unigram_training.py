@@ -124,11 +124,11 @@ def seed_pieces(
         for character in word:
             count[character] += times
     seeds = dict(sorted(count.items()))
-    found = _substrings(words, longest)
-    redundant = {s[:-1] for s, times in found.items() if found.get(s[:-1]) == times}
+    counts = _substrings(words, longest)
+    redundant = {s[:-1] for s, times in counts.items() if counts.get(s[:-1]) == times}
     ranked = sorted(
         (-len(s) * times, s)
-        for s, times in found.items()
+        for s, times in counts.items()
         if s not in redundant and s not in taken
     )
     for weight, substring in ranked[: max(0, SEEDS - len(seeds))]:
@@ -138,7 +138,7 @@ def seed_pieces(
 
 def _substrings(words, longest):
     """Counts the substrings of two or more characters that occur more than once."""
-    found = {}
+    frequent = {}
     places = [(w, start, n) for w, n in words.items() for start in range(len(w))]
     for length in range(2, longest + 1):
         count = Counter()
@@ -147,10 +147,10 @@ def _substrings(words, longest):
             count[word[start : start + length]] += times
         # A longer substring is not more frequent.
         places = [p for p in places if count[p[0][p[1] : p[1] + length]] > 1]
-        found |= {s: times for s, times in count.items() if times > 1}
+        frequent |= {s: times for s, times in count.items() if times > 1}
         if not places:
             break
-    return found
+    return frequent
 
 
 class _Training:

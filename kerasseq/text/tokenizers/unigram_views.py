@@ -164,10 +164,10 @@ def _edges(pieces, word, special):
 
 def _side_by_side(pieces, words):
     """Returns the lattices of words, and the weight of each edge."""
-    found = {word: _edges(pieces, *word) for word in set(words)}
-    lattices = Lattices.of(words, found.__getitem__, lambda word: len(word[0]))
+    edges = {word: _edges(pieces, *word) for word in set(words)}
+    lattices = Lattices.of(words, edges.__getitem__, lambda word: len(word[0]))
     scores = np.array([*pieces.scores, pieces.strange])  # UNKNOWN, -1, is the last
-    scores[[special for _, special in found if special is not None]] = 0.0
+    scores[[special for _, special in edges if special is not None]] = 0.0
     return lattices, scores[lattices.piece]
 
 

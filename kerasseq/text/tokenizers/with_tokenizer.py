@@ -150,23 +150,23 @@ def tokenizer_from_config(config: dict[str, Any] | None) -> Tokenizer | None:
     if config is None:
         return None
     check(config, {"class_name": str, "config": {str: object}}, "tokenizer")
-    found = _tokenizer_class(config["class_name"])
-    if found is None:
+    tokenizer_class = _tokenizer_class(config["class_name"])
+    if tokenizer_class is None:
         raise ValueError(
             f"{config['class_name']!r} is not a tokenizer of kerasseq.text."
         )
     try:
-        return found.from_config(config["config"])
+        return tokenizer_class.from_config(config["config"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"tokenizer.config: {error}") from error
 
 
 def _tokenizer_class(name):
     """Returns a tokenizer class of kerasseq.text by name; None for any other name."""
-    for found in _subclasses(Tokenizer):
-        ours = found.__module__.startswith("kerasseq.text.")
-        if ours and found.__name__ == name and not inspect.isabstract(found):
-            return found
+    for subclass in _subclasses(Tokenizer):
+        ours = subclass.__module__.startswith("kerasseq.text.")
+        if ours and subclass.__name__ == name and not inspect.isabstract(subclass):
+            return subclass
     return None
 
 

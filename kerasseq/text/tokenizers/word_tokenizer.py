@@ -165,8 +165,8 @@ class WordTokenizer(WordBased):
         places, start = [], 0
         for part, special in cut_out(text, self.special_tokens):
             if not special:
-                found = find_places(part, lowercase=self.lowercase)
-                places += [(word, start + place) for word, place, _ in found]
+                words = find_places(part, lowercase=self.lowercase)
+                places += [(word, start + place) for word, place, _ in words]
             start += len(part)
         word, place = next(one for one in places if one[0] not in self._ids)
         return (

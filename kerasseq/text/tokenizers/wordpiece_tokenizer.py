@@ -153,8 +153,8 @@ class WordPieceTokenizer(WordBased):
             ValueError: If there are no words, a text has a lone surrogate, or
                 `vocabulary_size` is below the number of special tokens and characters.
         """
-        found = self._training_words(text)
-        words = {w: n for w, n in found.items() if len(w) <= self.max_word_length}
+        counts = self._training_words(text)
+        words = {w: n for w, n in counts.items() if len(w) <= self.max_word_length}
         if not words:
             raise ValueError(
                 f"`text` has no words of at most {self.max_word_length} characters"
@@ -200,8 +200,8 @@ class WordPieceTokenizer(WordBased):
     def _encode_part(self, text):
         ids, cache = [], self._cache
         for word in self._normalizer.words(text):
-            found = cache.get(word)
-            ids += self._ids_of(word) if found is None else found
+            cached = cache.get(word)
+            ids += self._ids_of(word) if cached is None else cached
         return ids
 
     def _ids_of(self, word: str) -> list[int]:
@@ -211,8 +211,8 @@ class WordPieceTokenizer(WordBased):
         if word not in self._cache:
             if len(self._cache) >= CACHE_SIZE:
                 self._cache.clear()
-            found = longest_pieces(word, self._ids, self.prefix, self._longest)
-            self._cache[word] = found or [self._ids[self.unknown]]
+            ids = longest_pieces(word, self._ids, self.prefix, self._longest)
+            self._cache[word] = ids or [self._ids[self.unknown]]
         return self._cache[word]
 
     def _places(self, text):
