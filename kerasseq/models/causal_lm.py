@@ -29,6 +29,7 @@ from kerasseq.models.text_blocks import (
 )
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
+from kerasseq.tasks.early_stopping import share_held_out
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
@@ -151,7 +152,9 @@ class CausalLM(TaskModel):
             validation_split: Fraction of the text, at its end, for validation.
             validation_data: Another text, in any form of `x`.
             seed: Seed of the order of the blocks.
-            **kwargs: As for `keras.Model.fit`.
+            **kwargs: As for `keras.Model.fit`; and `patience`: epochs without a lower
+                validation loss after which training stops, with the best weights.
+                Without data for validation, the last 15 % of the text are.
 
         Returns:
             The `keras.callbacks.History`.
@@ -179,6 +182,7 @@ class CausalLM(TaskModel):
             x = stream_blocks(rows, self.ids, sequence_length, batch_size)
             options |= {"validation_data": validation_data, "shuffle": False}
             return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
+        validation_split = share_held_out(options, validation_split, validation_data)
         x, y = read_texts(x, y)
         check_not_empty(x)
         ids = self.ids(x) if y is None else None

@@ -14,6 +14,7 @@ from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
 from kerasseq.tasks.data_checks import are_batches, check_data
+from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.embedding import Embedding
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import (
@@ -26,7 +27,7 @@ from kerasseq.tasks.plain import as_plain, from_plain
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
 BATCH_SIZE = 32
-FIT = tuple(inspect.signature(keras.Model.fit).parameters)
+FIT = (*inspect.signature(keras.Model.fit).parameters, "patience")
 
 
 def sequence_input(
@@ -247,10 +248,10 @@ class TaskModel(keras.Model):
         Args:
             x: Inputs, as for `keras.Model.fit`.
             y: Targets, as for `keras.Model.fit`.
-            **kwargs: As for `keras.Model.fit`.
+            **kwargs: As for `keras.Model.fit`; and `patience`, as `early_stopping` has.
         """
         check_names("fit", type(self).fit, FIT, kwargs)
-        return super().fit(x, y, **kwargs)
+        return super().fit(x, y, **with_early_stopping(**kwargs))
 
     def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too.

@@ -12,9 +12,8 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks import reports
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
-from kerasseq.tasks.data_checks import (
-    are_batches,
-)
+from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.early_stopping import validation_part
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.heads import Head, Loss
 from kerasseq.tasks.input_rows import (
@@ -147,6 +146,7 @@ class LabeledModel(TaskModel):
         class_weight: str | Mapping[Any, float] | None = None,
         sample_weight: Any = None,
         missing: str = "error",
+        patience: int | None = None,
         seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
@@ -170,6 +170,9 @@ class LabeledModel(TaskModel):
             sample_weight: Weight of each row.
             missing: "skip" drops rows with an empty cell (None, NaN, or a text, word
                 or label ""), and warns with their number; by default they are an error.
+            patience: Epochs without a lower validation loss after which training
+                stops, with the best weights. Without data for validation it holds out
+                15 % of each class.
             seed: Seed of the order of the rows.
             **kwargs: As for `keras.Model.fit`.
 
@@ -187,6 +190,7 @@ class LabeledModel(TaskModel):
         if self.awaits_fit or self.task.is_waiting:
             self._learn(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        options["patience"] = patience
         if validation_data is not None:
             steps = kwargs.get("validation_steps")
             data = first_rows(self, validation_data, steps, batch_size)
@@ -197,8 +201,8 @@ class LabeledModel(TaskModel):
             options |= {"sample_weight": sample_weight, "class_weight": class_weight}
             options = in_order(x, {"steps_per_epoch": steps_per_epoch, **options})
             return super().fit(x, y, **options)
-        if validation_split and validation_data is None:
-            rows, held_out = rows.split(validation_split)
+        if validation_data is None and (validation_split or patience is not None):
+            rows, held_out = validation_part(rows, validation_split, seed)
             options["validation_data"] = held_out.in_order(batch_size)
         if rows.is_array and not any(own.values()):
             return super().fit(

@@ -28,6 +28,7 @@ from kerasseq.models.headed_model import (
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.published.architectures import Architecture, find
+from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import MaskedLMMaskGenerator
@@ -268,7 +269,7 @@ class BERT(HeadedModel):
             validation_data = self.batches(validation_data, **pretraining).all()
         options = {"validation_batch_size": batch_size, **options}
         options["validation_data"] = validation_data
-        return keras.Model.fit(self, **fit_arguments(batches, steps_per_epoch, options))
+        return TaskModel.fit(self, **fit_arguments(batches, steps_per_epoch, options))
 
     def evaluate(
         self,

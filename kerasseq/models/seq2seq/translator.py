@@ -40,14 +40,10 @@ from kerasseq.models.seq2seq.translation import (
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
+from kerasseq.tasks.early_stopping import share_held_out
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.sources import read
-from kerasseq.tasks.streaming import (
-    encoded_batches,
-    in_order,
-    rows_of_steps,
-    streamed,
-)
+from kerasseq.tasks.streaming import encoded_batches, in_order, rows_of_steps, streamed
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.pair_batches import pair_arrays
@@ -112,7 +108,8 @@ class Translator(GenerationMixin, TaskModel):
             validation_data: Pairs for validation, `(sources, targets)`, or as for
                 `keras.Model.fit`.
             seed: Seed of the order of the pairs.
-            **kwargs: As for `keras.Model.fit`.
+            **kwargs: As for `keras.Model.fit`; and `patience`, as for
+                `SequenceClassifier.fit`.
 
         Returns:
             The `keras.callbacks.History`.
@@ -135,6 +132,9 @@ class Translator(GenerationMixin, TaskModel):
             encode = self._encode_rows
             pairs = encoded_batches(x, encode, batch_size=size, per_step=True), None
         else:
+            validation_split = share_held_out(
+                options, validation_split, validation_data
+            )
             pairs = read_pairs(x, y)
         if not isinstance(pairs, Pairs):
             self._check_ids(*pairs)
