@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> None:
     if args.prepare:
         _wait(subprocess.Popen([sys.executable, find(PREPARE)], env=environment))
         return
-    folder = pathlib.Path(environment.setdefault(RUNS, str(default_folder())))
+    folder = kerasseq.datasets.cache_folder() / "app"
+    folder = pathlib.Path(environment.setdefault(RUNS, str(folder)))
     address = f"http://{shown_host(args.host)}:{args.port}"
     with claimed(folder.expanduser(), address) as lock:
         check_port(args.host, args.port)
@@ -100,11 +101,6 @@ def _serve(args, address, environment, lock):
         target=_open_browser, args=(server, address, args.no_browser), daemon=True
     ).start()
     _wait(server)
-
-
-def default_folder() -> pathlib.Path:
-    """Returns the folder of the app, unless the variable `RUNS` names another."""
-    return kerasseq.datasets.cache_folder() / "app"
 
 
 @contextlib.contextmanager
@@ -144,10 +140,10 @@ def claimed(folder: pathlib.Path, address: str) -> Iterator[tuple[int, ...]]:
 
 
 def _in_use(folder, content):
-    """The message about a folder that another server uses."""
+    """Returns the message about a folder that another server uses."""
     try:
-        found = json.loads(content)
-        where = f"at {found['address']} (process {found['pid']})"
+        claim = json.loads(content)
+        where = f"at {claim['address']} (process {claim['pid']})"
     except (ValueError, KeyError, TypeError):  # it starts just now
         where = "on this computer"
     return (
@@ -188,7 +184,7 @@ def command(host: str, port: int) -> list[str]:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this computer reaches a server at this address.
+    """Returns whether only this computer reaches a server at this address.
 
     Examples:
         >>> is_local("localhost"), is_local("127.0.0.1"), is_local("0.0.0.0")

@@ -154,17 +154,18 @@ def train(job: "Job") -> runs.Results:
 def read(settings: options.Settings) -> tuple[Documents, dict[str, Any]]:
     """Returns the documents, and their source with a checksum."""
     if settings.text is not None:
-        found = documents_of(text_file(settings.text, settings.encoding))
+        documents = documents_of(text_file(settings.text, settings.encoding))
         settings.text = os.path.abspath(settings.text)  # to resume from any folder
         source = os.path.basename(settings.text)
     else:
         settings.data = source = settings.data or TEXTS[0]
         if source == "counting":
-            found = counting(COUNTING, seed=settings.seed)
+            documents = counting(COUNTING, seed=settings.seed)
         else:
-            found = documents_of(python_reference())
-    checksum = sha256("\n\n".join(map("\n".join, found)))
-    return found, {"source": source, "documents": len(found), "sha256": checksum}
+            documents = documents_of(python_reference())
+    checksum = sha256("\n\n".join(map("\n".join, documents)))
+    data = {"source": source, "documents": len(documents)}
+    return documents, {**data, "sha256": checksum}
 
 
 def documents_of(text: str) -> Documents:
@@ -247,8 +248,8 @@ def measure(model: "kerasseq.models.BERT", tested: Any, what: str) -> dict[str, 
     """
     x, y, weights = tested
     with status(what):
-        found = model.predict(x, batch_size=256, verbose=0)
-    right = {name: found[name].argmax(axis=-1) == y[name] for name in y}
+        logits = model.predict(x, batch_size=256, verbose=0)
+    right = {name: logits[name].argmax(axis=-1) == y[name] for name in y}
     return {name: float(np.average(right[name], weights=weights[name])) for name in y}
 
 

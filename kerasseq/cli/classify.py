@@ -172,12 +172,12 @@ def evaluate(
     model: "kerasseq.models.SequenceClassifier", texts: list[str], labels: list[str]
 ) -> dict[str, Any]:
     """Classifies texts with known labels, and returns the scores as plain data."""
-    found = []
+    predictions = []
     for part in labeled.in_parts(texts, PART, "classifying the texts"):
         # Without the probabilities of all labels, which take memory.
-        found += [
+        predictions += [
             each._replace(probabilities={})
             for each in model.classify(part, batch_size=256)
         ]
-    result = labeled.scores(labels, [each.label for each in found], model.labels)
-    return {**result, "hardest": labeled.hardest(texts, labels, found)}
+    result = labeled.scores(labels, [each.label for each in predictions], model.labels)
+    return {**result, "hardest": labeled.hardest(texts, labels, predictions)}

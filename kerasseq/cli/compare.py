@@ -162,10 +162,10 @@ def train(job: "Job") -> runs.Results:
     def stored(name):
         return read_stored(folder / f"{name}.json", y.shape)
 
-    found = contest.train_all(job, names, stored, run)
+    predictions = contest.train_all(job, names, stored, run)
     more = {"groups": data.groups, "samples": settings.bootstrap}
     with status("computing the bootstrap intervals"):
-        results = comparison.compare(y, data.labels, found, **more)
+        results = comparison.compare(y, data.labels, predictions, **more)
     results |= {
         "task": job.task,
         "source": data.record["source"],
@@ -219,11 +219,11 @@ def read_stored(file: Any, shape: tuple[int, int]) -> tuple[np.ndarray, float] |
     if not file.exists():
         return None
     try:
-        found = read_json(file)
-        predicted = np.array([list(row) for row in found["predicted"]]).astype(int)
+        record = read_json(file)
+        predicted = np.array([list(row) for row in record["predicted"]]).astype(int)
         if predicted.shape != shape or not np.isin(predicted, (0, 1)).all():
             raise ValueError(f"expected 0 or 1 for {shape}, received {predicted.shape}")
-        return predicted, float(found["seconds"])
+        return predicted, float(record["seconds"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{file} is damaged: {error}. Delete it to train this learner again"

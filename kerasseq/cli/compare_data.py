@@ -103,7 +103,7 @@ def _names(settings):
 
 
 def _with_fewer_rows(data, settings):
-    """The data with at most `settings.rows` rows, drawn from both parts alike."""
+    """Draws at most `settings.rows` rows from the data, from both parts alike."""
     total = len(data.x) + len(data.tested)
     if total <= settings.rows:
         return data
@@ -230,9 +230,9 @@ def check_parts(
     """Raises a `ValueError` that names a label which is not in both parts."""
     parts = {"training": data.y, "held-out": data.y_tested}
     for part, y in parts.items():
-        found = {name for row in y for name in row}
+        present = {name for row in y for name in row}
         for name in data.labels:
-            if name not in found:
+            if name not in present:
                 where = [
                     line for line, row in zip(lines, rows, strict=True) if name in row
                 ]
@@ -246,14 +246,14 @@ def check_parts(
 
 
 def _unlabeled(settings, data):
-    """The lines of a file, without the texts of the test part."""
+    """Returns the lines of a file, without the texts of the test part."""
     lines = text_file(settings.unlabeled, settings.encoding).splitlines()
     settings.unlabeled = os.path.abspath(settings.unlabeled)
     excluded = {_key(text) for text in data.tested}
-    found = [line.strip() for line in lines if line.strip()]
-    kept = [line for line in found if _key(line) not in excluded]
-    if len(kept) < len(found):
-        note(f"{len(found) - len(kept):,} lines of held-out texts are left out")
+    texts = [line.strip() for line in lines if line.strip()]
+    kept = [line for line in texts if _key(line) not in excluded]
+    if len(kept) < len(texts):
+        note(f"{len(texts) - len(kept):,} lines of held-out texts are left out")
     if len(kept) < 2:
         raise UsageError(
             f"--unlabeled {settings.unlabeled} must have at least two lines of text "

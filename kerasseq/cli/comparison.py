@@ -53,47 +53,47 @@ def compare(
         Plain data: for each learner the scores of each label, of groups and of the
         mean, with interval and range; for each label who is best.
     """
-    means = {**{title: names for title, names in groups.items()}, MACRO: list(labels)}
-    found, drawn = {}, {}
+    means = {**groups, MACRO: list(labels)}
+    learners, drawn = {}, {}
     for name, each in predictions.items():
         by_seed = {seed: predicted for seed, (predicted, _) in each.items()}
         rows = {seed: _scores(y, p, labels, means) for seed, p in by_seed.items()}
         drawn[name] = _bootstrap(y, by_seed, labels, means, samples)
-        found[name] = {
+        learners[name] = {
             "scores": _summary(rows, drawn[name]),
             "seeds": {str(seed): row for seed, row in rows.items()},
             "seconds": float(np.median([took for _, took in each.values()])),
         }
     return {
-        "learners": found,
+        "learners": learners,
         "support": dict(zip(labels, y.sum(axis=0).tolist(), strict=True)),
         "groups": groups,
-        "winners": _winners(found, drawn),
+        "winners": _winners(learners, drawn),
     }
 
 
 def _scores(y, predicted, labels, means):
-    """Precision, recall and F1 of each label and each mean, for one seed."""
+    """Computes precision, recall and F1 of each label and each mean, for one seed."""
     rows = [
         [[labels[n] for n in np.flatnonzero(row)] for row in part]
         for part in (y, predicted)
     ]
     report = kerasseq.training.label_report(*rows, labels, multi_label=True).scores
-    found = {
+    scores = {
         name: {
             key: report[name][score] for key, score in zip(KEYS, SCORES, strict=True)
         }
         for name in labels
     }
     for title, names in means.items():
-        found[title] = {
-            key: float(np.mean([found[name][key] for name in names])) for key in KEYS
+        scores[title] = {
+            key: float(np.mean([scores[name][key] for name in names])) for key in KEYS
         }
-    return found
+    return scores
 
 
 def _bootstrap(y, by_seed, labels, means, samples):
-    """F1 on each bootstrap sample, the mean over the seeds, by label and mean."""
+    """Computes F1 on bootstrap samples, the mean over the seeds, by label and mean."""
     f1 = np.mean(
         [
             kerasseq.training.bootstrap_f1(y, p, samples=samples)
@@ -101,40 +101,40 @@ def _bootstrap(y, by_seed, labels, means, samples):
         ],
         axis=0,
     )
-    found = dict(zip(labels, f1.T, strict=True))
+    drawn = dict(zip(labels, f1.T, strict=True))
     for title, names in means.items():
-        found[title] = np.mean([found[name] for name in names], axis=0)
-    return found
+        drawn[title] = np.mean([drawn[name] for name in names], axis=0)
+    return drawn
 
 
 def _summary(rows, drawn):
-    """Means over the seeds, with the interval and the range of F1."""
-    found = {}
+    """Computes the means over the seeds, with the interval and the range of F1."""
+    summary = {}
     for name, values in drawn.items():
         scores = [row[name] for row in rows.values()]
         f1 = [each["f1"] for each in scores]
         low, high = np.quantile(values, QUANTILES).tolist()
-        found[name] = {
+        summary[name] = {
             **{key: float(np.mean([each[key] for each in scores])) for key in KEYS},
             **{"low": low, "high": high, "min": min(f1), "max": max(f1)},
         }
-    return found
+    return summary
 
 
-def _winners(found, drawn):
-    """For each label the two best learners, and the interval of their difference."""
-    if len(found) < 2:
+def _winners(learners, drawn):
+    """Finds each label's two best learners, and the interval of their difference."""
+    if len(learners) < 2:
         return {}
     winners = {}
     for label in next(iter(drawn.values())):
-        ranked = sorted(found, key=lambda name: -found[name]["scores"][label]["f1"])
-        first, second = ranked[:2]
+        f1 = {name: each["scores"][label]["f1"] for name, each in learners.items()}
+        first, second = sorted(f1, key=lambda name: -f1[name])[:2]
         difference = drawn[first][label] - drawn[second][label]
         winners[label] = {
             "best": first,
-            "f1": found[first]["scores"][label]["f1"],
+            "f1": f1[first],
             "next": second,
-            "next_f1": found[second]["scores"][label]["f1"],
+            "next_f1": f1[second],
             "difference": np.quantile(difference, QUANTILES).tolist(),
         }
     return winners
@@ -160,10 +160,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
     ]
     title = f"F1 on {results['texts'][1]:,} held-out texts, {_seeds(results)}"
     console.table(title, (*columns, ">seconds"), rows)
-    shown, titles = (
-        shown_labels(results),
-        ("Precision, percent", "Recall, percent", "F1, percent"),
-    )
+    shown = shown_labels(results)
+    titles = ("Precision, percent", "Recall, percent", "F1, percent")
     for key, title in zip(KEYS, titles, strict=True):
         console.table(title, *_by_label(results, shown, key))
     if len(shown) < len(results["support"]):
@@ -234,12 +232,12 @@ def _show_winners(console, results, shown):
         )
 
 
-def note_pretraining(console: Console, found: dict[str, Any]) -> None:
+def note_pretraining(console: Console, results: dict[str, Any]) -> None:
     """Prints what the pre-training of BERT took, which its seconds do not have."""
     console.write(
-        f"bert was pre-trained once, on {found['texts']:,} texts in {found['steps']:,} "
-        f"steps, which took {clock(found['seconds'])} minutes: "
-        f"{found['tokens_accuracy']:.1%} of the masked tokens were right."
+        f"bert was pre-trained once, on {results['texts']:,} texts in "
+        f"{results['steps']:,} steps, which took {clock(results['seconds'])} minutes: "
+        f"{results['tokens_accuracy']:.1%} of the masked tokens were right."
     )
 
 

@@ -74,15 +74,15 @@ def accuracies(folder: pathlib.Path, kinds: list[str]) -> dict[str, float] | Non
     file = folder / runs.RESULTS
     if not file.exists():
         return None
-    found = runs.read_json(file)
-    found = found.get("accuracy") if isinstance(found, dict) else None
+    results = runs.read_json(file)
+    by_kind = results.get("accuracy") if isinstance(results, dict) else None
     if (
-        not isinstance(found, dict)
-        or set(found) != set(kinds)
-        or not all(isinstance(a, float) and 0 <= a <= 1 for a in found.values())
+        not isinstance(by_kind, dict)
+        or set(by_kind) != set(kinds)
+        or not all(isinstance(a, float) and 0 <= a <= 1 for a in by_kind.values())
     ):
         raise ValueError(f"{file} is damaged. Delete it to test the model again")
-    return found
+    return by_kind
 
 
 def repeated(folder: pathlib.Path) -> dict[str, int]:
@@ -197,13 +197,13 @@ def train(job: "Job") -> dict[str, Any]:
         model = build(settings, name, seed)
     history = job.fit(model, batches, settings.steps, "accuracy", label)
     with status("testing the model"):
-        found = {kind: accuracy(model, test) for kind, test in sets.items()}
+        by_kind = {kind: accuracy(model, test) for kind, test in sets.items()}
         known = keys(made)
-    shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in found.items())
+    shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in by_kind.items())
     job.console.info(f"{label}: {shown}")
     repeated = {n: labeled.repeated(known, keys(t)) for n, t in sets.items()}
-    found = {"accuracy": found, "repeated": repeated, "seed": seed}
-    results = job.results(model, history, settings.steps, **found)
+    more = {"accuracy": by_kind, "repeated": repeated, "seed": seed}
+    results = job.results(model, history, settings.steps, **more)
     return job.finish(results | {"model": name})
 
 
@@ -316,7 +316,7 @@ def read_string(text: str, colors: int) -> list[int]:
 
 
 def _symbols(text):
-    """The brackets of a text, or what stands between its spaces and commas."""
+    """Returns the brackets of a text, or what stands between its spaces and commas."""
     words = text.replace(",", " ").split()
     if any(symbol in BRACKETS for symbol in text):
         return [symbol for word in words for symbol in word]
@@ -330,21 +330,21 @@ def as_ids(symbols: Sequence[int], colors: int) -> np.ndarray:
         >>> as_ids([1, -1], 1).tolist(), as_ids([0, 9], 5).tolist()
         ([1, 2], [1, 10])
     """
-    found = np.array(symbols)
-    return (((1 - found) // 2 if colors == 1 else found) + 1).astype("int32")
+    numbers = np.array(symbols)
+    return (((1 - numbers) // 2 if colors == 1 else numbers) + 1).astype("int32")
 
 
 def classify(model: Any, texts: Sequence[str], colors: int) -> list[dict[str, Any]]:
     """Predicts whether strings are balanced, as plain data."""
     rows = [as_ids(read_string(text, colors), colors) for text in texts]
-    found = []
+    predictions = []
     for each in model.classify(rows, batch_size=256):
         p = dict(zip(LABELS, each.probabilities.values(), strict=True))
-        found.append(
+        predictions.append(
             {
                 "label": LABELS[each.label],
                 "probability": each.probability,
                 "probabilities": p,
             }
         )
-    return found
+    return predictions

@@ -53,7 +53,7 @@ def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str
 
 
 def _without_config(words):
-    """The file, or None, and the other words."""
+    """Returns the file, or None, and the other words."""
     for n, word in enumerate(words):
         name, mark, file = word.partition("=")
         if name == OPTION and words[0] in ("train", "compare"):
@@ -66,7 +66,7 @@ def _without_config(words):
 
 
 def _task(typed, record, file):
-    """The task that is typed; if none is, that of the file."""
+    """Returns the task that is typed; if none is, that of the file."""
     if typed[1:] and not typed[1].startswith("-"):
         task = typed[1]
         known = record.get("task", task)
@@ -85,7 +85,7 @@ def _task(typed, record, file):
 
 
 def _options(arguments, task, file, typed) -> list[str]:
-    """The options of a file as they are typed, without what typed ones exclude."""
+    """Returns the options of a file as typed words, without what typed ones exclude."""
     module = TASKS[task]
     arguments = {name.replace("-", "_"): value for name, value in arguments.items()}
     known = (*module.DEFAULTS, *OF_COMMAND)

@@ -138,7 +138,7 @@ def print_json(data: object) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # such as a lone surrogate in the name of a file
         text = json.dumps(data, indent=1)
-    print_result(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print_result(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 @contextlib.contextmanager
@@ -202,7 +202,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _lines_of_progress(stream, what, total):
-    """The function that prints a line at the start, and then from time to time."""
+    """Prints a line, and returns the function that prints others from time to time."""
     start = shown = time.monotonic()
 
     def show(done):
@@ -246,7 +246,7 @@ def clock(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _own_stderr():
-    """A copy of stderr that `quiet` does not redirect; nothing if `silence` is."""
+    """Yields a copy of stderr that `quiet` does not redirect; no output if silent."""
     if _silent.get():
         yield io.StringIO()
         return

@@ -68,8 +68,8 @@ def train_all(
     Returns:
         What each found, by model and seed.
     """
-    found = {name: stored(name) for name in competitors}
-    remaining = [name for name in competitors if found[name] is None]
+    results = {name: stored(name) for name in competitors}
+    remaining = [name for name in competitors if results[name] is None]
     board = Board(job, {name: name not in remaining for name in competitors}, steps)
     if job.in_processes:
         folders = [job.folder / name for name in remaining]
@@ -80,9 +80,9 @@ def train_all(
             board.follow(name, {"state": "training"})
             train(name, functools.partial(board.follow, name))
             board.follow(name, {"state": "finished", "step": steps})
-        found[name] = stored(name)
+        results[name] = stored(name)
     by_model: dict[str, Any] = {}
-    for name, each in found.items():
+    for name, each in results.items():
         model, seed = parts(name)
         by_model.setdefault(model, {})[seed] = each
     return by_model
@@ -225,7 +225,7 @@ class Child:
         return lines
 
     def stopped(self) -> bool:
-        """Whether the process, which has ended, was stopped before its end.
+        """Returns whether the process, which has ended, was stopped before its end.
 
         Raises:
             ValueError: If it failed, or was killed.

@@ -121,11 +121,11 @@ def with_option_names(text: str, options: Mapping[str, str]) -> str:
     names = "|".join(sorted(options, key=len, reverse=True))
     long = "|".join(name for name in options if "_" in name) or "(?!)"
 
-    def option(found):
-        value = found["value"] or ""
+    def option(match):
+        value = match["value"] or ""
         if " " not in value:
             value = value.strip("\"'")
-        return f"{options[found['name']]} {value}".rstrip()
+        return f"{options[match['name']]} {value}".rstrip()
 
     # An advice that the command has no option for.
     advice = re.compile(r",? or pass `?(?P<name>[a-z]+_[a-z_]+)`?(=\S*\w)?(?=[.,]|$)")
@@ -150,7 +150,7 @@ def truncate_word(word: str, length: int = MAX_WORD) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of Python or of a backend means that memory is exhausted.
+    """Returns whether an error of Python or a backend means that memory is exhausted.
 
     Examples:
         >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))

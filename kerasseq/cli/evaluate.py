@@ -90,11 +90,11 @@ def _texts(args, record, console):
 
 
 def _images(args, record, console):
-    found, _ = image_data.listed(args.file, args.missing)
-    names = [os.path.relpath(file, args.file) for file in found.files]
-    results, _ = images.evaluate(_load(args), found.files, found.labels, names)
+    data, _ = image_data.listed(args.file, args.missing)
+    names = [os.path.relpath(file, args.file) for file in data.files]
+    results, _ = images.evaluate(_load(args), data.files, data.labels, names)
     labeled.show(console, results, f"On {args.file}", "file")
-    keys = image_data.keys(found.files)
+    keys = image_data.keys(data.files)
     _show_repeated(args, console, results, keys, "images")
     return results
 

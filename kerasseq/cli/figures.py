@@ -22,7 +22,7 @@ MISSING = f"matplotlib is not installed. {packages.install('matplotlib')}"
 
 
 def available() -> bool:
-    """Whether matplotlib is installed."""
+    """Returns whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
@@ -89,7 +89,7 @@ def of_trace(
 
 
 def is_recurrent(trace: Recorded) -> bool:
-    """Whether a layer recorded hidden states."""
+    """Returns whether a layer recorded hidden states."""
     return any(key.endswith("/hidden_state") for key in trace)
 
 
@@ -146,7 +146,7 @@ def confusion(
 
 
 def of_image(
-    folder: pathlib.Path, model: "kerasseq.models.ViT", image: Any, found: Any
+    folder: pathlib.Path, model: "kerasseq.models.ViT", image: Any, prediction: Any
 ) -> list[pathlib.Path]:
     """Draws what a model of images attends to, and which pixels moved the decision.
 
@@ -154,7 +154,7 @@ def of_image(
         folder: The folder of the figures.
         model: The model.
         image: A file, or an array without batch axis.
-        found: The `Classification` of the image.
+        prediction: The `Classification` of the image.
     """
     plots, is_file = kerasseq.tracing.plots, isinstance(image, str)
     pixels = model.read(image) if is_file else np.asarray(image)[None]
@@ -163,7 +163,7 @@ def of_image(
     scores = model.attribution(pixels)
     if model.patches.data_format == "channels_first" and pixels.ndim == 4:
         pixels = pixels.transpose(0, 2, 3, 1)
-    label = f"{found.label} {np.max(found.probability, initial=0):.2f}"
+    label = f"{prediction.label} {np.max(prediction.probability, initial=0):.2f}"
     both = np.concatenate([pixels, pixels])
     attention = plots.plot_patches(
         *(both, np.stack([last, rollout]), ["last layer", "rollout"]),

@@ -98,8 +98,8 @@ def fit(
             training.restore(model, folder)
             raise
     reporter.enter("evaluating")
-    found = checkpoint.read(folder / checkpoint.FILE)[1]["history"]
-    return write_history(folder, found, steps, interval)
+    intervals = checkpoint.read(folder / checkpoint.FILE)[1]["history"]
+    return write_history(folder, intervals, steps, interval)
 
 
 def write_history(

@@ -148,6 +148,8 @@ def train(job: "Job") -> runs.Results:
     Returns:
         The results, as plain data.
     """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
     settings = job.settings
     source = read(settings)
     job.check_data(source.data)
@@ -159,7 +161,7 @@ def train(job: "Job") -> runs.Results:
         x, y = model.prepare(
             table.until(cuts), season=settings.season, length=settings.sequence_length
         )
-    check_memory(settings, x)
+    check_memory(_sized(settings, x.shape[1]), len(x))
     batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
     job.start(source.data, describe(source, table, cuts))
     # The model learns from the first part alone, and continues the whole: also if the
@@ -167,8 +169,8 @@ def train(job: "Job") -> runs.Results:
     model.set_history(table)
     history = job.fit(model, batches, settings.steps, "mae")
     comparison = compare(job, model, table, cuts)
-    found = scores_of(comparison, model.title)
-    results = job.results(model, history, settings.steps, **found)
+    scores = scores_of(comparison, model.title)
+    results = job.results(model, history, settings.steps, **scores)
     show(job.console, results)
     future = known_steps(table, settings)
     if future:
@@ -181,9 +183,9 @@ def read(settings: options.Settings) -> Source:
     """Reads the table or the series, and guesses the columns that are not named."""
     if settings.file is None:
         settings.data = settings.data or SERIES[0]
-        found = series(settings.data, seed=settings.seed)
-        checksum = sha256(found.values.tobytes())
-        return Source(found, {}, {"source": settings.data, "sha256": checksum})
+        table = series(settings.data, seed=settings.seed)
+        checksum = sha256(table.values.tobytes())
+        return Source(table, {}, {"source": settings.data, "sha256": checksum})
     frame = tables.read_table(settings.file, settings.encoding)
     with about(settings.file):
         columns = guess_columns(settings, frame)
@@ -193,14 +195,14 @@ def read(settings: options.Settings) -> Source:
 
 def category_columns(settings: options.Settings, frame: Any) -> list[str]:
     """Returns the named columns without numbers whose cells repeat; notes them."""
-    pandas, found = text_tables.require_pandas(), []
+    pandas, columns = text_tables.require_pandas(), []
     for name in [*names(getattr(settings, "with")), *names(settings.known)]:
         cells = frame[name].dropna()
         is_number = pandas.to_numeric(cells, errors="coerce").notna()
         if len(cells) and not is_number.any() and cells.nunique() <= len(cells) / 2:
-            found.append(name)
+            columns.append(name)
             note(f"{name} has {cells.nunique()} categories, such as {cells.iloc[0]!r}")
-    return found
+    return columns
 
 
 def names(text: str | None) -> list[str]:
@@ -220,15 +222,15 @@ def guess_columns(settings: options.Settings, frame: Any) -> dict[str, str | Non
     date = settings.date
     if date is None:
         taken_or_value = [*taken, settings.value]
-        found = [n for n in tables.date_columns(frame) if n not in taken_or_value]
-        date = _only("date", found, frame) if found else None
+        fitting = [n for n in tables.date_columns(frame) if n not in taken_or_value]
+        date = _only("date", fitting, frame) if fitting else None
         if date is None:
             note("no column has dates: the rows are taken as evenly spaced")
     value = settings.value
     if value is None:
         taken = [*taken, date]
-        found = [n for n in tables.number_columns(frame) if n not in taken]
-        value = _only("value", found, frame)
+        fitting = [n for n in tables.number_columns(frame) if n not in taken]
+        value = _only("value", fitting, frame)
     guessed = [(n, c) for n, c in (("value", value), ("date", date))
                if c is not None and getattr(settings, n) is None]  # fmt: skip
     if guessed:
@@ -251,10 +253,10 @@ def check_columns(settings: options.Settings, frame: Any) -> None:
                 )
 
 
-def _only(role, found, frame):
-    if len(found) == 1:
-        return found[0]
-    fit = ", ".join(map(str, found)) or "none"
+def _only(role, fitting, frame):
+    if len(fitting) == 1:
+        return fitting[0]
+    fit = ", ".join(map(str, fitting)) or "none"
     raise UsageError(
         f"expected --{role}, as not exactly one column fits: {fit}. The columns are "
         f"{', '.join(map(str, frame.columns))}"
@@ -267,9 +269,9 @@ def build(
     """Builds and compiles the model."""
     import keras
 
-    from kerasseq.cli import fitting
+    from kerasseq.cli.fitting import check_memory
 
-    fitting.check_memory(_sized(settings, 1), settings.batch_size)
+    check_memory(_sized(settings, 1), settings.batch_size)
     set_seed(settings.seed)
     with status("building the model"):
         model = kerasseq.models.Forecaster(
@@ -288,13 +290,6 @@ def build(
     return model
 
 
-def check_memory(settings: options.Settings, x: np.ndarray) -> None:
-    """Raises if model and batch cannot fit into the memory of this machine."""
-    from kerasseq.cli import fitting  # loads Keras
-
-    fitting.check_memory(_sized(settings, x.shape[1]), len(x))
-
-
 def _sized(settings, length):
     sized = copy.copy(settings)
     sized.sequence_length = length
@@ -302,7 +297,7 @@ def _sized(settings, length):
 
 
 def held_out(table: Any, horizon: int) -> list[int]:
-    """The number of values of each series before the held-out part.
+    """Returns the number of values of each series before the held-out part.
 
     Raises:
         ValueError: If a series is too short.
@@ -321,7 +316,7 @@ def held_out(table: Any, horizon: int) -> list[int]:
 
 
 def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[list[int]]:
-    """The origins of the forecasts of the held-out part, the same for all series."""
+    """Chooses the origins of forecasts of the held-out part, alike for all series."""
     rests = [len(one.values) - cut for one, cut in zip(table.series, cuts, strict=True)]
     last = min(rests) - settings.horizon  # steps from the first origin to the last
     stride = 1 + last // max(1, min(MAX_ORIGINS, MAX_FORECASTS // len(rests)))
@@ -377,7 +372,7 @@ def describe(source: Source, table: Any, cuts: list[int]) -> str:
 
 
 def known_steps(table: Any, settings: options.Settings) -> int:
-    """The steps after the end that can be forecast."""
+    """Returns the steps after the end that can be forecast."""
     if not settings.known:
         return settings.horizon
     future = min(len(one.others) - len(one.values) for one in table.series)
@@ -407,24 +402,24 @@ def write_forecast(
 ) -> None:
     """Prints the forecast after the end; that of a table is written, too."""
     with status("forecasting the values after the end"):
-        found = model.forecast(steps)
-    if isinstance(found, np.ndarray):
-        values, columns = found.tolist(), [f"quantile {q:g}" for q in QUANTILES]
+        forecast = model.forecast(steps)
+    if isinstance(forecast, np.ndarray):
+        values, columns = forecast.tolist(), [f"quantile {q:g}" for q in QUANTILES]
     else:
         file = job.folder / FORECAST
         with replacing(file) as temporary:
-            found.to_csv(temporary, index=False)
-        text_tables.note_formulas(file, found.to_numpy("object").ravel())
-        if "date" in source.columns and source.columns["date"] is not None:
-            date = source.columns["date"]
-            found[date] = found[date].astype(str).str.removesuffix(" 00:00:00")
-        values, columns = found[:SHOWN_ROWS].to_numpy("object").tolist(), found.columns
+            forecast.to_csv(temporary, index=False)
+        text_tables.note_formulas(file, forecast.to_numpy("object").ravel())
+        if (date := source.columns.get("date")) is not None:
+            forecast[date] = forecast[date].astype(str).str.removesuffix(" 00:00:00")
+        shown, columns = forecast[:SHOWN_ROWS], forecast.columns
+        values = shown.to_numpy("object").tolist()
     rows = [[short(v) if isinstance(v, float) else v for v in row] for row in values]
     heads = [h if isinstance(v, str) else f">{h}" for h, v in zip(
         map(str, columns), values[0], strict=True)]  # fmt: skip
     job.console.table("Forecast after the last value", heads, rows)
-    if len(found) > len(values):
-        job.console.write(f"and {len(found) - len(values):,} more rows, in {FORECAST}")
+    if more := len(forecast) - len(values):
+        job.console.write(f"and {more:,} more rows, in {FORECAST}")
 
 
 def draw(

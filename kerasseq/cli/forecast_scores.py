@@ -10,7 +10,7 @@ from kerasseq.cli.console import Console
 
 
 def scores_of(comparison: Any, title: str) -> dict[str, Any]:
-    """The scores as plain data; None where MASE is undefined."""
+    """Returns the scores as plain data; None where MASE is undefined."""
     errors = comparison.errors_by_step()
     undefined = int(np.isnan(comparison.scales).sum())
     return {
@@ -54,7 +54,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def short(value: float) -> str:
-    """A number with four digits, and all before the point.
+    """Formats a number with four digits, and all before the point.
 
     Examples:
         >>> short(12345.678), short(0.012345)

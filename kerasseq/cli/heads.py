@@ -61,10 +61,10 @@ def with_preset(arguments: dict[str, Any]) -> dict[str, Any]:
             f"--preset {preset} holds a {model}, received --model "
             f"{arguments['model']}. Leave --model out"
         )
-    found = {"learning_rate": LEARNING_RATE, "model": model, **arguments}
+    arguments = {"learning_rate": LEARNING_RATE, "model": model, **arguments}
     if not arguments.get("steps"):
-        found.setdefault("epochs", EPOCHS)
-    return {**found, "preset": os.path.abspath(preset)}
+        arguments.setdefault("epochs", EPOCHS)
+    return {**arguments, "preset": os.path.abspath(preset)}
 
 
 def kind_of(preset: str) -> str:
@@ -120,11 +120,11 @@ def load_preset(settings: options.Settings) -> Any:
     if settings.preset is None:
         return None
     loading = status(f"loading {settings.preset}")
-    with loading, warnings.catch_warnings(record=True) as found:
+    with loading, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = kerasseq.models.from_pretrained(settings.preset)
     if model.tokenizer is None:
-        reasons = "".join(f" {warning.message}." for warning in found)
+        reasons = "".join(f" {warning.message}." for warning in caught)
         raise ValueError(
             f"--preset {settings.preset} must have a tokenizer that kerasseq reads, "
             f"such as tokenizer.json, and that fits the model.{reasons}"

@@ -50,14 +50,14 @@ def read(settings: options.Settings) -> Pictures:
         complete(settings, [(8, 8)], is_gray=True)
         return _digits(settings)
     settings.file = os.path.abspath(settings.file)  # to resume from any folder
-    found, headers = listed(settings.file, settings.missing)
-    if len(found.names) < 2:
+    images, headers = listed(settings.file, settings.missing)
+    if len(images.names) < 2:
         raise ValueError(
             f"{settings.file} must have at least two subfolders with images, to tell "
-            f"them apart, received {found.names[0]!r} alone"
+            f"them apart, received {images.names[0]!r} alone"
         )
     complete(settings, [size for size, _ in headers], all(gray for _, gray in headers))
-    return _with_checksum(found, settings.file)
+    return _with_checksum(images, settings.file)
 
 
 def _digits(settings):
@@ -77,16 +77,16 @@ def _digits(settings):
     return Pictures(images, [str(label) for label in labels], names, data)
 
 
-def _with_checksum(found, folder):
-    """Images with a checksum of names and sizes of the files, not of their content."""
-    names = [os.path.relpath(file, folder) for file in found.files]
+def _with_checksum(images, folder):
+    """Adds a checksum of names and sizes of the files, not of their content."""
+    names = [os.path.relpath(file, folder) for file in images.files]
     lines = [
         f"{name}\t{os.path.getsize(file)}"
-        for name, file in zip(names, found.files, strict=True)
+        for name, file in zip(names, images.files, strict=True)
     ]
     source = os.path.basename(folder) or folder
     data = {"source": source, "rows": len(lines), "sha256": runs.sha256_of(lines)}
-    return Pictures(found.files, found.labels, names, data)
+    return Pictures(images.files, images.labels, names, data)
 
 
 def check_unchanged(pictures: Pictures, settings: options.Settings) -> None:
@@ -127,7 +127,7 @@ def keys(images: Any) -> list[bytes]:
 
 
 def _key(file):
-    """The checksum of a file: of its size, its first and its last bytes."""
+    """Returns the checksum of a file: of its size, its first and its last bytes."""
     size = os.path.getsize(file)
     digest = hashlib.sha256(str(size).encode())
     with open(file, "rb") as stream:
@@ -153,15 +153,15 @@ def listed(
         ValueError: If files are damaged, unless they are skipped.
     """
     with status(f"listing the images in {folder}"):
-        found = image_folder(folder)
-    headers = _headers(found.files, missing)
+        every = image_folder(folder)
+    headers = _headers(every.files, missing)
     rows = [n for n, header in enumerate(headers) if header is not None]
-    images = LabeledImages(*([part[n] for n in rows] for part in found))
+    images = LabeledImages(*([part[n] for n in rows] for part in every))
     return images, [headers[n] for n in rows]
 
 
 def _headers(images, missing):
-    """Size and kind of each image; None for a damaged one that is skipped."""
+    """Returns size and kind of each image; None for a damaged one that is skipped."""
     headers, errors = [], []
     for files, which in parts(images):
         with status(f"opening images {which}"):
@@ -212,13 +212,13 @@ def example(record: dict[str, Any] | None, file: str | None) -> Any:
 
 
 def complete(
-    settings: options.Settings, found: Sequence[tuple[int, int]], is_gray: bool
+    settings: options.Settings, sizes: Sequence[tuple[int, int]], is_gray: bool
 ) -> None:
     """Chooses sizes and channels that are not given.
 
     Args:
         settings: The settings, which are changed.
-        found: Height and width of each image.
+        sizes: Height and width of each image.
         is_gray: Whether all images are gray.
 
     Raises:
@@ -226,7 +226,7 @@ def complete(
             have so many channels.
     """
     if settings.image_size is None:
-        side = float(np.median(np.min(found, axis=1)))
+        side = float(np.median(np.min(sizes, axis=1)))
         settings.image_size = int(np.clip(side // PATCHES * PATCHES, 8, LARGEST_SIZE))
     if settings.patch_size is None:
         settings.patch_size = patch_size(settings.image_size)
@@ -267,9 +267,9 @@ def files(path: str, missing: str | None = None) -> list[str]:
         image_reading.image_header(path)  # before the model is loaded
         return [path]
     with status(f"listing the images in {path}"):
-        found = image_files(path)
-    headers = _headers(found, missing)
-    return [file for file, each in zip(found, headers, strict=True) if each]
+        paths = image_files(path)
+    headers = _headers(paths, missing)
+    return [file for file, each in zip(paths, headers, strict=True) if each]
 
 
 def printable(name: str) -> str:

@@ -203,11 +203,11 @@ def compile_for(
 
 def classify(model: "kerasseq.models.ViT", images: Any) -> list[Any]:
     """Classifies files or arrays, some at a time."""
-    found = []
+    predictions = []
     for part, which in image_data.parts(images):
         with status(f"classifying images {which}"):
-            found += model.classify(part)
-    return found
+            predictions += model.classify(part)
+    return predictions
 
 
 def evaluate(
@@ -225,13 +225,13 @@ def evaluate(
         The scores as plain data; and for the hardest images, those whose label has the
         lowest probability, tuples of the image, its label and its `Classification`.
     """
-    found = classify(model, images)
-    result = labeled.scores(labels, [each.label for each in found], model.labels)
+    predictions = classify(model, images)
+    result = labeled.scores(labels, [each.label for each in predictions], model.labels)
     shown = [image_data.printable(name) for name in names]
-    p = [each.probabilities.get(y, 0) for each, y in zip(found, labels, strict=True)]
+    p = [c.probabilities.get(y, 0) for c, y in zip(predictions, labels, strict=True)]
     order = np.argsort(p, kind="stable")[:HARDEST]
-    results = {**result, "hardest": labeled.hardest(shown, labels, found, "file")}
-    return results, [(images[n], labels[n], found[n]) for n in order]
+    results = {**result, "hardest": labeled.hardest(shown, labels, predictions, "file")}
+    return results, [(images[n], labels[n], predictions[n]) for n in order]
 
 
 def draw_hardest(
@@ -272,9 +272,9 @@ def baselines(
         For each model "accuracy", "seconds" of training and prediction, and "rows",
         the number of images that it was fitted to.
     """
-    found = {"majority": labeled.majority(labels, y)}
+    results = {"majority": labeled.majority(labels, y)}
     if not labeled.has_sklearn():
-        return found
+        return results
     start = time.perf_counter()
     rng = np.random.default_rng(settings.seed)
     rows = rng.permutation(len(images))[:BASELINE_ROWS]
@@ -287,8 +287,8 @@ def baselines(
             x, [labels[n] for n in rows], x_tested, list(y)
         )
     seconds = time.perf_counter() - start
-    found[name] = {"accuracy": right, "seconds": seconds, "rows": len(rows)}
-    return found
+    results[name] = {"accuracy": right, "seconds": seconds, "rows": len(rows)}
+    return results
 
 
 def pixels(images: Sequence[Any], settings: options.Settings) -> np.ndarray:

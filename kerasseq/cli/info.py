@@ -27,7 +27,7 @@ def add_command(add: options.Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq info`."""
-    found = {
+    info = {
         "versions": runs.versions(),
         "platform": platform.platform(),
         "backends": list(backend.installed()),
@@ -37,14 +37,14 @@ def run(args: argparse.Namespace) -> None:
     except backend.BackendError as error:
         if args.backend:
             raise
-        found |= {"backend": None, "problem": one_line(error), "devices": []}
+        info |= {"backend": None, "problem": one_line(error), "devices": []}
     else:
-        found |= {"backend": backend.chosen(), "devices": devices()}
-        found["missing"] = missing()
+        info |= {"backend": backend.chosen(), "devices": devices()}
+        info["missing"] = missing()
     if args.json:
-        print_json(found)
+        print_json(info)
     else:
-        show(found)
+        show(info)
 
 
 def devices() -> list[str]:
@@ -67,16 +67,16 @@ def missing() -> list[str]:
     ]
 
 
-def show(found: dict[str, Any]) -> None:
+def show(info: dict[str, Any]) -> None:
     """Prints the information."""
     console = Console()
-    rows = [(name, version or "—") for name, version in found["versions"].items()]
+    rows = [(name, version or "—") for name, version in info["versions"].items()]
     console.table("Versions", ("package", "version"), rows)
-    console.write(f"platform: {found['platform']}")
-    console.write(f"backends installed: {', '.join(found['backends']) or 'none'}")
-    console.write(f"backend in use: {found['backend'] or 'none'}")
-    if found.get("problem"):
-        console.write(f"  {found['problem']}")
-    console.write(f"devices: {', '.join(found['devices']) or 'none'}")
-    for sentence in found.get("missing", []):
+    console.write(f"platform: {info['platform']}")
+    console.write(f"backends installed: {', '.join(info['backends']) or 'none'}")
+    console.write(f"backend in use: {info['backend'] or 'none'}")
+    if info.get("problem"):
+        console.write(f"  {info['problem']}")
+    console.write(f"devices: {', '.join(info['devices']) or 'none'}")
+    for sentence in info.get("missing", []):
         console.write(f"missing: {sentence}")

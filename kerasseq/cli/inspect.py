@@ -74,7 +74,7 @@ class Report:
 
     def __init__(self, args: argparse.Namespace):
         self.console: Console = Console(stderr=args.json)
-        self.found: dict[str, Any] = {}
+        self.data: dict[str, Any] = {}
         self.folder: pathlib.Path = pathlib.Path(args.output_dir or args.folder)
         self.is_own_folder: bool = args.output_dir is not None
 
@@ -98,7 +98,7 @@ class Report:
         if not rows:
             return
         names = [heading.removeprefix(">") for heading in columns]
-        self.found[key] = [dict(zip(names, row, strict=True)) for row in rows]
+        self.data[key] = [dict(zip(names, row, strict=True)) for row in rows]
         formats = list(columns.values())
         cells = [
             [f.format(v) for f, v in zip(formats, row, strict=True)] for row in rows
@@ -113,7 +113,7 @@ class Report:
         with status("drawing the figures"):
             folder = self.folder if self.folder.is_dir() else self.folder.parent
             files = [str(file) for file in make(folder)]
-        self.found["figures"] = files
+        self.data["figures"] = files
         self.console.info(f"Figures: {', '.join(files)}")
 
 
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = [kind for method, kind in kinds.items() if hasattr(model, method)]
     (chosen or [inspect_example])[0](report, model, record, args)
     if args.json:
-        print_json(report.found)
+        print_json(report.data)
 
 
 def inspect_example(
@@ -152,10 +152,8 @@ def inspect_example(
         flow = example.flow()
     if flow is not None:
         show_flow(report, flow)
-    layer, steps = (
-        _layer(args.layer, trace),
-        (example.tokens, flow, example.flow_tokens),
-    )
+    layer = _layer(args.layer, trace)
+    steps = (example.tokens, flow, example.flow_tokens)
     report.draw(lambda folder: figures.of_trace(folder, trace, *steps, layer))
 
 
@@ -169,10 +167,10 @@ def inspect_image(
             "image with --file"
         )
     image = image_data.example(record, args.file)
-    found = model.classify(image)
+    prediction = model.classify(image)
     show_structure(report, model)
-    show_labels(report, found.probabilities)
-    report.draw(lambda folder: figures.of_image(folder, model, image, found))
+    show_labels(report, prediction.probabilities)
+    report.draw(lambda folder: figures.of_image(folder, model, image, prediction))
 
 
 def inspect_vectors(
@@ -186,9 +184,9 @@ def inspect_vectors(
         text = datasets.text_file(args.file, args.encoding)
     words = word_vectors.examples(model) if text is None else text.split()
     show_structure(report, model)
-    found = {"nearest": word_vectors.nearest_words(model, words), "analogies": {}}
-    report.found |= found
-    word_vectors.show(report.console, found)
+    results = {"nearest": word_vectors.nearest_words(model, words), "analogies": {}}
+    report.data |= results
+    word_vectors.show(report.console, results)
     drawn = model.words[: word_vectors.DRAWN] if text is None else words
     drawn = list(dict.fromkeys(drawn))
     report.draw(
@@ -205,12 +203,12 @@ def inspect_translation(
     show_structure(report, model)
     translate.note_unknown(model.source_vocabulary.tokenizer, text)
     with status("translating the text"):
-        found = model.translate(text)
+        translated = model.translate(text)
     columns = {"source": "{}", "translation": "{}", ">log-probability": "{:.2f}"}
-    row = (text, found.text, float(found.score))
+    row = (text, translated.text, float(translated.score))
     report.table("translation", "Translation", columns, [row])
-    vocabulary, tokens = model.target_vocabulary, found.target_tokens
-    ids = vocabulary.encode([found.text])[0] if found.text else []
+    vocabulary, tokens = model.target_vocabulary, translated.target_tokens
+    ids = vocabulary.encode([translated.text])[0] if translated.text else []
     target = np.array([[vocabulary.start, *ids][: len(tokens)]], "int32")
     with status("tracing the model"):
         source = np.array(model.encode_sources([text]), "int32")
@@ -223,10 +221,10 @@ def inspect_translation(
     def draw(folder):
         files = []
         if is_recurrent:
-            steps = tokens if layer.startswith("decoder") else found.source_tokens
+            steps = tokens if layer.startswith("decoder") else translated.source_tokens
             files.append(figures.gates(folder, trace, steps, layer))
-        if found.alignment is not None:
-            files.append(figures.alignments(folder / "alignment.png", [found]))
+        if translated.alignment is not None:
+            files.append(figures.alignments(folder / "alignment.png", [translated]))
         return files
 
     report.draw(draw)
@@ -270,7 +268,7 @@ def _layer(name, trace):
 def show_structure(report: Report, model: "keras.Model") -> None:
     """Prints the layers and the weights."""
     kind, count = type(model).__name__, model.count_params()
-    report.found |= {"class": kind, "parameters": count}
+    report.data |= {"class": kind, "parameters": count}
     rows = []
     for layer in model.layers:
         shape = getattr(layer.output, "shape", "")

@@ -69,7 +69,7 @@ def make_example(
 
 
 def _maker(model):
-    """The function that makes an example for a model of texts, or None."""
+    """Returns the function that makes an example for a model of texts, or None."""
     if getattr(model, "tokenizer", None) is None:
         return None
     if getattr(model, "labels", None):
@@ -136,7 +136,7 @@ def _tagged_example(model, text):
 
 
 def _names(model, inputs):
-    """The tokens of all positions, with the special tokens of a BERT or GPT."""
+    """Returns the tokens of all positions, with the special tokens of a BERT or GPT."""
     x, tokens, places = inputs
     if not isinstance(x, dict):
         return tokens

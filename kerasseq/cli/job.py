@@ -128,12 +128,12 @@ class Job:
         if text is not None:
             self.console.info(text)
 
-    def end_dry_run(self, what: str, **found: Any) -> None:
+    def end_dry_run(self, what: str, **more: Any) -> None:
         """Ends a dry run before anything is trained.
 
         Args:
             what: What would be trained, for the user.
-            **found: The same as plain data.
+            **more: The same as plain data.
         """
         if self.dry:
             self.console.write(
@@ -141,7 +141,7 @@ class Job:
                 f"{self.folder}. Nothing is written."
             )
             raise DryRun(
-                {"dry_run": True, "task": self.task, **found, "run": str(self.folder)}
+                {"dry_run": True, "task": self.task, **more, "run": str(self.folder)}
             )
 
     def fit(
@@ -171,8 +171,7 @@ class Job:
         if label is None:
             label = getattr(self.settings, "model", self.task)
             what = f"{label} with {count:,} parameters and {steps:,} steps"
-            found = {"model": label, "parameters": count, "steps": steps}
-            self.end_dry_run(what, **found)
+            self.end_dry_run(what, model=label, parameters=count, steps=steps)
             self.console.info(
                 f"{label}: {count:,} parameters, on {backend.chosen()}. The run is "
                 f"saved in {self.folder}"

@@ -68,12 +68,12 @@ def check_known(labels: Sequence[str], names: Sequence[Any], where: str) -> None
     Raises:
         ValueError: If none is one of the training, or more than `MAX_LABELS` are not.
     """
-    names, found = list(map(str, names)), set(labels)
-    unknown = found.difference(names)
-    if len(unknown) == len(found) or len(unknown) > MAX_LABELS:
+    names, given = list(map(str, names)), set(labels)
+    unknown = given.difference(names)
+    if len(unknown) == len(given) or len(unknown) > MAX_LABELS:
         raise ValueError(
             f"{where} must have the labels of the training, {checks.short(names)}, "
-            f"received {len(found) - len(unknown)} of them and {len(unknown):,} "
+            f"received {len(given) - len(unknown)} of them and {len(unknown):,} "
             f"others, such as {checks.short(min(unknown))}. Name the column of the "
             "labels, or give a file like that of the training"
         )
@@ -99,9 +99,9 @@ def baselines(
         For each model "accuracy", "seconds" of training and prediction, and "rows",
         the number of texts that it was fitted to.
     """
-    found = {"majority": majority(labels, y)}
+    results = {"majority": majority(labels, y)}
     if not has_sklearn():
-        return found
+        return results
     from sklearn.feature_extraction.text import CountVectorizer
 
     texts, labels = _sample(texts, labels, seed)
@@ -121,8 +121,8 @@ def baselines(
         x_tested = vectorizer.transform(tested)
         right = logistic_regression(x, labels, x_tested, y)
         seconds = time.perf_counter() - start
-        found[name] = {"accuracy": right, "seconds": seconds, "rows": len(texts)}
-    return found
+        results[name] = {"accuracy": right, "seconds": seconds, "rows": len(texts)}
+    return results
 
 
 def majority(labels: Sequence[str], y: Sequence[str]) -> dict[str, float]:
@@ -138,7 +138,7 @@ def majority(labels: Sequence[str], y: Sequence[str]) -> dict[str, float]:
 
 
 def has_sklearn() -> bool:
-    """Whether scikit-learn is installed; says so if it is not."""
+    """Returns whether scikit-learn is installed; notes it if it is not."""
     if importlib.util.find_spec("sklearn") is not None:
         return True
     note(
@@ -169,7 +169,7 @@ def logistic_regression(
 
 
 def _sample(texts, labels, seed):
-    """The texts that logistic regression is fitted to: all, or a part of each class."""
+    """Selects texts to fit logistic regression to: all, or a part of each class."""
     count = min(BASELINE_ROWS, BASELINE_SCORES // len(set(labels)))
     if len(texts) <= count:
         return texts, labels
@@ -185,43 +185,43 @@ def scores(y: Sequence[Any], predicted: Sequence[Any], names: Sequence[Any]) -> 
         predicted: The predicted labels, in the same form.
         names: The labels of the model. Others come after them.
     """
-    found = kerasseq.training.label_report(y, predicted, names)
-    entities = {} if found.entities is None else {"entities": found.entities}
+    report = kerasseq.training.label_report(y, predicted, names)
+    entities = {} if report.entities is None else {"entities": report.entities}
     return {
-        "accuracy": found.accuracy,
-        "report": found.scores,
-        "confusion": found.confusion.tolist(),
-        "labels": found.labels,
+        "accuracy": report.accuracy,
+        "report": report.scores,
+        "confusion": report.confusion.tolist(),
+        "labels": report.labels,
         **entities,
     }
 
 
 def show(
-    console: Console, found: dict[str, Any], title: str, name: str = "text"
+    console: Console, results: dict[str, Any], title: str, name: str = "text"
 ) -> None:
     """Prints precision, recall and F1 of each class, and what else was found.
 
     Args:
         console: Where to print.
-        found: The scores, with F1 of entities and the hardest rows if there are any.
+        results: The scores, with F1 of entities and the hardest rows if there are any.
         title: What the scores are of.
         name: What a row is called in the hardest rows, as in `hardest`.
     """
-    _show_report(console, found, title)
-    if "entities" in found:
-        f1 = found["entities"]["micro avg"]["f1-score"]
+    _show_report(console, results, title)
+    if "entities" in results:
+        f1 = results["entities"]["micro avg"]["f1-score"]
         console.write(f"F1 of entities: {f1:.3f}")
-    if found.get("hardest"):
+    if results.get("hardest"):
         rows = [
             (_cut(e[name]), e["label"], e["predicted"], f"{e['probability']:.2f}")
-            for e in found["hardest"]
+            for e in results["hardest"]
         ]
         columns = (name, "label", "predicted", ">probability")
         console.table("Wrong and most certain", columns, rows)
 
 
-def _show_report(console, found, title):
-    report, names = found["report"], found["labels"]
+def _show_report(console, results, title):
+    report, names = results["report"], results["labels"]
     shown = sorted(names, key=lambda name: -report[name]["support"])[:SHOWN_CLASSES]
     rows = [
         (
@@ -234,7 +234,7 @@ def _show_report(console, found, title):
     console.table(title, ("class", *(f">{score}" for score in SCORES), ">rows"), rows)
     if len(names) > len(shown):
         console.write(f"and {len(names) - len(shown)} rarer classes, in results.json")
-    counts = np.array(found["confusion"])
+    counts = np.array(results["confusion"])
     absent = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1) == 0)
     if len(absent):
         console.write(
@@ -312,19 +312,19 @@ def show_baselines(
         seconds: The time that the model was trained for.
         rows: Number of rows of the training.
     """
-    found = results["baselines"]
+    baselines = results["baselines"]
     table = [
         (name, f"{each['accuracy']:.3f}", f"{each['seconds']:.1f}")
-        for name, each in found.items()
+        for name, each in baselines.items()
     ]
     table.append((results["model"], f"{results['accuracy']:.3f}", f"{seconds:.1f}"))
     console.table(
         "Accuracy on the held-out rows", ("model", ">accuracy", ">seconds"), table
     )
-    others = {other: each["accuracy"] for other, each in found.items()}
+    others = {other: each["accuracy"] for other, each in baselines.items()}
     words = results["accuracy"], others, "accuracy on the held-out rows"
     show_verdict(console, results["model"], *words)
-    fewer = {each["rows"] for each in found.values() if each["rows"] < rows}
+    fewer = {each["rows"] for each in baselines.values() if each["rows"] < rows}
     if fewer:
         console.write(
             f"Logistic regression was fitted to {min(fewer):,} of the {rows:,} rows."
@@ -337,7 +337,7 @@ def bounded(rows: np.ndarray, seed: int) -> np.ndarray:
 
 
 def title_of(tested: int, held_out: int, what: str) -> str:
-    """The title of the scores, which says if only a part was predicted.
+    """Returns the title of the scores, which says if only a part was predicted.
 
     Examples:
         >>> title_of(7, 7, "texts"), title_of(7, 9, "texts")
@@ -367,14 +367,14 @@ def in_parts(rows: Sequence[Any], size: int, what: str) -> Iterator[Sequence[Any
 
 
 def hardest(
-    texts: Sequence[str], y: Sequence[Any], found: Sequence[Any], name: str = "text"
+    texts: Sequence[str], y: Sequence[Any], predicted: Sequence[Any], name: str = "text"
 ) -> list[dict[str, Any]]:
     """Returns the wrong predictions that the model is most certain of.
 
     Args:
         texts: The texts; or the names of other inputs.
         y: Their labels.
-        found: The classification of each.
+        predicted: The classification of each.
         name: What the texts are called in the results.
     """
     wrong = [
@@ -384,7 +384,7 @@ def hardest(
             "predicted": str(each.label),
             "probability": each.probability,
         }
-        for text, label, each in zip(texts, y, found, strict=True)
+        for text, label, each in zip(texts, y, predicted, strict=True)
         if str(label) != str(each.label)
     ]
     return sorted(wrong, key=lambda each: -each["probability"])[:HARDEST]

@@ -110,8 +110,8 @@ def train(job: "Job") -> runs.Results:
     job.start(data, describe(data, tokenizer, held_out, ngram_text))
     history = job.fit(model, batches, steps, "bits")
     with status("comparing with n-gram models"):
-        found = compare(model, tokenizer, ngram_text, held_out)
-    results = job.results(model, history, steps, **found)
+        scores = compare(model, tokenizer, ngram_text, held_out)
+    results = job.results(model, history, steps, **scores)
     show(job.console, results)
     job.draw(lambda: draw(job, model, held_out, history, results))
     return job.finish(results)

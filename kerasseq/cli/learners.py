@@ -54,7 +54,7 @@ def check_packages(names: list[str]) -> None:
 
 
 def is_simple(name: str) -> bool:
-    """Whether a learner is one of scikit-learn."""
+    """Returns whether a learner is one of scikit-learn."""
     return name.removesuffix(TFIDF) in SIMPLE
 
 
@@ -93,10 +93,10 @@ class Learners:
         pretrained = self.pretrained() if name == "bert" else None
         start = time.perf_counter()
         if is_simple(name):
-            found = self._simple(name, seed)
+            predicted = self._simple(name, seed)
         else:
-            found = self._network(name, seed, pretrained)
-        return found, time.perf_counter() - start
+            predicted = self._network(name, seed, pretrained)
+        return predicted, time.perf_counter() - start
 
     # scikit-learn
 
@@ -149,8 +149,8 @@ class Learners:
         with status(f"testing {name}"):
             if is_bert:
                 return data.indicators(model.predict(data.tested))
-            found = model.classify(data.tested, batch_size=256)
-        rows = [each.label if data.multi_label else [each.label] for each in found]
+            predictions = model.classify(data.tested, batch_size=256)
+        rows = [p.label if data.multi_label else [p.label] for p in predictions]
         return data.indicators(rows)
 
     def _build(self, name, pretrained):

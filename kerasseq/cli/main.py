@@ -91,7 +91,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _parse(argv):
-    """The arguments, and the options of the command by their names in Python."""
+    """Parses arguments; returns them and the command's options by names in Python."""
     if argv[:1] == ["--quiet"]:  # also before the command
         argv = [*argv[1:], "--quiet"]
     parser, parsers = build_parser(argv)
@@ -118,7 +118,7 @@ def _parse(argv):
 
 
 def _option_names(command, task, parsers):
-    """The options of the command, by the names that the arguments have in Python.
+    """Returns the options of the command, by the names of the arguments in Python.
 
     A run that is resumed may have any task.
     """
@@ -225,14 +225,14 @@ def _add(subparsers, table: Modules, used: Iterable[str]):
 
 
 def _help_of(module):
-    """The description of a command, and its examples: those of its module."""
+    """Returns the description of a command, and its examples: those of its module."""
     text = (module.__doc__ or "").partition("\n\n")[2].rstrip()
     description, mark, examples = text.partition("Examples:\n")
     return description.rstrip(), mark + examples
 
 
 def _used_tasks(words):
-    """The tasks among the words; all if none is named, as a run may have any."""
+    """Returns the tasks that are named; all if none is, as a run may have any."""
     named = {ALIASES.get(word, word) for word in words or ()} & {*TASKS}
     is_resumed = any(word.startswith("--resume") for word in words or ())
     return named if words is not None and (named or not is_resumed) else {*TASKS}

@@ -215,10 +215,10 @@ def list_of(item: Callable[[str], T]) -> Callable[[str], list[T]]:
                 f'expected values separated by commas, received "{value}"'
             )
         values = [item(part) for part in parts]
-        for found in values:
-            if values.count(found) > 1:
+        for each in values:
+            if values.count(each) > 1:
                 raise argparse.ArgumentTypeError(
-                    f'expected distinct values, received "{found}" more than once'
+                    f'expected distinct values, received "{each}" more than once'
                 )
         return values
 

@@ -65,22 +65,22 @@ def run(args: argparse.Namespace) -> None:
     set_seed(0)
     layers = make_layers(length)
     sizes = {"length": length, "width": width}
-    found = {}
+    by_layer = {}
     for name, layer in layers.items():
         with status(f"measuring {name}"):
-            found[name] = tracing.position_criteria(layer, **sizes)
+            by_layer[name] = tracing.position_criteria(layer, **sizes)
     if args.figure:
         with status("drawing the figure"):
             draw(args.figure, layers, sizes)
     if args.json:
         listed = {
             name: {n: criterion._asdict() for n, criterion in criteria.items()}
-            for name, criteria in found.items()
+            for name, criteria in by_layer.items()
         }
         print_json({**sizes, "layers": listed})
         return
     console = Console()
-    show(console, found, sizes)
+    show(console, by_layer, sizes)
     if args.figure:
         console.write(f"Figure: {args.figure}")
 
@@ -102,14 +102,14 @@ def make_layers(length: int) -> "dict[str, keras.layers.Layer]":
 
 def show(
     console: Console,
-    found: "dict[str, dict[str, Criterion]]",
+    by_layer: "dict[str, dict[str, Criterion]]",
     sizes: dict[str, int],
 ) -> None:
     """Prints the criteria of each layer."""
-    columns = list(next(iter(found.values())))
+    columns = list(next(iter(by_layer.values())))
     rows = [
         (name, *(f"{_word(c.holds)} {_value(n, c.value)}" for n, c in criteria.items()))
-        for name, criteria in found.items()
+        for name, criteria in by_layer.items()
     ]
     title = f"Encodings of {sizes['length']} positions, {sizes['width']} features"
     console.table(title, ("layer", *columns), rows)

@@ -119,8 +119,8 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     elif args.next is not None:
         raise UsageError("--next is for a BERT that was pre-trained")
     for part in labeled.in_parts(range(len(texts)), rows, "predicting"):
-        found = predict(model, [inputs[n] for n in part])
-        for n, row in zip(part, found, strict=True):
+        predictions = predict(model, [inputs[n] for n in part])
+        for n, row in zip(part, predictions, strict=True):
             yield {"text": texts[n], **row}
 
 
@@ -163,10 +163,10 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
     files = image_data.files(args.file, args.missing)
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
-    found = images.classify(model, files)
+    predictions = images.classify(model, files)
     return [
         {"file": image_data.printable(file), **as_row(each)}
-        for file, each in zip(files, found, strict=True)
+        for file, each in zip(files, predictions, strict=True)
     ]
 
 
@@ -187,22 +187,22 @@ def check_forecast(args: argparse.Namespace) -> None:
 def forecast(args: argparse.Namespace) -> None:
     """Prints the values after the end of the series of a forecast, or of a file."""
     check_forecast(args)
-    found = _continued(args)
+    predicted = _continued(args)
     if args.out is not None:
-        write(args.out, as_rows(found))
+        write(args.out, as_rows(predicted))
     elif args.json:
-        print_json(as_rows(found))
-    elif hasattr(found, "to_string"):
-        print_result(found.to_string(index=False))
-    elif len(found):
-        rows = as_rows(found)
+        print_json(as_rows(predicted))
+    elif hasattr(predicted, "to_string"):
+        print_result(predicted.to_string(index=False))
+    elif len(predicted):
+        rows = as_rows(predicted)
         print_result("".join(f"{name:>14}" for name in rows[0]))
         for row in rows:
             print_result("".join(f"{value:14.6g}" for value in row.values()))
 
 
 def _continued(args):
-    """The forecast: a table, or an array for a series without one."""
+    """Returns the forecast: a table, or an array for a series without one."""
     table = None
     if args.file is not None:
         encoding = None if args.encoding == "utf-8" else args.encoding
@@ -216,24 +216,24 @@ def _continued(args):
             settings = options.Settings(**record["arguments"])
             steps = args.horizon or forecasts.known_steps(series, settings)
             model.set_history(series)
-        found = model.forecast(steps) if steps else ()
+        predicted = model.forecast(steps) if steps else ()
     if steps:
         forecasts.note_start(model)
-    is_named = hasattr(found, "columns") and found.index.name is not None
-    return found.reset_index() if is_named else found
+    is_named = hasattr(predicted, "columns") and predicted.index.name is not None
+    return predicted.reset_index() if is_named else predicted
 
 
-def as_rows(found: Any) -> list[dict[str, Any]]:
-    """A forecast as plain data."""
-    if hasattr(found, "columns"):
-        return [as_plain(row) for row in found.to_dict("records")]
+def as_rows(predicted: Any) -> list[dict[str, Any]]:
+    """Returns a forecast as plain data."""
+    if hasattr(predicted, "columns"):
+        return [as_plain(row) for row in predicted.to_dict("records")]
     names = ("step", *(f"quantile {q:g}" for q in forecasts.QUANTILES))
-    rows = [(n, *row) for n, row in enumerate(np.asarray(found).tolist(), 1)]
+    rows = [(n, *row) for n, row in enumerate(np.asarray(predicted).tolist(), 1)]
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def as_plain(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row of a forecast as plain data, with all digits of dates and values.
+    """Returns a row of a forecast as plain data, with all digits of dates and values.
 
     Examples:
         >>> import datetime
@@ -249,14 +249,14 @@ def as_plain(row: dict[Any, Any]) -> dict[str, Any]:
 def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     """Returns the texts of a file: sentences, a column of a table, or the lines."""
     plain = args.file.lower().removesuffix(".gz")
-    is_table = plain.endswith(TABLES)
+    is_table, is_conll = plain.endswith(TABLES), plain.endswith(SENTENCES)
+    trained = (record or {}).get("arguments", {})
     for name in ("column", "no_header"):
         if getattr(args, name) is not None and not is_table:
             name = name.replace("_", "-")
             raise UsageError(f"--{name} is for a table, received {args.file}")
-    check_columns(args, plain.endswith(SENTENCES))
-    if plain.endswith(SENTENCES):
-        trained = (record or {}).get("arguments", {})
+    check_columns(args, is_conll)
+    if is_conll:
         tagged = read_file(args.file, args.encoding, args, trained)
         return [" ".join(words) for words in tagged.sentences]
     if not is_table:
@@ -264,7 +264,6 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
         return [line for line in lines if line.strip()]
     table = text_tables.read_texts(args.file, args.encoding, not args.no_header)
     name = args.column
-    trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
     with about(args.file):
@@ -305,7 +304,7 @@ def predictor(model: Any, folder: str, record: Any) -> Any:
 
 
 def _predicts(model, method):
-    """Whether a model that has a method uses it; not each head of BERT does."""
+    """Returns whether a model that has a method uses it; not each head of BERT does."""
     if method == "fill":
         return model.head == "pretraining"
     if method in ("classify", "tag"):
@@ -315,37 +314,37 @@ def _predicts(model, method):
 
 
 def classify(model: Any, texts: list[str]) -> list[dict[str, Any]]:
-    """The label of each text, with probabilities."""
+    """Predicts the label of each text, with probabilities."""
     return [as_row(each) for each in model.classify(texts, batch_size=256)]
 
 
-def as_row(found: Any) -> dict[str, Any]:
-    """A `Classification` as plain data."""
+def as_row(prediction: Any) -> dict[str, Any]:
+    """Returns a `Classification` as plain data."""
     return {
-        "label": found.label,
-        "probability": found.probability,
-        "probabilities": found.probabilities,
+        "label": prediction.label,
+        "probability": prediction.probability,
+        "probabilities": prediction.probabilities,
     }
 
 
 def tag(model: Any, texts: list[str]) -> list[dict[str, Any]]:
-    """The tag of each word."""
+    """Predicts the tag of each word."""
     sentences = [text.split() for text in texts]
-    found = model.tag(sentences, batch_size=256)
+    tagged = model.tag(sentences, batch_size=256)
     return [
         {"words": words, "tags": tags}
-        for words, tags in zip(sentences, found, strict=True)
+        for words, tags in zip(sentences, tagged, strict=True)
     ]
 
 
 def translate(model: Any, texts: list[str]) -> list[dict[str, Any]]:
-    """The translation of each text."""
-    found = model.translate(texts)
-    return [{"translation": each.text, "score": float(each.score)} for each in found]
+    """Translates each text."""
+    translations = model.translate(texts)
+    return [{"translation": t.text, "score": float(t.score)} for t in translations]
 
 
 def next_tokens(model: Any, texts: list[str]) -> list[dict[str, Any]]:
-    """The most probable tokens after each text."""
+    """Predicts the most probable tokens after each text."""
     rows = [model.tokenizer.encode(text) for text in texts]
     for text, row in zip(texts, rows, strict=True):
         if not len(row):
@@ -362,7 +361,7 @@ def next_tokens(model: Any, texts: list[str]) -> list[dict[str, Any]]:
 
 
 def _best_tokens(model, logits):
-    """The most probable tokens, each with its probability."""
+    """Returns the most probable tokens, each with its probability."""
     p = np.exp(logits.astype("float64") - logits.max())
     p /= p.sum()
     best = np.argsort(-p, kind="stable")[:NEXT_TOKENS]
@@ -381,27 +380,26 @@ def pairs(texts: list[str], second: str | None) -> list[str | tuple[str, str]]:
         >>> pairs(["one\ttwo", "a [MASK]"], None)
         [('one', 'two'), 'a [MASK]']
     """
-    found = []
+    inputs = []
     for text in texts:
-        parts = (text,) if second is None else (text, second)
-        parts = tuple(parts[0].split("\t", 1)) if second is None else parts
+        parts = tuple(text.split("\t", 1)) if second is None else (text, second)
         if len(parts) == 1 and "[MASK]" not in text:
             raise UsageError(
                 "expected [MASK] in a text, or a second text with --next (in a file: "
                 f"after a tab), received {text[:60]!r}"
             )
-        found.append(parts if len(parts) > 1 else text)
-    return found
+        inputs.append(parts if len(parts) > 1 else text)
+    return inputs
 
 
 def fill(model: Any, texts: list[Any]) -> list[dict[str, Any]]:
-    """The most probable tokens for each mask, and for pairs whether the second follows.
+    """Predicts the most probable tokens of masks, and whether a second text follows.
 
     With `[MASK]` in a pair, both.
     """
     import keras
 
-    found = []
+    rows = []
     for text in texts:
         row: dict[str, Any] = {}
         if "[MASK]" in (text if isinstance(text, str) else " ".join(text)):
@@ -412,12 +410,12 @@ def fill(model: Any, texts: list[Any]) -> list[dict[str, Any]]:
         if isinstance(text, tuple):
             logits = keras.ops.softmax(model.predict([text], verbose=0)["next"])
             row["follows"] = float(keras.ops.convert_to_numpy(logits)[0, 1])
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def describe(row: dict[str, Any]) -> str:
-    """A prediction as a line of text.
+    """Describes a prediction in a line of text.
 
     Examples:
         >>> describe({"text": "a b", "words": ["a", "b"], "tags": ["X", "Y"]})
@@ -431,8 +429,8 @@ def describe(row: dict[str, Any]) -> str:
     if "next" in row:
         return _tokens(row["next"])
     if "nearest" in row:
-        found = row["nearest"]
-        return "  ".join(f"{each['word']} {each['similarity']:.2f}" for each in found)
+        nearest = row["nearest"]
+        return "  ".join(f"{each['word']} {each['similarity']:.2f}" for each in nearest)
     if "masks" in row or "follows" in row:
         lines = [_tokens(each) for each in row.get("masks", ())]
         if "follows" in row:
@@ -444,8 +442,8 @@ def describe(row: dict[str, Any]) -> str:
     return f"{row['label']}  {row['probability']:.2f}"
 
 
-def _tokens(found):
-    return "  ".join(f"{each['token']!r} {each['probability']:.2f}" for each in found)
+def _tokens(tokens):
+    return "  ".join(f"{each['token']!r} {each['probability']:.2f}" for each in tokens)
 
 
 def check_out(file: str) -> None:
@@ -482,7 +480,7 @@ def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _cells(row):
-    """A prediction as the cells of a row.
+    """Returns a prediction as the cells of a row.
 
     Examples:
         >>> _cells({"words": ["a", "b"], "next": [{"token": "c", "probability": 0.5}]})

@@ -115,7 +115,7 @@ def train(job: "Job") -> runs.Results:
             competitor.train(own)
 
     kinds = competitor.kinds(settings)
-    found = contest.train_all(
+    by_model = contest.train_all(
         *(job, names, lambda name: competitor.accuracies(job.folder / name, kinds)),
         *(run, settings.steps),
     )
@@ -123,7 +123,7 @@ def train(job: "Job") -> runs.Results:
         "task": job.task,
         "accuracy": {
             name: {kind: [each[kind] for each in by_seed.values()] for kind in kinds}
-            for name, by_seed in found.items()
+            for name, by_seed in by_model.items()
         },
         "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
         "repeated": _repeated(job),
@@ -138,28 +138,28 @@ def train(job: "Job") -> runs.Results:
 
 
 def _repeated(job):
-    """How many test strings are training strings, which depend on the seed alone."""
+    """Counts test strings that are training strings, which depend on the seed alone."""
     settings = job.settings
-    found = [
+    counts = [
         competitor.repeated(job.folder / f"{settings.model[0]}-seed{seed}")
         for seed in settings.seeds
     ]
     kinds = competitor.kinds(settings)
-    return {kind: sum(each.get(kind, 0) for each in found) for kind in kinds}
+    return {kind: sum(each.get(kind, 0) for each in counts) for kind in kinds}
 
 
 def show(console: Console, results: dict[str, Any]) -> None:
     """Prints the mean accuracies over the seeds, beside that of a constant answer."""
-    found, majority = results["accuracy"], results["majority"]
+    accuracies, majority = results["accuracy"], results["majority"]
     rows = [(MAJORITY, *(f"{value:.3f}" for value in majority.values()))]
     rows += [
         (name, *(f"{np.mean(values):.3f}" for values in by_kind.values()))
-        for name, by_kind in found.items()
+        for name, by_kind in accuracies.items()
     ]
     count = len(results["seeds"])
     title = f"Accuracy, mean of {count} seed{'s' if count > 1 else ''}"
     console.table(title, ("model", *(f">{TITLES[k]}" for k in majority)), rows)
-    for name, by_kind in found.items():
+    for name, by_kind in accuracies.items():
         for kind, values in by_kind.items():
             share = max(majority[kind], 1 - majority[kind])
             if share < 1:  # else all strings are balanced
@@ -179,8 +179,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
 def draw(job: "Job", accuracies: Accuracies) -> Any:
     """Draws the accuracies."""
     by_title = {
-        name: {TITLES[kind]: values for kind, values in found.items()}
-        for name, found in accuracies.items()
+        name: {TITLES[kind]: values for kind, values in by_kind.items()}
+        for name, by_kind in accuracies.items()
     }
     choose_backend(None)  # the figures are drawn by a module that loads Keras
     return figures.race(job.folder, by_title)

@@ -148,13 +148,13 @@ def create(
 
 def versions() -> dict[str, str | None]:
     """Returns the versions of the packages used; None for one that is not installed."""
-    found = {"python": platform.python_version(), "kerasseq": kerasseq.__version__}
+    by_package = {"python": platform.python_version(), "kerasseq": kerasseq.__version__}
     for name in ("keras", "numpy", "tensorflow", "jax", "torch", "matplotlib"):
         try:
-            found[name] = importlib.metadata.version(name)
+            by_package[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+            by_package[name] = None
+    return by_package
 
 
 def sha256(data: str | bytes) -> str:
@@ -304,9 +304,9 @@ def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _nearby(folder):
     with contextlib.suppress(OSError):
-        found = sorted(str(file.parent) for file in folder.parent.glob(f"*/{RUN}"))
-        if found:
-            return f" Runs nearby: {', '.join(found[:8])}"
+        folders = sorted(str(file.parent) for file in folder.parent.glob(f"*/{RUN}"))
+        if folders:
+            return f" Runs nearby: {', '.join(folders[:8])}"
     return ""
 
 
@@ -374,9 +374,9 @@ def _check_arguments(task, arguments, defaults):
 
 def keep_rows(folder: pathlib.Path, rows: Iterable[str | bytes]) -> None:
     """Writes the checksums of the training rows, 8 bytes each, into a run's folder."""
-    found = np.unique(_checksums(rows))
+    checksums = np.unique(_checksums(rows))
     with replacing(folder / ROWS) as temporary:
-        np.save(temporary, found)
+        np.save(temporary, checksums)
 
 
 def repeated_rows(
@@ -408,7 +408,7 @@ def repeated_rows(
 
 
 def _checksums(rows):
-    """uint64 `(rows,)`."""
+    """Returns checksums, uint64 `(rows,)`."""
     parts = [
         hashlib.blake2b(
             row if isinstance(row, bytes) else row.encode("utf-8", "surrogatepass"),

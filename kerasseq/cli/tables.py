@@ -54,7 +54,7 @@ def read_table(
 
 
 def _csv(pandas, path, data, kind):
-    """The cells of a text, in which columns of numbers are found."""
+    """Returns the cells of a text, in which columns of numbers are found."""
     mark = text_tables.separator(path, kind, data)
     table = text_tables.parse_csv(path, data, mark)
     frame = pandas.DataFrame(table.columns, dtype="object")
@@ -70,7 +70,7 @@ def _csv(pandas, path, data, kind):
 
 
 def _as_numbers(pandas, cells):
-    """Cells as numbers or as Booleans, if all that are not empty are some."""
+    """Converts cells to numbers or Booleans, if all that are not empty are some."""
     if cells.iloc[:1].isin(BOOLEANS).all() and cells.isin(BOOLEANS).all():
         return cells.map(BOOLEANS).astype(bool)
     try:
@@ -83,26 +83,26 @@ def _as_numbers(pandas, cells):
 
 
 def _some_rows(frame):
-    """Evenly spaced rows of a large table, which suffice for a guess."""
+    """Returns evenly spaced rows of a large table, which suffice for a guess."""
     return frame.iloc[:: -(-len(frame) // GUESSED)]
 
 
 def number_columns(frame: "pandas.DataFrame") -> list[str]:
-    """The columns in which most cells are numbers."""
-    pandas, found = text_tables.require_pandas(), []
+    """Returns the columns in which most cells are numbers."""
+    pandas, columns = text_tables.require_pandas(), []
     frame = _some_rows(frame)
     for name in frame.columns:
         cells = frame[name].dropna()
         if frame[name].dtype.kind in "mM" or not len(cells):
             continue
         if pandas.to_numeric(cells, errors="coerce").notna().mean() > 0.5:
-            found.append(name)
-    return found
+            columns.append(name)
+    return columns
 
 
 def date_columns(frame: "pandas.DataFrame") -> list[str]:
-    """The columns of dates, and those of numbers that are years or dates by name."""
-    pandas, found = text_tables.require_pandas(), []
+    """Returns columns of dates, and of numbers that are years or dates by name."""
+    pandas, columns = text_tables.require_pandas(), []
     numbers = number_columns(frame)
     frame = _some_rows(frame)
     for name in frame.columns:
@@ -111,7 +111,7 @@ def date_columns(frame: "pandas.DataFrame") -> list[str]:
             is_date = not {"date", "year", "month", "yearmonth"}.isdisjoint(words)
             whole = frame[name].dropna().astype(str).str.removesuffix(".0")
             if is_date and whole.str.fullmatch(r"\d{4}|\d{6}|\d{8}").all():
-                found.append(name)
+                columns.append(name)
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about formats
@@ -119,5 +119,5 @@ def date_columns(frame: "pandas.DataFrame") -> list[str]:
                 frame[name].dropna(), errors="coerce", format="mixed"
             )
         if len(parsed) and parsed.notna().mean() > 0.5:
-            found.append(name)
-    return found
+            columns.append(name)
+    return columns

@@ -171,12 +171,12 @@ def read_file(
     for name in ("word_column", "tag_column"):
         column = getattr(given, name)
         columns[name] = (trained or {}).get(name) if column is None else column
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tagged = read_tagged(
             file, encoding=encoding, missing=given.missing or "error", **columns
         )
-    for warning in found:
+    for warning in caught:
         note(str(warning.message))
     return tagged
 
@@ -201,10 +201,10 @@ def part_of(tagged: Tagged, rows: np.ndarray) -> Tagged:
 
 def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:
     """Tags sentences with known tags, and returns the scores as plain data."""
-    found = []
+    predicted = []
     for part in labeled.in_parts(tagged.sentences, PART, "tagging the sentences"):
-        found += model.tag(part, batch_size=256)
-    return labeled.scores(tagged.tags, found, model.labels)
+        predicted += model.tag(part, batch_size=256)
+    return labeled.scores(tagged.tags, predicted, model.labels)
 
 
 def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]:

@@ -56,7 +56,7 @@ class Texts(NamedTuple):
         return Texts(columns, [self.index[n] for n in rows], self.unit)
 
     def where(self, rows: Sequence[int]) -> str:
-        """The first lines of some rows.
+        """Returns the first lines of some rows.
 
         Examples:
             >>> Texts({}, range(2, 20), "line").where([0, 3, 4, 5, 6, 7])
@@ -129,7 +129,7 @@ def opened(
 
 
 def _path(file):
-    """The path, and the ending that tells the format."""
+    """Returns the path, and the ending that tells the format."""
     path = pathlib.Path(file)
     endings = [ending.lower() for ending in path.suffixes]
     compressed = endings[-1:] == [".gz"]
@@ -146,7 +146,7 @@ def _path(file):
 
 
 def _utf8(path, data, encoding):
-    """The bytes of a text in UTF-8, without a byte order mark."""
+    """Returns the bytes of a text in UTF-8, without a byte order mark."""
     if encoding is None:
         if b"\0" in data:
             raise files.not_text(path, data, "utf-8")
@@ -199,15 +199,15 @@ def separator(path: pathlib.Path, kind: str, data: bytes) -> str:
     text = data[:SAMPLE].decode("utf-8", "ignore")
     head = text.lstrip().splitlines()[0]
     try:
-        found = csv.Sniffer().sniff(text, SEPARATORS).delimiter
+        mark = csv.Sniffer().sniff(text, SEPARATORS).delimiter
     except csv.Error:
-        found = ""
-    if not found or found not in head:
+        mark = ""
+    if not mark or mark not in head:
         most = max(SEPARATORS, key=head.count)
-        found = most if most in head else ","
-    if found != ",":
-        note(f"the columns of {path} are separated by {NAMES[found]}s")
-    return found
+        mark = most if most in head else ","
+    if mark != ",":
+        note(f"the columns of {path} are separated by {NAMES[mark]}s")
+    return mark
 
 
 def _json_lines(path, data):
@@ -245,7 +245,7 @@ def parse_csv(
 
 
 def _rows(path, data, mark) -> tuple[list[list[str]], list[int]]:
-    """The rows that are not blank, and the first line of each."""
+    """Returns the rows that are not blank, and the first line of each."""
     ended = False
 
     def lines():
@@ -269,7 +269,7 @@ def _rows(path, data, mark) -> tuple[list[list[str]], list[int]]:
 
 
 def _names(path, cells):
-    """The names of the columns, each once."""
+    """Returns the names of the columns, each once."""
     if all(re.fullmatch(NO_NAME, cell) for cell in cells):
         raise ValueError(
             f"{path}, line 1: expected the names of the columns, received "
@@ -315,7 +315,7 @@ def parquet(path: pathlib.Path, data: bytes) -> "pandas.DataFrame":
 
 
 def without_lists(path: pathlib.Path, frame: "pandas.DataFrame") -> "pandas.DataFrame":
-    """The frame without columns that have lists or objects, which are noted."""
+    """Returns the frame without columns that have lists or objects, which are noted."""
     several = [name for name in frame.columns if _has_several(frame[name])]
     for name in several:
         note_lists(path, name)
@@ -323,7 +323,7 @@ def without_lists(path: pathlib.Path, frame: "pandas.DataFrame") -> "pandas.Data
 
 
 def _has_several(column):
-    """Whether a cell of a column has several values, such as a list."""
+    """Returns whether a cell of a column has several values, such as a list."""
     return column.dtype == "object" and any(
         hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
         for cell in column
@@ -417,7 +417,7 @@ def without_gaps(
 
 
 def is_formula(cell: Any) -> bool:
-    """Whether a spreadsheet may take a cell for a formula.
+    """Returns whether a spreadsheet may take a cell for a formula.
 
     Examples:
         >>> is_formula("=1+1"), is_formula(" @a"), is_formula("-1.5"), is_formula(-1.5)

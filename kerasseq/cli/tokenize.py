@@ -171,14 +171,14 @@ def run(args: argparse.Namespace) -> None:
         note_unknown(tokenizer, text, "text")
         encoding = tokenizer.encode_with_offsets(text)
     if args.json:
-        found = {
+        data = {
             "text": text,
             "tokens": encoding.tokens,
             "ids": encoding.ids.tolist(),
             "offsets": encoding.offsets.tolist(),
             "vocabulary_size": tokenizer.vocabulary_size,
         }
-        print_json(found)
+        print_json(data)
         return
     console = Console()
     console.write(_marked(text, encoding))
@@ -230,10 +230,8 @@ def _make_tokenizer(args):
         return tokenizer, f"{args.tokenizer} as loaded"
     corpus, source = python_reference(), "python-reference"
     if args.corpus is not None:
-        corpus, source = (
-            text_file(args.corpus, args.encoding),
-            os.path.basename(args.corpus),
-        )
+        corpus = text_file(args.corpus, args.encoding)
+        source = os.path.basename(args.corpus)
         if not corpus:
             raise ValueError(f"expected a text to train on, but {args.corpus} is empty")
     tokenizer = make(args.tokenizer, args.vocabulary_size, corpus)

@@ -147,17 +147,17 @@ def newest_run() -> pathlib.Path:
     Raises:
         FileNotFoundError: If there is none.
     """
-    found = []
+    folders = []
     for file in pathlib.Path(RUNS).glob(f"*/{runs.MODEL}"):
         record = file.parent / runs.RUN
         if record.exists() and runs.read(file.parent)["task"] == "translation":
-            found.append((file.stat().st_mtime, file.parent))
-    if not found:
+            folders.append((file.stat().st_mtime, file.parent))
+    if not folders:
         raise FileNotFoundError(
             f"there is no translation run in {RUNS}/: train one with  "
             "kerasseq train translation  or choose one with --run"
         )
-    return max(found)[1]
+    return max(folders)[1]
 
 
 def make_beam(args: argparse.Namespace) -> "kerasseq.decoding.Beam | None":

@@ -18,14 +18,14 @@ def evaluate(translations: list[str], references: list[str]) -> dict[str, Any]:
     """Computes the scores of translations; None where a package is missing."""
     training = kerasseq.training
     exact = training.exact_match(translations, references)
-    found = {"exact": exact, "tested": len(translations)}
+    scores = {"exact": exact, "tested": len(translations)}
     try:
-        found["bleu"] = training.bleu(translations, references, tokenize="char")
-        found["chrf"] = training.chrf(translations, references)
+        scores["bleu"] = training.bleu(translations, references, tokenize="char")
+        scores["chrf"] = training.chrf(translations, references)
     except ImportError as error:
         note(str(error))
-        found |= {"bleu": None, "chrf": None}
-    return found
+        scores |= {"bleu": None, "chrf": None}
+    return scores
 
 
 def baselines(training: Pairs, tested: Pairs) -> dict[str, dict[str, Any]]:
@@ -46,7 +46,7 @@ def baselines(training: Pairs, tested: Pairs) -> dict[str, dict[str, Any]]:
 
 
 def _counts(text: str) -> np.ndarray:
-    """Counts of hashed characters and pairs of characters, of norm 1."""
+    """Counts hashed characters and pairs of them, and scales the counts to norm 1."""
     parts = [*text, *(text[n : n + 2] for n in range(len(text) - 1))]
     hashed = [zlib.crc32(part.encode("utf-8", "replace")) % BUCKETS for part in parts]
     counts = np.bincount(hashed, minlength=BUCKETS).astype("float32")
@@ -54,7 +54,7 @@ def _counts(text: str) -> np.ndarray:
 
 
 def _nearest(known: np.ndarray, text: str) -> int:
-    """The row that is most similar to a text.
+    """Returns the row that is most similar to a text.
 
     Examples:
         >>> _nearest(np.stack([_counts("one two"), _counts("three")]), "two one")

@@ -172,8 +172,8 @@ def analogy_scores(model: "WordVectors") -> dict[str, dict[str, Any]]:
 def show(console: Console, results: runs.Results) -> None:
     """Prints the nearest words, and the analogies."""
     rows = [
-        (word, ", ".join(f"{each['word']} {each['similarity']:.2f}" for each in found))
-        for word, found in results["nearest"].items()
+        (word, ", ".join(f"{n['word']} {n['similarity']:.2f}" for n in neighbors))
+        for word, neighbors in results["nearest"].items()
     ]
     console.table("Nearest words", ("word", "nearest, with cosine"), rows)
     rows = [
@@ -207,14 +207,14 @@ def draw_words(
     model: "WordVectors", words: list[str], folder: pathlib.Path, title: str
 ) -> pathlib.Path:
     """Draws words in the plane, by their two principal components."""
-    found = model.projection(words)
-    figure = kerasseq.tracing.plots.plot_words(found.points, found.words, title=title)
+    plane = model.projection(words)
+    figure = kerasseq.tracing.plots.plot_words(plane.points, plane.words, title=title)
     return figures.save(figure, folder / "words.png")
 
 
 def predict(model: "WordVectors", texts: list[str]) -> list[dict[str, Any]]:
     """Returns the nearest words of a word, or the answers of three words."""
-    found = []
+    rows = []
     for text in texts:
         words = [text] if text in model else text.split()
         words = [word.lower() if model.lowercase else word for word in words]
@@ -227,5 +227,5 @@ def predict(model: "WordVectors", texts: list[str]) -> list[dict[str, Any]]:
                 "expected a word, or three words of an analogy such as "
                 f"'man woman king', received {text[:60]!r}"
             )
-        found.append({"nearest": [each._asdict() for each in neighbors]})
-    return found
+        rows.append({"nearest": [each._asdict() for each in neighbors]})
+    return rows
