@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, labeled, options, runs, tokenize
+from kerasseq.cli import figures, labeled, limits, options, runs, tokenize
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.options import Option
 from kerasseq.cli.runs import sha256
@@ -50,7 +50,7 @@ DEFAULTS = {
     "sequence_length": 32,
     "batch_size": 64,
     "learning_rate": 3e-3,
-    **options.TRAINED,
+    **limits.TRAINED,
 }
 STEPS = 400  # if neither --epochs nor --steps is given
 COUNTING = 2000  # documents that are generated
@@ -124,7 +124,7 @@ def train(job: "Job") -> runs.Results:
         tested = model.batches(held_out, batch_size=MAX_TESTED).batch(0)
     steps = STEPS
     if settings.epochs or settings.steps:
-        steps = options.number_of_steps(settings, batches.steps_per_epoch)
+        steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     warm_up = int(WARM_UP * steps)
     model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
     job.start(

@@ -14,10 +14,13 @@ then:
 """
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import kerasseq
-from kerasseq.cli import heads, labeled, options, runs, text_tables
+from kerasseq.cli import heads, labeled, limits, options, runs, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
@@ -41,7 +44,7 @@ DEFAULTS = {
     "held_out": 0.2,
     "max_characters": 1000,
     "balanced": False,
-    "tokenizer": PerModel("character", bert="bpe", gpt="bpe"),
+    "tokenizer": PerModel(None, bert="bpe", gpt="bpe"),
     "vocabulary_size": options.VOCABULARY_SIZE,
     "units": 96,
     "num_layers": PerModel(1, bert=2, gpt=2),
@@ -50,10 +53,11 @@ DEFAULTS = {
     "dropout": PerModel(0.3, bert=0.1, gpt=0.1),
     "batch_size": PerModel(64, bert=32, gpt=32),
     "learning_rate": PerModel(6e-3, bert=1e-3, gpt=1e-3),
-    **options.TRAINED,
+    **limits.STOPPED,
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
+FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
@@ -80,15 +84,17 @@ def train(job: "Job") -> runs.Results:
             f"{data['source']} must have two rows of a label, to hold one out, "
             "received one of each"
         )
-    x, y = [texts[n] for n in rows], [labels[n] for n in rows]
+    x, y = part_of(texts, labels, rows)
+    if settings.tokenizer is None and settings.preset is None:
+        settings.tokenizer = chosen_tokenizer(x)
     preset, tokenizer = heads.prepare(settings, x)
     with status("building the model"):
         names = sorted(set(labels))
         model = heads.build(settings, "classify", names, tokenizer, x, preset)
     with status("tokenizing the texts", sum(map(len, x))):
+        learned, validated = labeled.validation_part(y, settings)
         batches = model.batches(
-            x,
-            y,
+            *part_of(x, y, learned),
             batch_size=settings.batch_size,
             class_weight="balanced" if settings.balanced else None,
             seed=settings.seed,
@@ -99,15 +105,38 @@ def train(job: "Job") -> runs.Results:
         f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens.",
         x,
     )
-    history = heads.fit(job, model, batches)
+    validation = part_of(x, y, validated) if len(validated) else None
+    history = heads.fit(job, model, batches, validation)
     chosen = labeled.bounded(tested, settings.seed)
-    held_out = [texts[n] for n in chosen], [labels[n] for n in chosen]
+    held_out = part_of(texts, labels, chosen)
     results = evaluate(model, *held_out)
     results["repeated"] = labeled.repeated(x, held_out[0])
     with status("training logistic regression to compare with", sum(map(len, x))):
         results["baselines"] = labeled.baselines(x, y, *held_out, settings.seed)
     counts = {"rows": len(x), "tested": len(chosen), "held_out": len(tested)}
     return labeled.report(job, model, history, results, **counts, what="texts")
+
+
+def chosen_tokenizer(texts: list[str]) -> str:
+    """Returns the kind of tokens for texts, by their number of words; says so.
+
+    Names, and texts of languages without spaces, are read as characters.
+
+    Examples:
+        >>> chosen_tokenizer(["Ada Lovelace", "Byron"])
+        'character'
+    """
+    words = float(np.median([len(text.split()) for text in texts]))
+    name = "character" if words <= FEW_WORDS else "bpe"
+    note(f"the texts have {words:g} words (median): --tokenizer {name}")
+    return name
+
+
+def part_of(
+    texts: list[str], labels: list[str], rows: Iterable[int]
+) -> tuple[list[str], list[str]]:
+    """Returns some of the texts with their labels."""
+    return [texts[n] for n in rows], [labels[n] for n in rows]
 
 
 def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, Any]]:

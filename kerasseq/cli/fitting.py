@@ -10,7 +10,7 @@ import keras
 import rich.progress
 
 from kerasseq import training
-from kerasseq.cli import options, runs, signals
+from kerasseq.cli import options, runs, signals, stopping
 from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps, clock, note
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.reporting import Reporter
@@ -39,7 +39,8 @@ def fit(
     steps: int,
     label: str,
     metric: str | None = None,
-) -> runs.History:
+    validation: Any = None,
+) -> tuple[runs.History, stopping.Stop]:
     """Trains up to a number of steps, including those before the run was stopped.
 
     Args:
@@ -49,19 +50,28 @@ def fit(
         steps: Steps of the whole run.
         label: The name of what is trained.
         metric: Name of a metric to show beside the loss.
+        validation: The part on which the best step is chosen, for `validation_data` of
+            `fit`; without it, training takes all steps.
 
     Returns:
-        The history: a dictionary per interval.
+        The history, a dictionary per interval; and why training stopped.
 
     Raises:
-        KeyboardInterrupt: After Ctrl-C. Then the model is at its last checkpoint.
+        KeyboardInterrupt: After Ctrl-C. Then the model has the best weights so far, or
+            those of its last checkpoint.
     """
     folder, reporter = job.folder, job.reporter
-    interval = min(job.settings.checkpoint_every, steps)
+    patience = None if validation is None else job.settings.patience
+    interval = stopping.interval(
+        job.settings, batches.steps_per_epoch, steps, validation
+    )
     epochs, rest = training.restore(model, folder), training.batches_done(folder)
     if not epochs and not rest and (folder / runs.HISTORY).exists():
         note(f"{checkpoint.FILE} is missing in {folder}: training starts from scratch")
     parts = _parts(epochs, rest, steps, interval)
+    before = checkpoint.read(folder / checkpoint.FILE)[1]["history"] if epochs else []
+    if stopping.is_over(before, patience):
+        parts = []
     done = parts[0].first_step if parts else steps
     reporter.rewind(done)
     reporter.update(step=done, steps=steps, parameters=model.count_params())
@@ -70,11 +80,13 @@ def fit(
         saved = training.Checkpoint(folder)
         progress = Progress(job.console, label, steps, done, metric)
         per_epoch = batches.steps_per_epoch
+        held_out = {} if validation is None else {"validation_data": validation}
         try:
             with Interrupt(saved, interval, done) as interrupt, progress:
                 used = [
                     progress,
                     Reported(reporter, steps, done, interval, per_epoch),
+                    *stopping.callbacks(job, saved, patience),
                     saved,
                     keras.callbacks.LambdaCallback(
                         on_epoch_end=lambda epoch, logs: write_history(
@@ -93,13 +105,19 @@ def fit(
                         verbose=0,
                         shuffle=False,
                         callbacks=used,
+                        **held_out,
                     )
+                    if model.stop_training:
+                        break
         except KeyboardInterrupt:
             training.restore(model, folder)
+            stopping.restore_best(model, folder)
             raise
     reporter.enter("evaluating")
     intervals = checkpoint.read(folder / checkpoint.FILE)[1]["history"]
-    return write_history(folder, intervals, steps, interval)
+    history = write_history(folder, intervals, steps, interval)
+    stopping.restore_best(model, folder)
+    return history, stopping.reason(history, steps, patience)
 
 
 def write_history(

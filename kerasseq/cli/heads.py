@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import options, tokenize
+from kerasseq.cli import limits, options, tokenize
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import read_json
@@ -212,12 +212,19 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
     return max(2 * longest, SHORTEST)  # a longer sentence is an error
 
 
-def fit(job: "Job", model: Any, batches: Any) -> Any:
-    """Compiles and trains a model with labels, and returns the history."""
+def fit(job: "Job", model: Any, batches: Any, validation: Any) -> Any:
+    """Compiles and trains a model with labels, and returns the history.
+
+    Args:
+        job: The run.
+        model: The model.
+        batches: Its batches.
+        validation: Inputs and labels on which the best step is chosen, or None.
+    """
     from kerasseq.cli.fitting import adam  # loads Keras
 
     settings = job.settings
-    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     rising = int(WARM_UP * steps) if settings.model in MODELS else 0
     model.compile(adam(settings.learning_rate, steps, rising))
-    return job.fit(model, batches, steps, "accuracy")
+    return job.fit(model, batches, steps, "accuracy", validation=validation)

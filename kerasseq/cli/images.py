@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, image_data, labeled, options, runs
+from kerasseq.cli import figures, image_data, labeled, limits, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.cli.options import Option
@@ -50,7 +50,7 @@ DEFAULTS = {
     "dropout": 0.1,
     "batch_size": 128,
     "learning_rate": 3e-3,
-    **options.TRAINED,
+    **limits.STOPPED,
 }
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
@@ -65,7 +65,7 @@ CHOICES = {"model": MODELS, "data": DATA, "resize": image_reading.RESIZE}
 HELP = {
     "missing": "for damaged files",
     "num_heads": "attention heads of each layer",
-    "epochs": f"passes over the images, such as 2.5 (default: {options.EPOCHS}, or as "
+    "epochs": f"passes over the images, such as 2.5 (default: {limits.EPOCHS}, or as "
     f"many as {LEAST_STEPS:,} steps take)",
 }
 _FOLDER = "a folder with a subfolder for each class"
@@ -115,8 +115,9 @@ def train(job: "Job") -> runs.Results:
     x, y = pictures.take(rows)
     with status("building the model"):
         model = build(settings, sorted(set(pictures.labels)))
+    learned, validated = labeled.validation_part(y, settings)
     batches = model.batches(
-        *(x, y),
+        *pictures.take(rows[learned]),
         batch_size=settings.batch_size,
         class_weight="balanced" if settings.balanced else None,
         shift=settings.shift,
@@ -134,7 +135,8 @@ def train(job: "Job") -> runs.Results:
     )
     steps = compile_for(model, settings, batches.steps_per_epoch)
     with batches.reader.original_errors():
-        history = job.fit(model, batches, steps, "accuracy")
+        validation = pictures.take(rows[validated]) if len(validated) else None
+        history = job.fit(model, batches, steps, "accuracy", validation=validation)
     image_data.check_unchanged(pictures, settings)
     chosen = labeled.bounded(tested, settings.seed)
     held_out = pictures.take(chosen)
@@ -191,7 +193,7 @@ def compile_for(
     """
     from kerasseq.cli.fitting import adam  # loads Keras
 
-    steps = options.number_of_steps(settings, steps_per_epoch)
+    steps = limits.number_of_steps(settings, steps_per_epoch)
     if settings.steps is None and settings.epochs is None:
         steps = max(steps, LEAST_STEPS)
     warmup = round(WARMUP * steps)

@@ -55,6 +55,7 @@ class Job:
 
     Attributes:
         seconds: How long `fit` has trained.
+        stop: Why `fit` stopped, for the results, and which step is kept.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Job:
         self.record: dict[str, Any] | None = record
         self.dry: bool = dry
         self.seconds: float = 0.0
+        self.stop: dict[str, Any] = {}
         self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
 
     @property
@@ -151,6 +153,7 @@ class Job:
         steps: int,
         metric: str | None,
         label: str | None = None,
+        validation: Any = None,
     ) -> runs.History:
         """Trains and saves a model, also after Ctrl-C.
 
@@ -161,6 +164,8 @@ class Job:
             metric: Name of the metric to show beside the loss, or None.
             label: The name of what is trained. That of the run if None, which is
                 printed with its number of parameters.
+            validation: The part of the data on which the best step is chosen, as for
+                `validation_data` of `fit`; None trains all steps.
 
         Returns:
             The history: a dictionary per interval.
@@ -178,12 +183,20 @@ class Job:
             )
         start = time.perf_counter()
         try:
-            history = fitting.fit(self, model, batches, steps, label, metric)
+            words = steps, label, metric, validation
+            history, stop = fitting.fit(self, model, batches, *words)
         except KeyboardInterrupt:
             runs.save_model(model, self.folder)
             raise
         self.seconds = time.perf_counter() - start
         runs.save_model(model, self.folder)
+        done = history[-1]["step"]
+        self.stop = {"steps": done, "stopped_by": stop.reason}
+        if stop.loss is not None:
+            self.stop |= {"best_step": stop.step, "validation_loss": stop.loss}
+        if validation is not None or stop.reason != "steps":
+            patience = getattr(self.settings, "patience", None)
+            self.console.info(stop.sentence(done, patience))
         return history
 
     def results(
@@ -196,6 +209,7 @@ class Job:
             **name,
             "parameters": model.count_params(),
             "steps": steps,
+            **self.stop,
             "loss": history[-1]["loss"],
             "run": str(self.folder),
         }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, runs
+from kerasseq.cli import figures, options, runs
 from kerasseq.cli.console import Console, note, progress, status
 from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
@@ -22,6 +22,8 @@ SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
 BASELINE_SCORES = 2_000_000  # of rows times labels
 MAX_TESTED = 10_000  # held-out rows that are classified or tagged
+VALIDATION = 0.15  # of the training rows, on which the best step is chosen
+MAX_VALIDATION = 2000  # of them, about
 MAX_LABELS = 1000
 FEW_LABELS = 20  # that may all be different, in a small table
 SHOWN_CLASSES = 30  # rows of the table on the terminal
@@ -77,6 +79,28 @@ def check_known(labels: Sequence[str], names: Sequence[Any], where: str) -> None
             f"others, such as {checks.short(min(unknown))}. Name the column of the "
             "labels, or give a file like that of the training"
         )
+
+
+def validation_part(
+    labels: Sequence[Hashable], settings: options.Settings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Splits the rows of the training: some choose the step at which it stops.
+
+    Args:
+        labels: The label of each row.
+        settings: Arguments of the run, with `patience`; 0 trains on all rows.
+
+    Returns:
+        Indices of the rows to learn from, and of those for validation.
+    """
+    every = np.arange(len(labels)), np.arange(0)
+    if not settings.patience:
+        return every
+    share = min(VALIDATION, MAX_VALIDATION / len(labels))
+    training, validation = split_by_class(labels, share, settings.seed)
+    if not len(validation):
+        note("no label has two rows: all are trained on, for all steps")
+    return training, validation
 
 
 def baselines(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, options, runs, tokenize
+from kerasseq.cli import figures, heads, limits, options, runs, tokenize
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
@@ -48,7 +48,7 @@ DEFAULTS = {
     "learning_rate": PerModel(3e-3, gpt=1e-3),
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
-    **options.TRAINED,
+    **limits.TRAINED,
 }
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",
@@ -67,7 +67,7 @@ SHOWN = 64  # tokens in the figures
 CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS}
 HELP = {
     "num_heads": "attention heads of a gpt",
-    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
+    "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
 }
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
@@ -103,7 +103,7 @@ def train(job: "Job") -> runs.Results:
         batches = kerasseq.training.TextBatches(
             ids, settings.sequence_length, settings.batch_size, settings.seed
         )
-    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = build(settings, tokenizer, steps)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from kerasseq.cli.limits import EPOCHS
 from kerasseq.core import backend, checks
 
 T = TypeVar("T")
@@ -43,9 +44,6 @@ ARCHITECTURES = (
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
-EPOCHS = 10  # if neither --epochs nor --steps is given
-# Defaults of tasks that count in epochs.
-TRAINED = {"epochs": None, "steps": None, "checkpoint_every": 100, "seed": 0}
 
 
 class PerModel:
@@ -318,6 +316,20 @@ SHARED: dict[str, Option] = {
             "steps between two checkpoints",
             group="training",
         ),
+        Option(
+            "--patience",
+            integer(0),
+            "validations without a lower loss after which training stops, with the "
+            "best weights; 0 trains all steps",
+            group="training",
+        ),
+        Option(
+            "--max-minutes",
+            positive,
+            "minutes after which training stops, at the next checkpoint",
+            "X",
+            "training",
+        ),
         Option("--seed", seed, "random seed", group="training"),
         Option(
             "--seeds --seed",
@@ -452,15 +464,6 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     }
     for name, text in flags.items():
         parser.add_argument(name, action="store_true", default=default, help=text)
-
-
-def number_of_steps(
-    settings: Settings, steps_per_epoch: int, epochs: float = EPOCHS
-) -> int:
-    """Returns the number of training steps that `--steps` or `--epochs` mean."""
-    if settings.steps:
-        return settings.steps
-    return max(1, math.ceil((settings.epochs or epochs) * steps_per_epoch))
 
 
 def add_new_run(parser: Options, default: str) -> None:

@@ -103,6 +103,11 @@ class Reporter:
             self.fields |= fields
 
     @property
+    def seconds(self) -> float:
+        """How long the run has taken, with the time before it was resumed."""
+        return time.monotonic() - self._start
+
+    @property
     def is_due(self) -> bool:
         """Whether some time has passed since the last line."""
         return time.monotonic() - self._written >= INTERVAL

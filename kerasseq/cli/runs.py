@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     import keras
 
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
-ADDED = ("missing", "no_header", "word_column", "tag_column")  # to arguments
+# Arguments that runs of earlier versions do not have, with their values there.
+ADDED = {"missing": "error", "no_header": False, "patience": 0, "max_minutes": None}
+ADDED |= dict.fromkeys(("word_column", "tag_column"))
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
 ROWS, ROW_BYTES = "training_rows.npy", 8
 PART = 2**20  # characters of a text that are encoded at a time
@@ -322,9 +324,8 @@ def _check(record):
     _check_type("arguments", arguments, dict, "an object")
     task = TASKS[record["task"]]
     defaults = task.DEFAULTS
-    for name in ADDED:  # runs of earlier versions do not have them
-        if name in defaults:
-            arguments.setdefault(name, defaults[name])
+    for name in set(defaults).intersection(ADDED):
+        arguments.setdefault(name, ADDED[name])
     if set(arguments) != set(defaults):
         names = ", ".join(sorted(set(arguments) ^ set(defaults)))
         raise ValueError(f"arguments has missing or unexpected keys: {names}")

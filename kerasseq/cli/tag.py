@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import heads, labeled, options, runs
+from kerasseq.cli import heads, labeled, limits, options, runs
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
@@ -54,7 +54,7 @@ DEFAULTS = {
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
-    **options.TRAINED,
+    **limits.STOPPED,
 }
 
 
@@ -105,8 +105,12 @@ def train(job: "Job") -> runs.Results:
     with status("building the model"):
         model = heads.build(settings, "tag", tagged.names, tokenizer, lines, preset)
     with status("tokenizing the words", sum(map(len, lines))):
+        kinds = np.zeros(len(lines), int).tolist()  # any sentence may be held out
+        learned, validated = labeled.validation_part(kinds, settings)
         batches = model.batches(
-            *training, batch_size=settings.batch_size, seed=settings.seed
+            *part_of(training, learned),
+            batch_size=settings.batch_size,
+            seed=settings.seed,
         )
     job.start(
         data,
@@ -115,7 +119,8 @@ def train(job: "Job") -> runs.Results:
         "tokens.",
         keys(training),
     )
-    history = heads.fit(job, model, batches)
+    validation = part_of(training, validated) if len(validated) else None
+    history = heads.fit(job, model, batches, validation and tuple(validation))
     results = evaluate(model, tested) | {
         "baselines": baselines(training, tested),
         "repeated": labeled.repeated(keys(training), keys(tested)),

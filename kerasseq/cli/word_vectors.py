@@ -22,7 +22,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import figures, options, runs
+from kerasseq.cli import figures, limits, options, runs
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
@@ -50,7 +50,7 @@ DEFAULTS = {
     "subsample": 1e-3,
     "batch_size": PerModel(256, glove=1024),
     "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
-    **options.TRAINED,
+    **limits.TRAINED,
 }
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure
@@ -62,7 +62,7 @@ HELP = {
     "batch_size": "words of an update, a multiple of 32; of glove co-occurrences",
     "learning_rate": "first learning rate",
     "steps": "training steps of up to 16 updates, instead of --epochs",
-    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
+    "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
 }
 _SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
 _SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
@@ -105,7 +105,7 @@ def train(job: "Job") -> runs.Results:
         batches = model.batches(
             text, batch_size=settings.batch_size, encoding=settings.encoding
         )
-    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     if settings.model != "glove":  # whose AdaGrad takes smaller steps by itself
         batches.steps = steps
     job.start(data, f"{data['source']}: {len(model.words):,} words have a vector.")

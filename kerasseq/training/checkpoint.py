@@ -92,8 +92,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _write(self, state: dict[str, Any], metrics: Sequence[Any] = ()) -> None:
         variables = _variables(self.model)
-        arrays = {f"v{n}": _array(v) for n, v in enumerate(variables)}
-        arrays |= {f"m{n}": _array(v) for n, v in enumerate(metrics)}
+        arrays = {f"v{n}": as_plain_array(v) for n, v in enumerate(variables)}
+        arrays |= {f"m{n}": as_plain_array(v) for n, v in enumerate(metrics)}
         state |= {"history": self.history, "paths": [v.path for v in variables]}
         state["padding"] = "last"
         write(self.folder / FILE, arrays, state)
@@ -224,7 +224,8 @@ def _numbered(arrays: Mapping[str, np.ndarray], letter: str) -> list[np.ndarray]
     return [arrays[f"{letter}{n}"] for n in range(count)]
 
 
-def _array(variable: Any) -> np.ndarray:
+def as_plain_array(variable: Any) -> np.ndarray:
+    """Returns the value of a variable, in a dtype that files of NumPy have."""
     plain = keras.ops.cast(variable, _plain(variable.dtype))
     return keras.ops.convert_to_numpy(plain)
 

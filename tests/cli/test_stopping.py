@@ -1,0 +1,85 @@
+"""When a run stops: `--patience` and `--max-minutes`, with the best weights kept."""
+
+import json
+
+import numpy as np
+import pytest
+
+import kerasseq
+from kerasseq.cli import fitting, stopping
+from tests.cli.test_labels import TINY, rows, write
+
+pytestmark = pytest.mark.once("the command line")
+
+RUN = ["train", "classify", "--file", "words.csv", "--text", "word", "--label", "kind"]
+RUN += [*TINY, "--run", "r"]
+FAST = ["--learning-rate", "0.1", "--epochs", "40", "--patience", "2"]
+
+
+def results_of(folder):
+    history = json.loads((folder / "history.json").read_text())
+    return history, json.loads((folder / "results.json").read_text())
+
+
+def test_the_best_step_is_kept(command, tmp_path):
+    write(tmp_path / "words.csv", rows())
+    out = command(*RUN, *FAST).out
+    history, results = results_of(tmp_path / "r")
+    losses = [each["val_loss"] for each in history]
+    best = int(np.argmin(losses))
+    assert len(losses) == best + 3 and results["stopped_by"] == "patience"
+    assert results["steps"] == history[-1]["step"] < 40 * 6
+    assert results["best_step"] == history[best]["step"]
+    assert results["validation_loss"] == pytest.approx(losses[best])
+    kept = f"The weights of step {history[best]['step']} are kept: validation loss"
+    assert f"Training stopped after {history[-1]['step']} steps, as 2 valid" in out
+    assert kept in " ".join(out.split())
+    # The model in the folder is that of the best step, not of the last one.
+    model = kerasseq.load_model(tmp_path / "r" / "model.keras")
+    with np.load(tmp_path / "r" / stopping.FILE) as stored:
+        for n, variable in enumerate(model.variables):
+            np.testing.assert_array_equal(stored[f"v{n}"], variable.numpy())
+
+
+def test_a_run_that_is_resumed_goes_on_counting(command, tmp_path, monkeypatch):
+    write(tmp_path / "words.csv", rows())
+    command(*RUN, *FAST)
+    whole = results_of(tmp_path / "r")
+    done = []
+
+    def stop(self, epoch, logs=None):  # after each interval
+        done.append(epoch)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting.SaveModel, "on_epoch_end", stop, raising=False)
+        command(*RUN[:-1], "s", *FAST, code=130)
+        for _ in range(len(whole[0]) - 2):
+            command("train", "--resume", "s", code=130)
+    command("train", "--resume", "s")
+    assert done == list(range(len(whole[0]) - 1))
+    history, results = results_of(tmp_path / "s")
+    assert history == whole[0]
+    same = set(results) - {"run", "baselines"}
+    assert {k: results[k] for k in same} == {k: whole[1][k] for k in same}
+
+
+def test_limits(command, tmp_path):
+    write(tmp_path / "words.csv", rows())
+    out = command(*RUN, "--patience", "3", "--steps", "12").out
+    assert "Training stopped after 12 steps, the limit of --steps or --epochs." in out
+    out = command(*RUN[:-1], "s", "--epochs", "99", "--max-minutes", "0.00001").out
+    _, results = results_of(tmp_path / "s")
+    assert results["stopped_by"] == "minutes" and results["steps"] == 10
+    assert "after 10 steps, as --max-minutes are over." in out
+    command(*RUN[:-1], "t", "--steps", "12", "--patience", "0")
+    history, results = results_of(tmp_path / "t")
+    assert "val_loss" not in history[0] and "best_step" not in results
+    assert not (tmp_path / "t" / stopping.FILE).exists()
+
+
+def test_labels_of_one_row_each(command, tmp_path):
+    table = [("alpha", "a"), ("alpine", "a"), ("beta", "b")]
+    write(tmp_path / "words.csv", table)
+    done = command(*RUN, "--steps", "3")
+    assert "no label has two rows: all are trained on, for all steps" in done.err
