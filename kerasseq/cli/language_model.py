@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, limits, options, runs, tokenize
+from kerasseq.cli import figures, heads, labeled, limits, options, runs, tokenize
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
@@ -48,7 +48,8 @@ DEFAULTS = {
     "learning_rate": PerModel(3e-3, gpt=1e-3),
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
-    **limits.TRAINED,
+    **limits.STOPPED,
+    "patience": None,
 }
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",
@@ -62,6 +63,7 @@ POSITIONS = {  # of a gpt: the argument `position` of the model
 NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
 SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
 SHOWN = 64  # tokens in the figures
+MAX_VALIDATION = 100_000  # tokens on which the best step is chosen
 
 
 CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS}
@@ -92,6 +94,7 @@ def train(job: "Job") -> runs.Results:
 
     settings = job.settings
     text, data = job.read("the text", read_text)
+    limits.set_patience(settings, settings.text is not None)
     with about(settings.text):
         text, held_out = split(text, settings.held_out)
     tokenizer = heads.trained_tokenizer(settings, text)
@@ -99,6 +102,7 @@ def train(job: "Job") -> runs.Results:
         ids = tokenize.encode(tokenizer, text)
     ngram_text = text[-settings.ngram_characters :]
     del text  # a large one need not stay in memory beside its ids
+    ids, validation = validation_part(ids, settings)
     with about(settings.text):
         batches = kerasseq.training.TextBatches(
             ids, settings.sequence_length, settings.batch_size, settings.seed
@@ -108,7 +112,7 @@ def train(job: "Job") -> runs.Results:
     with status("building the model"):
         model = build(settings, tokenizer, steps)
     job.start(data, describe(data, tokenizer, held_out, ngram_text))
-    history = job.fit(model, batches, steps, "bits")
+    history = job.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
         scores = compare(model, tokenizer, ngram_text, held_out)
     results = job.results(model, history, steps, **scores)
@@ -127,6 +131,27 @@ def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
         settings.data = source = settings.data or TEXTS[0]
         text = python_reference()
     return text, {"source": source, "characters": len(text), "sha256": sha256(text)}
+
+
+def validation_part(
+    ids: np.ndarray, settings: options.Settings
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
+    """Splits off the end of the training part, on which the best step is chosen.
+
+    Args:
+        ids: The ids of the training part.
+        settings: Arguments of the run, with `patience`; 0 trains on all ids.
+
+    Returns:
+        The ids to learn from, and rows of ids and of the next ones for validation; None
+        if there are none.
+    """
+    from kerasseq.models.text_blocks import blocks_of  # loads Keras
+
+    count = min(round(labeled.VALIDATION * len(ids)), MAX_VALIDATION)
+    if not settings.patience or count <= settings.sequence_length:
+        return ids, None
+    return ids[:-count], blocks_of(ids[-count:], settings.sequence_length)
 
 
 def split(text: str, held_out: int) -> tuple[str, str]:

@@ -12,9 +12,27 @@ EPOCHS = 10  # if neither --epochs nor --steps is given
 TRAINED: dict[str, Any] = {"epochs": None, "steps": None, "checkpoint_every": 100}
 TRAINED |= {"seed": 0}
 # Of those that stop where a validation part is best: steps and epochs are limits there.
-STOPPED: dict[str, Any] = {"epochs": None, "steps": None, "patience": 5}
+PATIENCE = 5
+STOPPED: dict[str, Any] = {"epochs": None, "steps": None, "patience": PATIENCE}
 STOPPED |= {"max_minutes": None, "checkpoint_every": 100, "seed": 0}
 LONG_EPOCHS, FEW_STEPS = 60, 3000  # if no limit is given, the shorter of the two
+
+
+def set_patience(settings: SimpleNamespace, is_own: bool) -> None:
+    """Sets the patience if it is not given: 5 for the user's own data, else 0.
+
+    Args:
+        settings: Arguments of the run.
+        is_own: Whether it has a file of the user.
+
+    Examples:
+        >>> settings = SimpleNamespace(patience=None)
+        >>> set_patience(settings, is_own=True)
+        >>> settings.patience
+        5
+    """
+    if settings.patience is None:
+        settings.patience = PATIENCE if is_own else 0
 
 
 def number_of_steps(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, options, runs, translation_scores
+from kerasseq.cli import figures, heads, limits, options, runs, translation_scores
 from kerasseq.cli.console import (
     Console,
     note,
@@ -60,6 +60,8 @@ DEFAULTS = {
     "batch_size": 64,
     "learning_rate": PerModel(4e-3, transformer=2e-3),
     "steps": None,
+    "patience": None,
+    "max_minutes": None,
     "checkpoint_every": 100,
     "seed": 0,
 }
@@ -101,6 +103,8 @@ def train(job: "Job") -> runs.Results:
     pairs, data = job.read("the pairs", load_pairs)
     with about(settings.pairs):
         training_pairs, held_out = split(pairs, settings.seed)
+    limits.set_patience(settings, settings.pairs is not None)
+    learned, validation = validation_part(training_pairs, settings)
     tokenizers = [
         heads.trained_tokenizer(settings, "\n".join(texts)) for texts in training_pairs
     ]
@@ -110,7 +114,7 @@ def train(job: "Job") -> runs.Results:
         model = build(settings, tokenizers)
     with status("batching the pairs"):
         batches = model.batches(
-            *training_pairs, batch_size=settings.batch_size, seed=settings.seed
+            *learned, batch_size=settings.batch_size, seed=settings.seed
         )
     job.start(
         data,
@@ -119,7 +123,7 @@ def train(job: "Job") -> runs.Results:
         f"{sizes[1]:,} tokens.",
     )
     steps = number_of_steps(settings)
-    history = job.fit(model, batches, steps, "accuracy")
+    history = job.fit(model, batches, steps, "accuracy", validation=validation)
     tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
@@ -167,6 +171,25 @@ def split(pairs: Pairs, seed: int) -> list[Pairs]:
             "to hold some of them out"
         )
     return split_pairs(pairs, (1 - HELD_OUT, HELD_OUT), seed=seed)
+
+
+def validation_part(
+    pairs: Pairs, settings: options.Settings
+) -> tuple[Pairs, tuple[list[str], list[str]] | None]:
+    """Splits training pairs: some choose the step at which training stops.
+
+    Args:
+        pairs: The training pairs.
+        settings: Arguments of the run, with `patience`; 0 trains on all pairs.
+
+    Returns:
+        The pairs to learn from, and those for validation; None if there are none.
+    """
+    share = min(HELD_OUT, MAX_TESTED / len(pairs.sources))
+    if not settings.patience or len(pairs.sources) * share < 1:
+        return pairs, None
+    learned, validated = split_pairs(pairs, (1 - share, share), seed=settings.seed)
+    return learned, tuple(validated)
 
 
 def build(

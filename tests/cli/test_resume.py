@@ -100,7 +100,8 @@ def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path, monkeypat
     assert "Traceback" not in done.err
     assert f"kerasseq train --resume {folder}" in done.err
     assert {p.name for p in folder.iterdir()} == {
-        "run.json", "checkpoint.npz", "history.json", "model.keras", "progress.jsonl"
+        "run.json", "best.npz", "checkpoint.npz", "history.json", "model.keras",
+        "progress.jsonl"
     }  # fmt: skip
     with np.load(folder / "checkpoint.npz") as saved:  # no step is lost
         state = json.loads(str(saved["state"]))

@@ -1,4 +1,4 @@
-"""`patience`: training stops, and the weights that are best on a validation part stay."""
+"""`patience`: training stops, and the weights that are best on other rows stay."""
 
 import keras
 import numpy as np
