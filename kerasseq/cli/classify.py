@@ -114,7 +114,10 @@ def train(job: "Job") -> runs.Results:
     with status("training logistic regression to compare with", sum(map(len, x))):
         results["baselines"] = labeled.baselines(x, y, *held_out, settings.seed)
     counts = {"rows": len(x), "tested": len(chosen), "held_out": len(tested)}
-    return labeled.report(job, model, history, results, **counts, what="texts")
+    other = "--model bag" if settings.model != "bag" else "--model gru"
+    advice = [other, "more rows" if settings.preset else "--preset FOLDER"]
+    counts |= {"what": "texts", "advice": advice}
+    return labeled.report(job, model, history, results, **counts)
 
 
 def chosen_tokenizer(texts: list[str]) -> str:
@@ -200,7 +203,10 @@ def columns(
 def evaluate(
     model: "kerasseq.models.SequenceClassifier", texts: list[str], labels: list[str]
 ) -> dict[str, Any]:
-    """Classifies texts with known labels, and returns the scores as plain data."""
+    """Classifies texts with known labels, and returns the scores as plain data.
+
+    With them is for which texts the label is right, "right", an array `(texts,)`.
+    """
     predictions = []
     for part in labeled.in_parts(texts, PART, "classifying the texts"):
         # Without the probabilities of all labels, which take memory.
@@ -209,4 +215,6 @@ def evaluate(
             for each in model.classify(part, batch_size=256)
         ]
     result = labeled.scores(labels, [each.label for each in predictions], model.labels)
-    return {**result, "hardest": labeled.hardest(texts, labels, predictions)}
+    right = [str(p.label) == y for p, y in zip(predictions, labels, strict=True)]
+    hardest = labeled.hardest(texts, labels, predictions)
+    return {**result, "hardest": hardest, "right": np.array(right, int)}

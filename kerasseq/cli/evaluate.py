@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> None:
     tag.check_columns(args, task == "tag")
     console = Console(stderr=args.json)
     results = TASKS[task](args, record, console)
+    del results["right"]  # of each row
     console.write(f"Accuracy: {results['accuracy']:.3f}")
     if args.json:
         print_json(results)

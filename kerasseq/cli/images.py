@@ -153,6 +153,10 @@ def train(job: "Job") -> runs.Results:
         held_out=len(tested),
         what="images",
         name="file",
+        advice=[
+            "more images",
+            "--flip" if not settings.flip else "a larger --image-size",
+        ],
         more=lambda title: [
             draw_hardest(job.folder / "hardest.png", model, hardest, title)
         ],
@@ -232,7 +236,9 @@ def evaluate(
     shown = [image_data.printable(name) for name in names]
     p = [c.probabilities.get(y, 0) for c, y in zip(predictions, labels, strict=True)]
     order = np.argsort(p, kind="stable")[:HARDEST]
+    right = [str(c.label) == y for c, y in zip(predictions, labels, strict=True)]
     results = {**result, "hardest": labeled.hardest(shown, labels, predictions, "file")}
+    results["right"] = np.array(right, int)
     return results, [(images[n], labels[n], predictions[n]) for n in order]
 
 
@@ -271,8 +277,7 @@ def baselines(
         settings: Arguments of the run.
 
     Returns:
-        For each model "accuracy", "seconds" of training and prediction, and "rows",
-        the number of images that it was fitted to.
+        For each model what `labeled.scored` returns.
     """
     results = {"majority": labeled.majority(labels, y)}
     if not labeled.has_sklearn():
@@ -289,7 +294,7 @@ def baselines(
             x, [labels[n] for n in rows], x_tested, list(y)
         )
     seconds = time.perf_counter() - start
-    results[name] = {"accuracy": right, "seconds": seconds, "rows": len(rows)}
+    results[name] = labeled.scored(right, seconds, len(rows))
     return results
 
 

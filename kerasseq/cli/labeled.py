@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs
+from kerasseq.cli import figures, options, runs, verdict
 from kerasseq.cli.console import Console, note, progress, status
 from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
@@ -120,8 +120,7 @@ def baselines(
         seed: Seed of the choice of texts, if only a part is fitted to.
 
     Returns:
-        For each model "accuracy", "seconds" of training and prediction, and "rows",
-        the number of texts that it was fitted to.
+        For each model what `scored` returns.
     """
     results = {"majority": majority(labels, y)}
     if not has_sklearn():
@@ -145,7 +144,7 @@ def baselines(
         x_tested = vectorizer.transform(tested)
         right = logistic_regression(x, labels, x_tested, y)
         seconds = time.perf_counter() - start
-        results[name] = {"accuracy": right, "seconds": seconds, "rows": len(texts)}
+        results[name] = scored(right, seconds, len(texts))
     return results
 
 
@@ -153,12 +152,27 @@ def majority(labels: Sequence[str], y: Sequence[str]) -> dict[str, float]:
     """Computes the accuracy of the most frequent training label.
 
     Examples:
-        >>> majority(["a", "a", "b"], ["a", "b"])
-        {'accuracy': 0.5, 'seconds': 0.0, 'rows': 3}
+        >>> majority(["a", "a", "b"], ["a", "b"])["accuracy"]
+        0.5
     """
     most = Counter(labels).most_common(1)[0][0]
-    right = float(np.mean([label == most for label in y]))
-    return {"accuracy": right, "seconds": 0.0, "rows": len(labels)}
+    return scored([label == most for label in y], 0.0, len(labels))
+
+
+def scored(
+    right: Any, seconds: float, rows: int, sizes: np.ndarray | None = None
+) -> dict[str, Any]:
+    """Returns the results of a simple model.
+
+    Args:
+        right: The number of right answers of each held-out row.
+        seconds: The time of training and prediction.
+        rows: The number of rows that it was fitted to.
+        sizes: The number of answers of each held-out row; None for one.
+    """
+    right = np.asarray(right, int)
+    accuracy = float(right.sum() / (len(right) if sizes is None else sizes.sum()))
+    return {"accuracy": accuracy, "seconds": seconds, "rows": rows, "right": right}
 
 
 def has_sklearn() -> bool:
@@ -174,8 +188,8 @@ def has_sklearn() -> bool:
 
 def logistic_regression(
     x: Any, labels: Sequence[str], x_tested: Any, y: Sequence[str]
-) -> float:
-    """Fits logistic regression, and computes its accuracy on held-out rows.
+) -> np.ndarray:
+    """Fits logistic regression; returns for which held-out rows it is right.
 
     Args:
         x: Features of the training rows, `(rows, features)`.
@@ -189,7 +203,7 @@ def logistic_regression(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it could run longer
         model.fit(x, labels)
-    return float(np.mean(model.predict(x_tested) == np.asarray(y)))
+    return model.predict(x_tested) == np.asarray(y)
 
 
 def _sample(texts, labels, seed):
@@ -345,9 +359,7 @@ def show_baselines(
     console.table(
         "Accuracy on the held-out rows", ("model", ">accuracy", ">seconds"), table
     )
-    others = {other: each["accuracy"] for other, each in baselines.items()}
-    words = results["accuracy"], others, "accuracy on the held-out rows"
-    show_verdict(console, results["model"], *words)
+    console.write(results["verdict"]["sentence"])
     fewer = {each["rows"] for each in baselines.values() if each["rows"] < rows}
     if fewer:
         console.write(
@@ -430,6 +442,7 @@ def report(
     held_out: int,
     what: str,
     name: str = "text",
+    advice: Sequence[str] = (),
     more: Callable[[str], list[Any]] = lambda title: [],
 ) -> runs.Results:
     """Prints, draws and writes the results of a task with labels.
@@ -438,23 +451,30 @@ def report(
         job: The run.
         model: The model.
         history: The history of its training.
-        results: Its scores, those of simple models, and how many rows are repeated.
+        results: Its scores, those of simple models, and how many rows are repeated;
+            and "right" and, for several answers in a row, "sizes", as for `scored`.
         rows: Number of rows of the training.
         tested: Number of held-out rows that were predicted.
         held_out: Number of all held-out rows.
         what: What the rows are, such as "texts".
         name: What a row is called, as in `hardest`.
+        advice: The options that are most likely to help.
         more: Draws other figures with a title.
 
     Returns:
         All results, as plain data.
     """
+    right, sizes = results.pop("right"), results.pop("sizes", None)
+    simple = {other: each.pop("right") for other, each in results["baselines"].items()}
     results = job.results(model, history, history[-1]["step"], **results)
+    lines = {other: each["accuracy"] for other, each in results["baselines"].items()}
+    better_by = verdict.difference(right - simple[verdict.best_of(lines)], sizes)
+    score = results["accuracy"], lines, "accuracy on the held-out rows"
+    results["verdict"] = verdict.verdict(results["model"], *score, better_by, advice)
     show(job.console, results, title_of(tested, held_out, what), name)
     show_baselines(job.console, results, job.seconds, rows)
     show_repeated(job.console, results["repeated"], tested, what)
     title = f"{results['model']} on {job.record['data']['source']}"
-    lines = {other: each["accuracy"] for other, each in results["baselines"].items()}
     file = job.folder / "confusion.png"
     job.draw(
         lambda: [

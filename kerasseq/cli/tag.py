@@ -3,7 +3,8 @@
 Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
 line after each sentence. A part of the sentences is held out. There precision, recall
 and F1 of each tag are printed, those of entities for BIO and IOBES tags, and the
-accuracy of the most frequent tag of each word.
+accuracy of simple models: the most frequent tag of each word, and logistic regression
+on the word and its neighbors.
 
 Examples:
   kerasseq train tag --file train.conll --crf
@@ -14,9 +15,11 @@ then:
 """
 
 import os
+import re
 import time
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +34,7 @@ from kerasseq.datasets import Tagged, python_tokens, read_tagged
 if TYPE_CHECKING:
     from kerasseq.cli.job import Job
 
+BASELINE_WORDS = 30_000  # that logistic regression is fitted to
 PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
@@ -122,12 +126,16 @@ def train(job: "Job") -> runs.Results:
     validation = part_of(training, validated) if len(validated) else None
     history = heads.fit(job, model, batches, validation and tuple(validation))
     results = evaluate(model, tested) | {
+        "sizes": np.array([len(words) for words in tested.sentences]),
         "baselines": baselines(training, tested),
         "repeated": labeled.repeated(keys(training), keys(tested)),
     }
     counts = {"rows": len(lines), "tested": len(tested.sentences)}
     counts["held_out"] = len(held_out.sentences)
-    return labeled.report(job, model, history, results, **counts, what="sentences")
+    crf = [] if settings.crf or settings.model in heads.MODELS else ["--crf"]
+    advice = [*crf, "--preset FOLDER", "more sentences"][:2]
+    counts |= {"what": "sentences", "advice": advice}
+    return labeled.report(job, model, history, results, **counts)
 
 
 def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
@@ -205,16 +213,24 @@ def part_of(tagged: Tagged, rows: np.ndarray) -> Tagged:
 
 
 def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:
-    """Tags sentences with known tags, and returns the scores as plain data."""
+    """Tags sentences with known tags, and returns the scores as plain data.
+
+    With them are the numbers of right tags, "right", an array `(sentences,)`.
+    """
     predicted = []
     for part in labeled.in_parts(tagged.sentences, PART, "tagging the sentences"):
         predicted += model.tag(part, batch_size=256)
-    return labeled.scores(tagged.tags, predicted, model.labels)
+    scores = labeled.scores(tagged.tags, predicted, model.labels)
+    return {**scores, "right": np.array(right(predicted, tagged))}
 
 
 def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]:
-    """Computes the accuracy of the most frequent tag, and of that of each word."""
-    start = time.perf_counter()
+    """Computes the accuracy of simple models on held-out sentences.
+
+    They are the most frequent tag, that of each word, and logistic regression on the
+    word and its neighbors, if scikit-learn is installed.
+    """
+    start, count = time.perf_counter(), len(training.sentences)
     by_word, all_tags = defaultdict(Counter), Counter()
     for words, tags in zip(*training, strict=True):
         all_tags.update(tags)
@@ -222,22 +238,61 @@ def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]
             by_word[word][tag] += 1
     majority = all_tags.most_common(1)[0][0]
     tags = {word: counts.most_common(1)[0][0] for word, counts in by_word.items()}
-    pairs = [
-        (word, tag)
-        for sentence in zip(*held_out, strict=True)
-        for word, tag in zip(*sentence, strict=True)
-    ]
+    frequent = [[tags.get(w, majority) for w in words] for words in held_out.sentences]
     seconds = time.perf_counter() - start
-    right = [tags.get(word, majority) == tag for word, tag in pairs]
-    return {
-        "majority": {
-            "accuracy": float(np.mean([majority == tag for _, tag in pairs])),
-            "seconds": 0.0,
-            "rows": len(training.sentences),
-        },
-        "most frequent tag of the word": {
-            "accuracy": float(np.mean(right)),
-            "seconds": seconds,
-            "rows": len(training.sentences),
-        },
+    most = [[majority] * len(words) for words in held_out.sentences]
+    sizes = np.array([len(words) for words in held_out.sentences])
+    results = {
+        "majority": labeled.scored(right(most, held_out), 0.0, count, sizes),
+        "most frequent tag of the word": labeled.scored(
+            right(frequent, held_out), seconds, count, sizes
+        ),
     }
+    if not labeled.has_sklearn():
+        return results
+    from sklearn.feature_extraction import DictVectorizer
+
+    start, vectorizer = time.perf_counter(), DictVectorizer()
+    ends = np.cumsum([len(words) for words in training.sentences])
+    count = max(1, int(np.searchsorted(ends, BASELINE_WORDS)))
+    part = part_of(training, np.arange(min(count, len(ends))))
+    x = vectorizer.fit_transform(features(part.sentences))
+    correct = labeled.logistic_regression(
+        x,
+        [tag for row in part.tags for tag in row],
+        vectorizer.transform(features(held_out.sentences)),
+        [tag for row in held_out.tags for tag in row],
+    )
+    sums = np.add.reduceat(correct.astype(int), np.cumsum(sizes) - sizes)
+    seconds = time.perf_counter() - start
+    results["logistic regression, word and neighbors"] = labeled.scored(
+        sums, seconds, len(part.sentences), sizes
+    )
+    return results
+
+
+def right(predicted: Sequence[Sequence[str]], tagged: Tagged) -> list[int]:
+    """Counts the right tags of each sentence."""
+    pairs = zip(predicted, tagged.tags, strict=True)
+    return [sum(a == b for a, b in zip(*row, strict=True)) for row in pairs]
+
+
+def features(sentences: Sequence[Sequence[str]]) -> Iterator[dict[str, str]]:
+    """Yields what logistic regression knows of each word.
+
+    Examples:
+        >>> next(features([["Ada", "writes"]]))["next"]
+        'writes'
+    """
+    for words in sentences:
+        around = ["", *words, ""]
+        for n, word in enumerate(words):
+            yield {
+                "word": word,
+                "lower": word.lower(),
+                "end": word[-3:],
+                "start": word[:2],
+                "shape": re.sub("[A-Z]", "A", re.sub("[0-9]", "0", word))[:4],
+                "before": around[n],
+                "next": around[n + 2],
+            }

@@ -1,0 +1,114 @@
+"""The sentence that ends a result: whether a model beats the best simple model.
+
+The interval of the difference is that of the paired bootstrap (Efron, 1979): both
+models are scored on the same samples of the held-out rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SAMPLES = 1000
+LEVEL = 0.95
+PART = 2**22  # counts that are drawn at a time
+
+
+class Difference(NamedTuple):
+    """How much better a model is than another one on the same rows.
+
+    Attributes:
+        mean: The difference of their scores.
+        low: The lower end of its interval.
+        high: The upper end.
+        rows: Number of rows.
+    """
+
+    mean: float
+    low: float
+    high: float
+    rows: int
+
+    def __str__(self) -> str:
+        interval = f"{100 * LEVEL:g} % interval {self.low:+.3f} to {self.high:+.3f}"
+        return f"{self.mean:+.3f} ({interval}, {self.rows:,} held-out rows)"
+
+
+def difference(
+    gains: Sequence[float] | np.ndarray,
+    sizes: Sequence[float] | np.ndarray | None = None,
+) -> Difference:
+    """Computes the mean of gains, with its bootstrap interval.
+
+    Args:
+        gains: By how much a model is better in each row: right answers less those of
+            the other model.
+        sizes: The number of answers of each row; None for one.
+
+    Examples:
+        >>> difference([1, 0, 0, 1, 0, -1, 0, 1])
+        Difference(mean=0.25, low=-0.25, high=0.75, rows=8)
+    """
+    gains = np.asarray(gains, "float64")
+    sizes = np.ones(len(gains)) if sizes is None else np.asarray(sizes, "float64")
+    rng, count = np.random.default_rng(0), len(gains)
+    drawn = []
+    for start in range(0, SAMPLES, max(1, PART // count)):
+        size = min(SAMPLES - start, max(1, PART // count))
+        weights = rng.multinomial(count, np.full(count, 1 / count), size)
+        drawn.append((weights @ gains) / np.maximum(weights @ sizes, 1))
+    ends = np.quantile(np.concatenate(drawn), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Difference(float(gains.sum() / sizes.sum()), *map(float, ends), count)
+
+
+def verdict(
+    name: str,
+    score: float,
+    others: Mapping[str, float],
+    what: str,
+    found: Difference,
+    advice: Sequence[str],
+) -> dict[str, Any]:
+    """Returns whether a model beats the best simple model, as plain data.
+
+    Args:
+        name: The model.
+        score: Its score; higher is better.
+        others: The scores of the simple models, by name.
+        what: What the score is, such as "accuracy on the held-out rows".
+        found: The difference to the best of them.
+        advice: The options that are most likely to help.
+
+    Examples:
+        >>> found = difference([1, 0, 0, 1, 0, -1, 0, 1])
+        >>> verdict("gru", 0.75, {"majority": 0.5}, "accuracy", found, [])["better"]
+        False
+    """
+    best = best_of(others)
+    numbers = f"{what} {score:.3f}, {best} {others[best]:.3f}, difference {found}"
+    better = found.low > 0
+    if better:
+        sentence = f"{name} is better than the best simple model: {numbers}."
+    elif score > others[best]:
+        sentence = (
+            f"{name} is not clearly better than a simple model: {numbers}. The "
+            "difference may be chance; more rows would tell."
+        )
+    else:
+        sentence = (
+            f"{name} does not beat a simple model: {numbers}. Until it does, the "
+            "simple model is the better choice."
+        )
+    if not better and advice:
+        sentence += f" Most likely to help: {' or '.join(advice)}."
+    return {"sentence": sentence, "better": better, "baseline": best} | found._asdict()
+
+
+def best_of(others: Mapping[str, float]) -> str:
+    """Returns the name of the best simple model.
+
+    Examples:
+        >>> best_of({"majority": 0.5, "logistic regression": 0.75})
+        'logistic regression'
+    """
+    return max(others, key=lambda other: others[other])
