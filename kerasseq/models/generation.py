@@ -28,6 +28,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Nested, one_or_several
 from kerasseq.decoding.generation import decode
 from kerasseq.decoding.inputs import Seed
+from kerasseq.models import hidden_states
 from kerasseq.models.next_tokens import NextTokens, SearchTree, next_tokens, search_tree
 from kerasseq.models.text_blocks import read_texts
 
@@ -83,6 +84,7 @@ class GenerationMixin:
     - `step(state, token)`, the step function of decoding;
     - `start(rows, count)`, from rows of ids to the state after all but the last token
       of each row, with room for `count` more, and these tokens `(B, 1)`;
+    - `hidden_width`, the width of the vectors from which `step` computes the logits;
     - `ids`, `tokenizer`, and `context_length`, the number of positions, or None.
 
     An encoder-decoder model overrides `_read_prompts`, `_generate_rows` and
@@ -90,6 +92,7 @@ class GenerationMixin:
     """
 
     default_sampler: str = "random"
+    hidden_width: int | None = None
 
     @one_or_several(str)
     def generate(
@@ -123,8 +126,8 @@ class GenerationMixin:
             max_length: Instead of `max_new_tokens`: the most tokens of the result, with
                 the prompt, as in KerasHub.
             sampler: A sampler of `kerasseq.decoding`, a beam such as
-                `decoding.Beam(4)`, or a name:
-                "greedy", "random", "top_k", "top_p", "min_p", "contrastive" or "beam".
+                `decoding.Beam(4)`, or a name: "greedy", "random", "top_k", "top_p",
+                "min_p", "beam" or, for decoder-only models, "contrastive".
                 If None, the model samples; an encoder-decoder model is greedy.
             temperature: Lower is more deterministic, higher more random; 0 takes the
                 most probable token.
@@ -228,6 +231,12 @@ class GenerationMixin:
     ) -> Options:
         """Checks the arguments of `generate` and `stream`."""
         sampler = decoding.get_sampler(default=self.default_sampler, **sampling)
+        if isinstance(sampler, decoding.Contrastive) and self.hidden_width is None:
+            raise ValueError(
+                "contrastive search is for decoder-only models, such as GPT and "
+                f"LanguageModel, received {sampler!r} for {type(self).__name__}. Use "
+                'another sampler, such as sampler="beam"'
+            )
         if max_new_tokens is not None and max_length is not None:
             raise ValueError(
                 f"received max_new_tokens={max_new_tokens} and max_length={max_length}:"
@@ -284,8 +293,8 @@ class GenerationMixin:
         for n, (contexts, count) in enumerate(self._windows(rows, limit)):
             hypotheses = decode(
                 self.step,
-                *self.start(contexts, count),
-                options.sampler,
+                **hidden_states.start(self, contexts, count, options.sampler),
+                sampler=options.sampler,
                 max_new_tokens=count,
                 stop=options.stop,
                 seed=window_seed(options.seed, n),
@@ -310,7 +319,7 @@ class GenerationMixin:
         for n, (contexts, count) in enumerate(self._windows([row], limit)):
             tokens = decoding.stream(
                 self.step,
-                *self.start(contexts, count),
+                **hidden_states.start(self, contexts, count, options.sampler),
                 max_new_tokens=count,
                 sampler=options.sampler,
                 stop=options.stop,

@@ -13,6 +13,7 @@ from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.models import hidden_states
 from kerasseq.models.causal_lm import CausalLM, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -101,6 +102,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         logits = keras.layers.Dense(size, dtype="float32", name="logits")
         super().__init__(inputs, logits(x), config, **kwargs)
         self._sequence_layers = layers
+        self.hidden_width = x.shape[-1]
         backwards = any(getattr(layer, "go_backwards", False) for layer in layers)
         if backwards or not self._carries_state():
             self._check_causal(layers[0].name)
@@ -144,13 +146,23 @@ class LanguageModel(GenerationMixin, CausalLM):
         """
         if "states" in state:
             h, states = self._advance(token[:, None], state["states"])
-            return self.get_layer("logits")(h[:, -1]), {"states": states}
-        index = state["index"][:, None]  # (B, 1)
-        here = ops.arange(state["ids"].shape[1])[None] == index
-        ids = ops.where(here, token[:, None], state["ids"])
-        # A causal layer does not read the padding after the text.
-        logits = kernels.take_steps(self(ids), index)
-        return logits[:, 0], {"ids": ids, "index": state["index"] + 1}
+            after = {"states": states}
+        else:
+            index = state["index"][:, None]  # (B, 1)
+            here = ops.arange(state["ids"].shape[1])[None] == index
+            ids = ops.where(here, token[:, None], state["ids"])
+            # A causal layer does not read the padding after the text.
+            h = kernels.take_steps(self._last_outputs(ids), index)
+            after = {"ids": ids, "index": state["index"] + 1}
+        logits = self.get_layer("logits")(h[:, -1])
+        return logits, hidden_states.update(state, after, h[:, -1])
+
+    def _last_outputs(self, ids: Tensor) -> Tensor:
+        """The outputs `(B, T, H)` of the last layer before the logits."""
+        x = self.get_layer("embedding")(ids)
+        for layer in self._sequence_layers:
+            x = first_output(layer(x))
+        return x
 
     def prefill(self, ids: Tensor, mask: Tensor) -> list[Nested]:
         """The states of the layers after prompts `(B, P)`."""

@@ -13,6 +13,7 @@ import numpy as np
 from kerasseq.core.checks import nearest, short
 
 Categories = Mapping[Any, Sequence[str]]  # by column
+LARGEST = float(np.finfo("float32").max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +104,7 @@ def read_features(
         Array `(rows, features)`, float64; empty cells are NaN.
 
     Raises:
-        ValueError: If a cell is no number or none of the categories.
+        ValueError: If a cell is no number, is too large, or is none of the categories.
     """
     features = [
         _one_hot(frame[name], name, columns.categories[name], rows)
@@ -182,4 +183,33 @@ def _numbers(frame, name, columns, rows):
             f"the column {name!r} must have numbers, but {rows[row]} has {cell:.60}. "
             f"{hint}, or leave the column out"
         )
+    check_range(numbers, f"the column {name!r}", rows)
     return numbers
+
+
+def check_range(numbers: np.ndarray, title: str, rows: Sequence[str]) -> None:
+    """Raises if a number is too large for float32; NaN are empty cells.
+
+    Args:
+        numbers: The numbers of a column, float64 `(rows,)`.
+        title: How the message names the column.
+        rows: The place of each row, for the message.
+
+    Raises:
+        ValueError: If a number is too large.
+
+    Examples:
+        >>> check_range(np.array([1e308]), "the column 'sales'", ["row 0"])
+        Traceback (most recent call last):
+        ...
+        ValueError: the column 'sales' must have numbers of at most 3.4e+38, as \
+float32 has no larger ones, but row 0 has 1e+308. Correct it, or choose a larger unit
+    """
+    too_large = np.abs(numbers) > LARGEST
+    if too_large.any():
+        row = int(too_large.argmax())
+        raise ValueError(
+            f"{title} must have numbers of at most {LARGEST:.2g}, as float32 has no "
+            f"larger ones, but {rows[row]} has {numbers[row]:g}. Correct it, or choose "
+            "a larger unit"
+        )

@@ -14,6 +14,7 @@ from kerasseq.core.checks import short
 from kerasseq.series.columns import (
     Columns,
     check_columns,
+    check_range,
     features_of,
     read_features,
 )
@@ -75,8 +76,9 @@ def read_series(
 
     Raises:
         TypeError: If the data are no table or array of numbers.
-        ValueError: If a column does not exist, a cell is empty or no number, or the
-            dates repeat, jump or run backwards. The message names column and row.
+        ValueError: If a column does not exist, a cell is empty, no number or too large
+            for float32, or the dates repeat, jump or run backwards. The message names
+            column and row.
 
     Examples:
         >>> table = read_series([3.0, 5.0, 7.0], Columns())
@@ -139,6 +141,7 @@ def _of_array(values, dates, columns, missing, like):
         rows = [shown(date) for date in dates]
         before, gaps = like and like(None), missing != "error"
         frequency = find_frequency(dates, rows.__getitem__, gaps=gaps, like=before)
+    check_range(values, "the series", rows)
     numbers = values[:, None]
     one = make_series(None, numbers, dates, rows, frequency, [None], 0, missing)
     return SeriesTable([one], columns, frequency, "array")

@@ -22,6 +22,8 @@ from kerasseq.series.windows import (
     window_length,
 )
 
+LARGEST_SCALED = 1e18  # whose squares can be added in float32
+
 
 class TableFitting:
     """Reads the tables that a `Forecaster` is fitted to: a mixin."""
@@ -342,7 +344,19 @@ class TableFitting:
             )
 
     def _features(self, one: OneSeries, scale: Scale) -> np.ndarray:
-        return features(one, scale, tuple(self._arguments["calendar"]))
+        rows = features(one, scale, tuple(self._arguments["calendar"]))
+        scaled = rows[: len(one.values), 0]
+        if len(scaled) and np.abs(scaled).max() > LARGEST_SCALED:
+            column = self._fitted.columns.value
+            title = one.title if column is None else f"the column {column!r}"
+            value = one.values[np.abs(scaled).argmax()]
+            raise ValueError(
+                f"{title} must have values like those that the model was fitted to, of "
+                f"mean {scale.mean:.3g} and standard deviation {scale.deviation:.3g}, "
+                f"received {value:g} in {one.title}, which is too large for float32 on "
+                "this scale. Correct it, or fit another model"
+            )
+        return rows
 
 
 def number_ahead(arguments: Config) -> int:

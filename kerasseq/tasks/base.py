@@ -48,16 +48,7 @@ def sequence_input(
 
     Returns:
         The `keras.Input`, and the vectors `(batch, time, width)` with their mask.
-
-    Raises:
-        ValueError: If not exactly one of `vocabulary_size` and `features` is given.
     """
-    if (vocabulary_size is None) == (features is None):
-        raise ValueError(
-            "expected either vocabulary_size, for inputs of ids, or features, for "
-            f"inputs of vectors; received vocabulary_size={vocabulary_size}, "
-            f"features={features}"
-        )
     if vocabulary_size is not None:
         size = checks.whole_number("vocabulary_size", vocabulary_size)
         inputs = keras.Input((None,), dtype="int32", name="ids")

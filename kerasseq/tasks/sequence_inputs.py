@@ -26,7 +26,7 @@ class SequencePreprocessor(Preprocessor):
 
     Raises:
         TypeError: If the tokenizer is none.
-        ValueError: If there is more than one kind of inputs.
+        ValueError: If there is not exactly one kind of inputs.
     """
 
     def __init__(self, arguments: Config, per_step: bool) -> None:
@@ -35,12 +35,13 @@ class SequencePreprocessor(Preprocessor):
         if given is not None and not isinstance(given, str):
             self.tokenizer: Tokenizer = given
             self.padding: int = given.vocabulary_size
-        others = {name: arguments[name] for name in sizes}
-        others = {name: size for name, size in others.items() if size is not None}
-        if given is not None and others:
+        others = [f"{n}={arguments[n]}" for n in sizes if arguments[n] is not None]
+        received = others if given is None else ["a tokenizer", *others]
+        if len(received) != 1:
             raise ValueError(
-                "expected one of tokenizer, for texts, vocabulary_size, for ids, and "
-                f"features, for vectors; received a tokenizer and {others}"
+                'expected one of tokenizer, for texts, such as tokenizer="word", '
+                "vocabulary_size, for ids, and features, for vectors; received "
+                f"{' and '.join(received) or 'none of them'}"
             )
         self.arguments = arguments
         self.has_texts: bool = given is not None

@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.text.tokenizers.conversion import fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import (
+    advice_for_path,
+    fitted_tokenizer,
+    is_path,
+)
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
@@ -49,7 +53,12 @@ def train_tokenizer(name: str, texts: Sequence[str]) -> Tokenizer:
 def check_tokenizer(tokenizer: Any) -> Tokenizer | str | None:
     """Returns a fitted tokenizer, or the name of one that is trained, or None."""
     if isinstance(tokenizer, str):
-        return checks.one_of("tokenizer", tokenizer, TOKENIZERS)
+        try:
+            return checks.one_of("tokenizer", tokenizer, TOKENIZERS)
+        except ValueError as error:
+            if is_path(tokenizer):
+                raise ValueError(f"{error} {advice_for_path(tokenizer)}") from error
+            raise
     more = ", or give its name, so that the model trains it on the texts"
     return fitted_tokenizer(tokenizer, more=more)
 

@@ -151,7 +151,7 @@ def test_constant_series_and_empty_ends(command, tmp_path):
     )
 
 
-def test_a_loaded_run_continues_the_table(command, tmp_path, sales):
+def test_a_loaded_run_continues_the_table(command, refused, tmp_path, sales):
     command(*train(sales, "--run", "r"))
     model, _ = runs.load_model(tmp_path / "r")
     frame = model.forecast(3)
@@ -159,6 +159,10 @@ def test_a_loaded_run_continues_the_table(command, tmp_path, sales):
     rows = (tmp_path / "r" / "forecast.csv").read_text().splitlines()
     expected = [float(row.split(",")[1]) for row in rows[1:]]
     np.testing.assert_allclose(frame["sales"], expected)
+    for huge in ("1e308", "1e20"):
+        (tmp_path / "t.csv").write_text(line(ROWS + 1, f"2022-11-01,{huge}"))
+        message = refused("predict", "r", "--file", "t.csv")
+        assert "t.csv: the column 'sales' must have" in message and huge[2:] in message
 
 
 def test_resumed_run_equals_an_uninterrupted_one(
@@ -217,6 +221,7 @@ SHOPS = "\n".join(
 MISTAKES = [
     (line(9, "2019-08-01,"), [], "'sales' is empty at line 9"),
     (line(9, "2019-08-01,many"), [], "line 9 has 'many'"),
+    (line(9, "2019-08-01,1e308"), [], "'sales' must have numbers of at most 3.4e+38"),
     (line(9, "2019-07-01,3"), [], "line 9 2019-07-01 repeats"),
     (line(9, "2018-08-01,3"), [], "line 9 2018-08-01 follows 2019-07-01"),
     (line(9, ""), [], "a jump at line 9: 2019-09-01"),

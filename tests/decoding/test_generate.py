@@ -234,22 +234,6 @@ def test_log_probabilities_are_those_of_the_model_not_of_the_sampler():
     )
 
 
-def contrastive(model, ids, length, k, alpha):
-    """The definition, in NumPy: every candidate is read after the whole text."""
-    ids = list(ids)
-    for _ in range(length):
-        logits, hidden = model.read([[*ids, v] for v in range(V)])
-        p = np.exp(logits[0, -2] - logits[0, -2].max())
-        p /= p.sum()
-        scores = {}
-        for v in np.argsort(-p, kind="stable")[:k]:
-            before, h = hidden[v, :-1], hidden[v, -1]
-            norms = np.linalg.norm(before, axis=1) * np.linalg.norm(h)
-            scores[int(v)] = (1 - alpha) * p[v] - alpha * (before @ h / norms).max()
-        ids.append(max(scores, key=scores.get))
-    return ids[-length:]
-
-
 @pytest.mark.parametrize(("k", "alpha"), [(4, 0.6), (99, 1.0)])
 def test_contrastive_is_its_definition(k, alpha):
     rows = [[3, 1, 4], [5]]
@@ -263,7 +247,7 @@ def test_contrastive_is_its_definition(k, alpha):
         sampler=Contrastive(k, alpha),
     )
     for row, ids in enumerate(rows):
-        expected = contrastive(gru(), ids, 7, min(k, V), alpha)
+        expected = toys.contrastive(gru().read, V, ids, 7, k, alpha)
         assert written.ids[row].tolist() == expected
     greedy = generate(gru(), gru().start(2), prompt, mask=mask, max_new_tokens=7)
     assert (greedy.ids != written.ids).any()

@@ -98,6 +98,25 @@ class Recurrent:
         return np.stack(logits, axis=1), np.stack(hidden, axis=1)
 
 
+def contrastive(read, vocabulary, ids, length, k, alpha):
+    """The definition, in NumPy: every candidate is read after the whole text.
+
+    `read` returns logits and hidden vectors of rows of ids.
+    """
+    ids = list(ids)
+    for _ in range(length):
+        logits, hidden = read([[*ids, v] for v in range(vocabulary)])
+        p = np.exp(logits[0, -2] - logits[0, -2].max())
+        p /= p.sum()
+        scores = {}
+        for v in np.argsort(-p, kind="stable")[:k]:
+            before, h = hidden[v, :-1], hidden[v, -1]
+            norms = np.linalg.norm(before, axis=1) * np.linalg.norm(h)
+            scores[int(v)] = (1 - alpha) * p[v] - alpha * (before @ h / norms).max()
+        ids.append(max(scores, key=scores.get))
+    return ids[-length:]
+
+
 def ragged(rows, real, fill=0):
     """Rows of ids put where `real` is True, and that mask."""
     prompt = np.full(real.shape, fill, "int32")

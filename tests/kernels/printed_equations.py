@@ -22,6 +22,8 @@ FUNCTIONS = {
     "stop_gradient": lambda x: x,
     "ReLU": lambda x: np.maximum(x, 0),
     "silu": lambda x: x / (1 + np.exp(-x)),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "tanh_shrink": lambda x: x - np.tanh(x),
     "softplus": lambda x: np.logaddexp(x, 0),
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True),
 }

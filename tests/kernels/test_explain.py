@@ -118,6 +118,8 @@ def letters_twice(self, x, states, training=False):
 
 CELLS = {
     "elman": (lambda: ElmanCell(UNITS), {}),
+    "elu": (lambda: ElmanCell(UNITS, activation="elu"), {}),
+    "tanh_shrink": (lambda: ElmanCell(UNITS, activation="tanh_shrink"), {}),
     "gated": (lambda: GatedCell(UNITS), {}),
     "lstm": (lambda: LSTMCell(UNITS), {}),
     "silu": (lambda: LSTMCell(UNITS, activation="silu", use_bias=False), {}),

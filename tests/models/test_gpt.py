@@ -6,7 +6,9 @@ import pytest
 
 import kerasseq
 from kerasseq import decoding, models, text, training
+from kerasseq.decoding import generation
 from kerasseq.positions.by_name import DECODER_POSITIONS
+from tests.decoding import toys
 from tests.layer_checks import compiled_on_jax
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
@@ -24,11 +26,14 @@ UNTIED = {**TINY, "tie_embeddings": False}  # or a token would most like itself
 def tiny(seed=1, **options):
     """A GPT whose weights are large enough for its choices to differ."""
     tokenizer = text.CharacterTokenizer(unknown=None).fit(LETTERS)
-    model = models.GPT(tokenizer, **{**UNTIED, **options})
+    return draw_weights(models.GPT(tokenizer, **{**UNTIED, **options}), seed)
+
+
+def draw_weights(model, seed=1, scale=1.0):
     rng = np.random.default_rng(seed)
     for weight in model.trainable_weights:
         if len(weight.shape) > 1 and "bias" not in weight.path:
-            weight.assign(rng.normal(size=weight.shape))
+            weight.assign(scale * rng.normal(size=weight.shape))
     return model
 
 
@@ -177,6 +182,67 @@ def test_a_beam_runs_over_its_step():
     ids = [*prompt, *found.ids[0, 0]]
     text = model.generate("abc", 4, sampler=decoding.Beam(3))
     assert text == model.tokenizer.decode(ids)
+
+
+def language_model(layer):
+    tokenizer = text.CharacterTokenizer(unknown=None).fit(LETTERS)
+    return draw_weights(models.LanguageModel(layer, tokenizer, units=7), scale=0.6)
+
+
+def causal_convolution():
+    return keras.layers.Conv1D(12, 3, padding="causal")
+
+
+def reader(model):
+    """A function from rows of ids to logits and hidden states at each step."""
+    if isinstance(model, models.GPT):
+        h, _ = model.stack.hidden_states(model.stack.embedding(model.input))
+    else:
+        h = model.get_layer("logits").input
+    both = compiled_on_jax(keras.Model(model.input, [model.output, h]))
+
+    def read(rows):
+        ids = np.zeros((len(rows), 24), "int32")  # one shape for all lengths
+        ids[:, : len(rows[0])] = rows
+        outputs = map(keras.ops.convert_to_numpy, both(ids))
+        return [each[:, : len(rows[0])] for each in outputs]
+
+    return read
+
+
+@pytest.mark.everywhere("hidden states in the state of the compiled loop", cases=2)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: draw_weights(tiny(num_layers=1), scale=0.4),
+        lambda: language_model("gru"),
+        lambda: draw_weights(tiny(attention=causal_convolution()), scale=0.3),
+        lambda: language_model(causal_convolution()),
+    ],
+    ids=["GPT", "LanguageModel", "GPT without states", "LanguageModel without states"],
+)
+def test_contrastive_search_is_its_definition(make):
+    model, prompts = make(), ["abc", "k"]
+    read, wanted = reader(model), {}
+    for alpha in (0.6, 0.0):
+        rows = [model.tokenizer.encode(prompt).tolist() for prompt in prompts]
+        for row in rows:
+            row += toys.contrastive(read, len(LETTERS), row, 7, 5, alpha)
+        wanted[alpha] = [model.tokenizer.decode(row) for row in rows]
+    assert model.generate(prompts, 7, sampler="contrastive") == wanted[0.6]
+    assert wanted[0.6] != wanted[0.0]  # which is greedy
+
+
+def test_every_sampler_that_the_message_names_works():
+    model = tiny()
+    for name in (*generation.FILTERS, *generation.SEARCHES):
+        assert len(model.generate("abc", 7, sampler=name, seed=0)) == 10
+    # Beyond the positions, after a prompt that is longer.
+    written = model.generate("abc" * 9, 20, sampler="contrastive")
+    assert len(written) == 47
+    assert written == "abc" * 9 + "".join(
+        model.stream("abc" * 9, 20, sampler="contrastive")
+    )
 
 
 @pytest.mark.everywhere("the compiled loop; trained, saved, loaded", cases=1)

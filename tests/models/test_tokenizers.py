@@ -1,6 +1,7 @@
 """Every tokenizer serves a language model, and is saved inside its file."""
 
 import json
+import pathlib
 
 import pytest
 import tokenizers
@@ -104,6 +105,28 @@ def test_a_tokenizer_of_the_package_in_a_model(name):
     assert found
     for ours in found:
         assert ours.encode(TEXT).tolist() == theirs.encode(TEXT).ids
+
+
+@pytest.mark.once("tokenizers do not depend on the backend")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: models.SequenceClassifier("gru", tokenizer=path, units=3),
+        lambda path: models.LanguageModel("gru", path, units=3),
+        models.GPT,
+    ],
+)
+def test_a_path_in_place_of_a_tokenizer(make, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for path in ("tokenizer.json", "runs/bpe", "mine", pathlib.Path("mine")):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            make(path)
+        advice = f'Pass kerasseq.text.load_tokenizer("{path}")'
+        assert str(caught.value).endswith(advice)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        make("characters")
+    assert '"characters")' not in str(caught.value)
 
 
 @pytest.mark.once("tokenizers do not depend on the backend")

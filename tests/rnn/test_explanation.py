@@ -76,6 +76,37 @@ def test_equal_gradients_are_counted():
     assert "∂L/∂h_{t-1} = 2 ∂L/∂h_t" in map(str, cell.explain().backward)
 
 
+@pytest.mark.parametrize(
+    ("activation", "slope"),
+    [
+        ("elu", "1[z_h > 0] + 1[z_h ≤ 0] ⊙ exp(z_h ⊙ 1[z_h < 0]) ⊙ 1[z_h < 0]"),
+        ("tanh_shrink", "tanh²(z_h)"),
+    ],
+)
+def test_numbers_of_a_gradient_are_added_up(activation, slope):
+    explained = ElmanCell(3, activation=activation).explain()
+    slope = f"({slope})" if "+" in slope else slope
+    assert str(explained.backward[0]) == f"∂L/∂z_h = ∂L/∂h_t ⊙ {slope}"
+    assert not any("− 1" in kept or "+ 1" in kept for kept in explained.kept)
+
+
+def test_numbers_of_a_sum_are_added_up():
+    cell = layers.ElmanRNN(3).cell
+    h = "x_t W + b + h_{t-1}"
+    for added, text in [
+        (lambda z: 2 - (1 - z) + 3, f"4 + {h}"),
+        (lambda z: ops.expm1(z) + 1, f"exp({h})"),
+        (lambda z: ops.tanh(z + 1 - 1), f"tanh({h})"),
+    ]:
+
+        def step(x, states, training=False, added=added):
+            h = added(x + states[0])
+            return h, [h]
+
+        cell.step = step
+        assert str(cell.explain().forward[-1]) == f"h_t = {text}"
+
+
 def test_weights_with_the_same_name_have_letters_of_their_own():
     lines = [line.left for line in LayerNormLSTMCell(3).explain().backward]
     assert {"∂L/∂γ", "∂L/∂γ′", "∂L/∂β", "∂L/∂β′"} < set(lines)

@@ -410,6 +410,18 @@ def test_mistakes_in_tables(make, data, options, message):
     assert model._fitted is None
 
 
+@pytest.mark.parametrize("huge", [1e308, 3e38, 1e20])
+def test_values_too_large_for_the_scale_are_named(huge):
+    model, _ = fitted(small(), FRAME, value="sales")
+    forecast = model.forecast(3)["sales"]
+    frame = FRAME.assign(sales=[*FRAME["sales"][:-1], huge])
+    message = "column 'sales' must have (values like those|numbers of at most)"
+    for call in (model.forecast, model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=message):
+            call(frame)
+    np.testing.assert_array_equal(model.forecast(3)["sales"], forecast)
+
+
 def test_messages():
     with pytest.raises(TypeError, match=r'Forecaster\("gru", known=\[\'price\'\]\)'):
         small().fit(FRAME, known=["price"])

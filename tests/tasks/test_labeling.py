@@ -190,9 +190,15 @@ def test_global_mixed_precision():
             "gru",
             {"vocabulary_size": V},
             ValueError,
-            "for inputs of vectors",
+            f"received vocabulary_size={V} and features={D}",
         ),
-        ("gru", {"features": None}, ValueError, "expected either vocabulary_size"),
+        ("gru", {"features": None}, ValueError, 'such as tokenizer="word".* none of'),
+        (
+            "gru",
+            {"features": None, "labels": None},  # which `fit` would learn
+            ValueError,
+            'for texts, such as tokenizer="word".* none of them',
+        ),
         ("gru", {"features": -1}, ValueError, "features must be at least 1"),
         (
             "gru",

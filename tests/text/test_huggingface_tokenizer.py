@@ -341,7 +341,7 @@ def test_components_in_python_cannot_be_saved():
     ("value", "message"),
     [
         (kt.CharacterTokenizer, r"Pass an object: CharacterTokenizer\(\.\.\.\)"),
-        ("tokenizer.json", r"Pass kerasseq.text.load_tokenizer\(path\) for a file"),
+        ("tokenizer.json", r'Pass kerasseq.text.load_tokenizer\("tokenizer.json"\)'),
         (3, "units must be a tokenizer of kerasseq.text, .* received 3. Train one"),
     ],
 )

@@ -38,6 +38,7 @@ class Writer:
         self.functions: dict[Value, tuple[str, Value]] = names.functions
         letters = names.letters.items()
         self.shown: dict[Value, Term] = {v: terms.letter(x) for v, x in letters}
+        self._complements: dict[Term, Term] = {}  # x, by 1 − x
 
     def parts(self, value: Value) -> Sequence[Value]:
         """Returns the values that the definition of a value has."""
@@ -83,19 +84,58 @@ class Writer:
         groups: dict[str, list[Product]] = {}
         for k, (own, summand) in enumerate(self._summands(value, 1)):
             number, factors = self._product(summand)
+            if summand.op == "expm1" and self._is_written_out(summand):
+                factors = [terms.function("exp", self.term(*summand.args))]
+                groups.setdefault("", []).append((-own, []))
             first = factors[0].text if factors and summand.backward else str(k)
-            groups.setdefault(first, []).append((own * number, factors))
-        products = [_common(group) for group in groups.values()]
-        return products[0] if len(products) == 1 else (1, [_added(products)])
+            key = first if factors else ""  # numbers are one
+            groups.setdefault(key, []).append((own * number, factors))
+        return self._added([self._common(group) for group in groups.values()])
+
+    def _is_written_out(self, value: Value) -> bool:
+        return value not in self.shown and value not in self.functions
 
     def _summands(self, value: Value, sign: int) -> Iterator[tuple[int, Value]]:
         """Yields what is added up, with its sign; names are not written out."""
         signs = {"subtract": (sign, -sign), "negative": (-sign,)}
         for own, part in zip(signs.get(value.op, (sign,) * 2), value.args, strict=True):
-            if part.op not in _SUMS or part in self.shown or part in self.functions:
-                yield own, part
-            else:
+            if part.op in _SUMS and self._is_written_out(part):
                 yield from self._summands(part, own)
+            else:
+                yield own, part
+
+    def _common(self, group: list[Product]) -> Product:
+        """One product, or the sum of several with common factors in front."""
+        if len(group) == 1:
+            return group[0]
+        common = functools.reduce(operator.and_, (Counter(f) for _, f in group))
+        rests = [(x, [*(Counter(f) - common).elements()]) for x, f in group]
+        if any(not factors for _, factors in rests):  # 1 − (1 − x) is x
+            rests = [part for rest in rests for part in self._opened(*rest)]
+        number, factors = self._added(rests)
+        return number, [*common.elements(), *factors]
+
+    def _opened(self, number: float, factors: list[Term]) -> list[Product]:
+        """The summands of 1 − x; another product as it is."""
+        if len(factors) == 1 and factors[0] in self._complements:
+            return [(number, []), (-number, [self._complements[factors[0]]])]
+        return [(number, factors)]
+
+    def _added(self, summands: list[Product]) -> Product:
+        """The sum, with a product in front that is not subtracted."""
+        numbers = [x for x, factors in summands if not factors]
+        parts = [s for s in summands if s[1]]
+        if sum(numbers) or not parts:
+            at = next((n for n, s in enumerate(summands) if not s[1]), 0)
+            parts.insert(at, (sum(numbers), []))
+        if len(parts) == 1:
+            return parts[0]
+        first = next((s for s in parts if s[0] > 0), parts[0])
+        total = terms.multiply(*first)
+        for number, factors in (s for s in parts if s is not first):
+            term = terms.multiply(abs(number), factors)
+            total = between("−" if number < 0 else "+", total, term)
+        return 1, [total]
 
     def _multiply(self, value: Value) -> Product:
         (x, first), (y, second) = map(self._product, value.args)
@@ -108,11 +148,17 @@ class Writer:
 
     def _slope(self, value: Value) -> Product:
         """The gradient of tanh or σ."""
-        y, one = self.term(value.args[0]), terms.number(1)
+        y = self.term(value.args[0])
         number, factors = self._product(value.args[1])
         if value.op == "tanh_gradient":
-            return number, [*factors, between("−", one, terms.power(y, 2))]
-        return number, [*factors, y, between("−", one, y)]
+            return number, [*factors, self._complement(terms.power(y, 2))]
+        return number, [*factors, y, self._complement(y)]
+
+    def _complement(self, x: Term) -> Term:
+        """1 − x."""
+        term = between("−", terms.number(1), x)
+        self._complements[term] = x
+        return term
 
     def _where(self, value: Value) -> Product:
         """A factor of 0 or 1, if one choice is 0."""
@@ -130,27 +176,6 @@ class Writer:
             holds = between(opposite, *map(self.term, condition.args))
         indicator = write("1[{}]", holds, latex=r"\mathbb{{1}}\left[{}\right]")
         return number, [*factors, indicator]
-
-
-def _common(group: list[Product]) -> Product:
-    """One product, or the sum of several with common factors in front."""
-    if len(group) == 1:
-        return group[0]
-    common = functools.reduce(operator.and_, (Counter(f) for _, f in group))
-    rests = [(x, [*(Counter(f) - common).elements()]) for x, f in group]
-    if not any(factors for _, factors in rests):  # as d + d
-        return sum(x for x, _ in rests), [*common.elements()]
-    return 1, [*common.elements(), _added(rests)]
-
-
-def _added(summands: list[Product]) -> Term:
-    """The sum, with a product in front that is not subtracted."""
-    first = next((s for s in summands if s[0] > 0), summands[0])
-    total = terms.multiply(*first)
-    for number, factors in (s for s in summands if s is not first):
-        term = terms.multiply(abs(number), factors)
-        total = between("−" if number < 0 else "+", total, term)
-    return total
 
 
 def _is_mean(value: Value) -> bool:

@@ -23,6 +23,7 @@ from kerasseq.core import checks
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.models import hidden_states
 from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt.gpt_task import GPTTask
@@ -197,6 +198,7 @@ class GPT(GenerationMixin, CausalLM):
         super().__init__(ids, outputs, config, **kwargs)
         self.stack: Stack = stack
         self.head = head
+        self.hidden_width = hidden_dim
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
@@ -344,10 +346,14 @@ class GPT(GenerationMixin, CausalLM):
         index = state["index"]
         if "ids" in state:
             ids = update_cache(state["ids"], token[:, None], index)
-            logits = self.stack.next_logits(ids, index)
-            return logits, {"ids": ids, "index": index + 1}
-        logits, caches = self.stack(token[:, None], state["caches"], index)
-        return logits[:, 0], {"caches": caches, "index": index + 1}
+            h = self.stack.next_hidden_state(ids, index)
+            after = {"ids": ids, "index": index + 1}
+        else:
+            x = self.stack.embedding(token[:, None])
+            h, caches = self.stack.hidden_states(x, state["caches"], index)
+            after = {"caches": caches, "index": index + 1}
+        logits = self.stack.logits(h)[:, 0]
+        return logits, hidden_states.update(state, after, h[:, 0])
 
     def prefill(self, ids: Tensor, lengths: Tensor, length: int) -> list[Nested]:
         """The caches and states after prompts.

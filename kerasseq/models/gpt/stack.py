@@ -38,21 +38,6 @@ class Stack:
     blocks: list[TransformerDecoder]
     final_norm: Any
 
-    def __call__(
-        self, ids: Tensor, caches: Nested = None, index: Tensor = 0
-    ) -> tuple[Tensor, list[Nested]]:
-        """Logits `(B, T, V)` of the token after each id, and the updated caches.
-
-        Args:
-            ids: `(B, T)`.
-            caches: For each block a cache of keys and values, or the states that it
-                carries; or None.
-            index: With caches, the position of the first id: an integer, or one per
-                row `(B,)`.
-        """
-        h, caches = self.hidden_states(self.embedding(ids), caches, index)
-        return self.logits(h), caches
-
     def hidden_states(
         self, x: Tensor, caches: Nested = None, index: Tensor = 0, mask: Tensor = None
     ) -> tuple[Tensor, list[Nested]]:
@@ -60,8 +45,10 @@ class Stack:
 
         Args:
             x: Token embeddings `(B, T, D)`.
-            caches: As for a call.
-            index: As for a call.
+            caches: For each block a cache of keys and values, or the states that it
+                carries; or None.
+            index: With caches, the position of the first token: an integer, or one per
+                row `(B,)`.
             mask: Boolean `(B, T)`, False at padding, or None. With caches, keys of
                 padding are written as well, to be overwritten.
         """
@@ -92,11 +79,11 @@ class Stack:
         """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
         return ops.cast(self.embedding(h, reverse=True), "float32")
 
-    def next_logits(self, ids: Tensor, index: Tensor) -> Tensor:
-        """Logits `(B, V)` after position `index` `(B,)` of ids `(B, T)`, uncached."""
+    def next_hidden_state(self, ids: Tensor, index: Tensor) -> Tensor:
+        """Hidden states `(B, 1, D)` at `index` `(B,)` of ids `(B, T)`, uncached."""
         mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
         h, _ = self.hidden_states(self.embedding(ids), mask=mask)
-        return self.logits(kernels.take_steps(h, index[:, None]))[:, 0]
+        return kernels.take_steps(h, index[:, None])
 
     def make_caches(self, batch: int, length: int) -> list[Nested]:
         """Empty caches for `length` tokens."""

@@ -6,6 +6,7 @@ none of these packages itself.
 
 import json
 import os
+import re
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -146,6 +147,24 @@ def fitted_tokenizer(
     return tokenizer
 
 
+def is_path(value: object) -> bool:
+    """Whether this is a path: a string with a suffix or separator, or of a file.
+
+    Examples:
+        >>> [is_path(s) for s in ("tokenizer.json", "runs/bpe", "word", "Yes. No.")]
+        [True, True, False, False]
+    """
+    if not isinstance(value, str):
+        return isinstance(value, os.PathLike)
+    return re.search(r"[/\\]|\.\w+$", value) is not None or os.path.exists(value)
+
+
+def advice_for_path(path: str | os.PathLike[str]) -> str:
+    """What to pass in place of a path, as the end of a message."""
+    text = os.fspath(path)
+    return f"Pass kerasseq.text.load_tokenizer({json.dumps(text, ensure_ascii=False)})"
+
+
 def _module(value) -> str:
     """Returns the package of the class of an object."""
     return type(value).__module__.partition(".")[0]
@@ -165,8 +184,8 @@ def _content(backend, name) -> dict[str, Any]:
 def _advice(value) -> str:
     if isinstance(value, type):
         return f"Pass an object: {value.__name__}(...)"
-    if isinstance(value, str | os.PathLike):
-        return "Pass kerasseq.text.load_tokenizer(path) for a file or folder"
+    if is_path(value):
+        return advice_for_path(value)
     packages = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
     for modules, attribute, line in LINES:
         if packages & set(modules) and hasattr(value, attribute):

@@ -124,6 +124,7 @@ def numbers():
             "sources must be a list.*, received None",
         ),
         ("ab", {"sampler": "bem"}, ValueError, 'Did you mean "beam"'),
+        ("ab", {"sampler": "contrastive"}, ValueError, "decoder-only .* for Seq2Seq"),
         ("ab", {"sampler": Beam(2), "top_k": 2}, ValueError, "not both"),
         ("ab", {"sampler": TopK(2), "top_p": 0.5}, ValueError, "not both"),
         ("ab", {"max_length": 0}, ValueError, "max_length must be .* received 0"),
