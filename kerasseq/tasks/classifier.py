@@ -1,7 +1,7 @@
 """Sequence classification: many to one. `tasks/__init__.py` follows `fit`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 
@@ -12,6 +12,7 @@ from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.class_labels import Classification, classify
 from kerasseq.tasks.heads import ClassHead
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.pooling import POOLINGS
 from kerasseq.tasks.sequence_model import SequenceModel
 from kerasseq.tasks.step_by_step import Steps, step_by_step
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
@@ -53,6 +54,9 @@ class SequenceClassifier(SequenceModel):
         dropout: Dropout rate of the inputs of each layer.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.
+        pooling: How the outputs at the real steps become one vector: "last", the one at
+            the last step, "mean", "max", or "mean_max", the mean and the maximum side
+            by side. None for "last".
         activation: "softmax" for probabilities, "sigmoid" with `multi_label`; None for
             logits, which train the same.
         **kwargs: `name` and `trainable`.
@@ -90,6 +94,7 @@ class SequenceClassifier(SequenceModel):
         dropout: float = 0.0,
         embedding_dim: int | None = None,
         mask_value: float | None = None,
+        pooling: str | None = None,
         activation: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -107,9 +112,17 @@ class SequenceClassifier(SequenceModel):
             "dropout": dropout,
             "embedding_dim": embedding_dim,
             "mask_value": mask_value,
+            "pooling": checks.one_of("pooling", pooling, [None, *POOLINGS]),
             "activation": checks.one_of("activation", activation, [None, function]),
         }
         super().__init__(arguments, **kwargs)
+
+    @classmethod
+    def from_config(
+        cls, config: Config, custom_objects: dict[str, Any] | None = None
+    ) -> Self:
+        """Makes the model again; files without `pooling` have that of the last step."""
+        return super().from_config({"pooling": "last", **config}, custom_objects)
 
     def head_of(self, arguments: Config) -> ClassHead:
         names = ("labels", "multi_label", "activation")

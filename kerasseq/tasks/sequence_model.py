@@ -12,7 +12,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.heads import Head
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.pooling import DEFAULT_POOLING, pooling_layer
 from kerasseq.tasks.sequence_inputs import SequencePreprocessor
 
 PADDING = "padding_id"  # in files
@@ -55,13 +55,14 @@ class SequenceModel(LabeledModel):
         self.task = self.head_of(arguments)
         self.preprocessor = SequencePreprocessor(arguments, self.per_step)
         inputs, x = self.preprocessor.layers()
+        pooling = arguments.get("pooling") or DEFAULT_POOLING
         for layer in build_layers(
             arguments["architecture"],
             units=arguments["units"],
             num_layers=arguments["num_layers"],
             bidirectional=arguments["bidirectional"],
             dropout=arguments["dropout"],
-            return_sequences=self.per_step,
+            return_sequences=self.per_step or pooling != "last",
         ):
             x = first_output(layer(x))
         if self.per_step and len(x.shape) != 3:
@@ -70,8 +71,12 @@ class SequenceModel(LabeledModel):
                 f"received {layer.name} with {x.shape}: build it with "
                 "return_sequences=True"
             )
-        if not self.per_step and len(x.shape) == 3:
-            x = LastStep(name="last_step")(x)
+        if not self.per_step:
+            if len(x.shape) == 2:
+                pooling = _nothing_to_pool(arguments["pooling"], layer, x)
+            elif len(x.shape) == 3:
+                x = pooling_layer(pooling)(x)
+            arguments = {**arguments, "pooling": pooling}
         # Probabilities and losses are float32, whatever the dtype of the layers.
         scores = keras.layers.Dense(
             self.task.labels.count,
@@ -127,3 +132,14 @@ class SequenceModel(LabeledModel):
             embedding = self.get_layer("embedding")
             variables = [*self.variables, *self.optimizer.variables]
             move_padding_last(embedding, variables)
+
+
+def _nothing_to_pool(pooling, layer, x):
+    """Returns "last" for outputs of the last step alone; raises for another pooling."""
+    if pooling not in (None, "last"):
+        raise ValueError(
+            "pooling needs a layer with outputs (batch, time, units), received "
+            f'pooling="{pooling}" and {layer.name} with {x.shape}, which has nothing to '
+            'pool: build it with return_sequences=True, or use pooling="last"'
+        )
+    return "last"

@@ -14,6 +14,7 @@ from kerasseq.core.types import Tensor
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.pooling import SequencePooling
 from kerasseq.tasks.transformer_stack import TransformerStack
 from kerasseq.text.surprise import token_texts
 
@@ -76,7 +77,8 @@ def _sequence_layers(model) -> Sequence[keras.Layer]:
     """The layers between the inputs and the output, which read the sequence."""
     around = (keras.layers.InputLayer, keras.layers.Embedding, keras.layers.Masking)
     layers = [layer for layer in model.layers if not isinstance(layer, around)]
-    return [each for each in layers[:-1] if not isinstance(each, LastStep)]
+    pooling = (LastStep, SequencePooling)
+    return [each for each in layers[:-1] if not isinstance(each, pooling)]
 
 
 def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
@@ -97,7 +99,11 @@ def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
             x, _ = layer.advance(x)
         else:
             x = layer(x, training=False)
-    return ops.convert_to_numpy(model.get_layer("output")(x[0]))
+    steps = x[0]
+    for layer in model.layers:
+        if isinstance(layer, SequencePooling):
+            steps = layer.of_prefixes(steps)
+    return ops.convert_to_numpy(model.get_layer("output")(steps))
 
 
 def _is_causal(layer):
