@@ -7,7 +7,8 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.types import Config
-from kerasseq.tasks.architectures import build_layers, first_output
+from kerasseq.tasks.architectures import BAG, build_layers, first_output
+from kerasseq.tasks.bag import LEARNING_RATE, BagPreprocessor, bag_layers, check_bag
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.heads import Head
@@ -40,7 +41,7 @@ class SequenceModel(LabeledModel):
         if arguments["mask_value"] is not None:
             checks.number("mask_value", arguments["mask_value"])
         task = self.head_of(arguments)
-        preprocessor = SequencePreprocessor(arguments, task.per_step)
+        preprocessor = _preprocessor(arguments, task.per_step)
         if not task.is_waiting and not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
             return
@@ -53,8 +54,26 @@ class SequenceModel(LabeledModel):
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         self.task = self.head_of(arguments)
-        self.preprocessor = SequencePreprocessor(arguments, self.per_step)
+        self.preprocessor = _preprocessor(arguments, self.per_step)
         inputs, x = self.preprocessor.layers()
+        if arguments["architecture"] == BAG:
+            for layer in bag_layers(arguments["dropout"]):
+                x = layer(x)
+            arguments = {**arguments, "pooling": "mean"}
+        else:
+            x, arguments = self._outputs_of_layers(x, arguments)
+        # Probabilities and losses are float32, whatever the dtype of the layers.
+        scores = keras.layers.Dense(
+            self.task.labels.count,
+            activation=arguments["activation"],
+            dtype="float32",
+            name="output",
+        )(x)
+        outputs = self.answers_of(scores, arguments)
+        TaskModel.__init__(self, inputs, outputs, arguments, **options)
+
+    def _outputs_of_layers(self, x, arguments):
+        """The input of the last layer, and the arguments with the pooling."""
         pooling = arguments.get("pooling") or DEFAULT_POOLING
         for layer in build_layers(
             arguments["architecture"],
@@ -71,25 +90,22 @@ class SequenceModel(LabeledModel):
                 f"received {layer.name} with {x.shape}: build it with "
                 "return_sequences=True"
             )
-        if not self.per_step:
-            if len(x.shape) == 2:
-                pooling = _nothing_to_pool(arguments["pooling"], layer, x)
-            elif len(x.shape) == 3:
-                x = pooling_layer(pooling)(x)
-            arguments = {**arguments, "pooling": pooling}
-        # Probabilities and losses are float32, whatever the dtype of the layers.
-        scores = keras.layers.Dense(
-            self.task.labels.count,
-            activation=arguments["activation"],
-            dtype="float32",
-            name="output",
-        )(x)
-        outputs = self.answers_of(scores, arguments)
-        TaskModel.__init__(self, inputs, outputs, arguments, **options)
+        if self.per_step:
+            return x, arguments
+        if len(x.shape) == 2:
+            pooling = _nothing_to_pool(arguments["pooling"], layer, x)
+        elif len(x.shape) == 3:
+            x = pooling_layer(pooling)(x)
+        return x, {**arguments, "pooling": pooling}
 
     def answers_of(self, scores: Any, arguments: Config) -> Any:
         """Returns the outputs of the model for the scores of the labels."""
         return scores
+
+    def default_optimizer(self) -> keras.optimizers.Optimizer:
+        if self._arguments["architecture"] != BAG:
+            return super().default_optimizer()
+        return keras.optimizers.Adam(LEARNING_RATE, global_clipnorm=1.0)
 
     def learned(self, x: Any, y: Any) -> Config:
         config = super().learned(x, y)
@@ -132,6 +148,11 @@ class SequenceModel(LabeledModel):
             embedding = self.get_layer("embedding")
             variables = [*self.variables, *self.optimizer.variables]
             move_padding_last(embedding, variables)
+
+
+def _preprocessor(arguments, per_step):
+    is_bag = check_bag(arguments, per_step)
+    return (BagPreprocessor if is_bag else SequencePreprocessor)(arguments, per_step)
 
 
 def _nothing_to_pool(pooling, layer, x):
