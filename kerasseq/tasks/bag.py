@@ -14,7 +14,6 @@ import numpy as np
 
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.types import Config
-from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import BAG, refuse_bag
 from kerasseq.tasks.pooling import SequencePooling
 from kerasseq.tasks.sequence_inputs import SequencePreprocessor

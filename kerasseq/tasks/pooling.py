@@ -41,7 +41,7 @@ class SequencePooling(keras.layers.Layer):
         self.mode: str = checks.one_of("mode", mode, POOLINGS[1:])
 
     def call(self, h: Tensor, mask: Tensor | None = None) -> Tensor:
-        dtype = keras.backend.result_type(h.dtype, "float32")
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
         wide = ops.cast(h, dtype)
         if mask is None:
             mask = ops.ones_like(h[..., 0], "bool")
@@ -56,7 +56,7 @@ class SequencePooling(keras.layers.Layer):
             largest = masks.largest(wide, axis=1)
             has_steps = ops.any(real, axis=1)[:, None]
             parts.append(ops.where(has_steps, largest, ops.zeros_like(largest)))
-        return ops.cast(ops.concatenate(parts, axis=-1), h.dtype)
+        return ops.cast(ops.concatenate(parts, axis=-1), self.compute_dtype)
 
     def of_prefixes(self, h: Tensor) -> np.ndarray:
         """Pools each prefix of one sequence: `(T, C)` to `(T, C)` or `(T, 2 C)`.

@@ -160,7 +160,7 @@ def _nothing_to_pool(pooling, layer, x):
     if pooling not in (None, "last"):
         raise ValueError(
             "pooling needs a layer with outputs (batch, time, units), received "
-            f'pooling="{pooling}" and {layer.name} with {x.shape}, which has nothing to '
+            f'pooling="{pooling}" and {layer.name} with {x.shape}. It has nothing to '
             'pool: build it with return_sequences=True, or use pooling="last"'
         )
     return "last"
