@@ -18,7 +18,7 @@ from kerasseq.tasks.architectures import BAG, refuse_bag
 from kerasseq.tasks.pooling import SequencePooling
 from kerasseq.tasks.sequence_inputs import SequencePreprocessor
 
-BUCKETS = 2**15  # ids of n-grams, which the hash shares out
+BUCKETS = 2**14  # ids of n-grams, which the hash shares out
 SIZES = (2, 3, 4)  # characters of an n-gram
 CHARACTERS = 2048  # of a text, of which the n-grams are taken
 LEARNING_RATE = 1e-2  # each embedding gets a small part of the gradient of the mean

@@ -20,9 +20,19 @@ from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 @register
 class SequenceClassifier(SequenceModel):
-    r"""Classifies a sequence, from the output at its last real step.
+    r"""Classifies a sequence, from the outputs at its real steps, pooled to one vector.
 
-    $$y = W h_T + b$$
+    | `pooling` | scores |
+    |---|---|
+    | "last" | $y = W h_T + b$ |
+    | "mean" | $y = W \bar h + b$, with $\bar h = \frac{1}{T} \sum_t h_t$ |
+    | "max" | $y = W \hat h + b$, with $\hat h_c = \max_t h_{t,c}$ |
+    | "mean_max" | $y = W [\bar h, \hat h] + b$ |
+
+    The architecture "bag" is fastText's classifier: $h_t$ are the embeddings themselves,
+    of the tokens and of the hashed n-grams of 2 to 4 characters of the first 2048
+    characters, and $\bar h$ their mean, with dropout before and after it. It has neither
+    `num_layers` nor `bidirectional`, and no n-grams for ids or vectors.
 
     The inputs are texts, ids or vectors:
 
@@ -36,7 +46,7 @@ class SequenceClassifier(SequenceModel):
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
             "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet",
             "linear_attention", "gla", "retention", "delta_net", "s4d", "mamba",
-            "rwkv4", or a layer with outputs `(batch, units)` or
+            "rwkv4", "bag", or a layer with outputs `(batch, units)` or
             `(batch, time, units)`.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
@@ -46,17 +56,19 @@ class SequenceClassifier(SequenceModel):
             then, or arrays of 0 and 1.
         vocabulary_size: Number of ids, if the inputs are ids.
         features: Number of features, if the inputs are vectors.
-        units: Units of each layer, for an architecture by name.
+        units: Units of each layer, for an architecture by name; of a bag the size of an
+            embedding.
         num_layers: Number of layers, for an architecture by name; the stacks of a
             WaveNet.
         bidirectional: Whether an output of a layer may depend on later steps: layers
             run in both directions, and the attention of a Transformer is not causal.
-        dropout: Dropout rate of the inputs of each layer.
+        dropout: Dropout rate of the inputs of each layer; of a bag that of the
+            embeddings and of their mean.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.
-        pooling: How the outputs at the real steps become one vector: "last", the one at
-            the last step, "mean", "max", or "mean_max", the mean and the maximum side
-            by side. None for "last".
+        pooling: "last", "mean", "max" or "mean_max", without padding; a layer with
+            outputs `(batch, units)` has nothing to pool. None for "last", and for the
+            mean of a bag.
         activation: "softmax" for probabilities, "sigmoid" with `multi_label`; None for
             logits, which train the same.
         **kwargs: `name` and `trainable`.
@@ -76,7 +88,8 @@ class SequenceClassifier(SequenceModel):
         (1, 2)
 
     References:
-        Slides B, C: many to one.
+        Slides B, C: many to one. Joulin, Grave, Bojanowski and Mikolov, "Bag of Tricks
+        for Efficient Text Classification", 2016.
     """
 
     def __init__(
@@ -168,8 +181,9 @@ class SequenceClassifier(SequenceModel):
     def step_by_step(self, x: Any) -> Steps:
         """Computes states, gates and the probabilities of the labels after each step.
 
-        Recurrent layers and causal Transformers take one pass; where an output depends
-        on later steps, the model classifies each prefix.
+        Recurrent layers and causal Transformers take one pass, and pool the steps so
+        far; where an output depends on later steps, and for a bag, the model classifies
+        each prefix.
 
         Args:
             x: One text, ids `(T,)`, or vectors `(T, features)`, as for `fit`.

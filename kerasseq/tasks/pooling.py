@@ -41,7 +41,7 @@ class SequencePooling(keras.layers.Layer):
         self.mode: str = checks.one_of("mode", mode, POOLINGS[1:])
 
     def call(self, h: Tensor, mask: Tensor | None = None) -> Tensor:
-        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
         wide = ops.cast(h, dtype)
         if mask is None:
             mask = ops.ones_like(h[..., 0], "bool")
