@@ -79,7 +79,8 @@ class BagPreprocessor(SequencePreprocessor):
 
     @property
     def size(self) -> int | None:
-        return super().size + BUCKETS if self.has_texts else super().size
+        size = super().size
+        return size if self.tokenizer is None else size + BUCKETS
 
     def text_ids(self, texts: Sequence[str]) -> list[np.ndarray]:
         rows = super().text_ids(texts)

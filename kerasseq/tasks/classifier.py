@@ -29,9 +29,9 @@ class SequenceClassifier(SequenceModel):
     | "max" | $y = W \hat h + b$, with $\hat h_c = \max_t h_{t,c}$ |
     | "mean_max" | $y = W [\bar h, \hat h] + b$ |
 
-    The architecture "bag" is fastText's classifier: $h_t$ are the embeddings themselves,
-    of the tokens and of the hashed n-grams of 2 to 4 characters of the first 2048
-    characters, and $\bar h$ their mean, with dropout before and after it. It has neither
+    The architecture "bag" is fastText's classifier: $h_t$ are the embeddings, of the
+    tokens and of the hashed n-grams of 2 to 4 characters of the first 2048 characters,
+    and $\bar h$ is their mean, with dropout before and after it. It has neither
     `num_layers` nor `bidirectional`, and no n-grams for ids or vectors.
 
     The inputs are texts, ids or vectors:

@@ -55,9 +55,9 @@ class SequencePreprocessor(Preprocessor):
     @property
     def size(self) -> int | None:
         """The number of ids, padding included; None for vectors."""
-        if self.has_texts:
-            return self.padding + 1
-        return self.arguments["vocabulary_size"]
+        if self.tokenizer is None:
+            return self.arguments["vocabulary_size"]
+        return self.padding + 1
 
     def trained(self, x: Any) -> Tokenizer:
         """Trains the tokenizer that the model names on texts, and returns it."""
