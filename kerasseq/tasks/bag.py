@@ -121,12 +121,12 @@ def bag_layers(dropout: float) -> list[keras.Layer]:
         >>> [layer.name for layer in bag_layers(0.3)]
         ['embedding_dropout', 'pooling', 'dropout']
     """
-    return [
-        keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name=name)
-        if name != "pooling"
-        else SequencePooling("mean", name=name)
-        for name in ("embedding_dropout", "pooling", "dropout")
-    ]
+
+    def drop(name):
+        return keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name=name)
+
+    mean = SequencePooling("mean", name="pooling")
+    return [drop("embedding_dropout"), mean, drop("dropout")]
 
 
 def check_bag(arguments: Config, per_step: bool) -> bool:
