@@ -12,6 +12,8 @@ from kerasseq.text import BytePairTokenizer
 from kerasseq.tracing import attribution
 from tests.tasks.helpers import array
 
+pytestmark = pytest.mark.once("hashes, prefixes and messages are plain Python")
+
 TEXTS = ["To be or not", "that is the question", "whether it is nobler", "be not"]
 LABELS = ["x", "y", "y", "x"]
 
@@ -22,7 +24,6 @@ def bag(**options):
     return SequenceClassifier("bag", tokenizer=tokenizer, units=3, **options)
 
 
-@pytest.mark.once("hashes in NumPy")
 def test_ngrams_are_hashed_by_fnv_1a():
     text = "Né ß"
     padded, expected, spans = " né ss ", [], []
@@ -64,7 +65,6 @@ def test_mean_of_the_embeddings(tmp_path):
     np.testing.assert_allclose(loaded.predict(TEXTS, verbose=0), y, atol=1e-6)
 
 
-@pytest.mark.once("a sum of attributions")
 def test_tokens_explain_the_whole_score():
     model = bag(labels=["x", "y"])
     text = "Is it the End"
@@ -75,7 +75,6 @@ def test_tokens_explain_the_whole_score():
     np.testing.assert_allclose(explained.scores.sum() + bias, score, atol=1e-5)
 
 
-@pytest.mark.once("prefixes of texts")
 def test_each_prefix_is_classified():
     model = bag(labels=["x", "y"])
     steps = model.step_by_step("to be")
@@ -85,7 +84,6 @@ def test_each_prefix_is_classified():
         np.testing.assert_allclose(p, list(expected.values()), atol=1e-5)
 
 
-@pytest.mark.once("shapes")
 def test_ids_and_vectors_have_no_ngrams():
     model = SequenceClassifier("bag", 2, vocabulary_size=11, units=3)
     table, kernel, bias = model.get_weights()
@@ -98,7 +96,6 @@ def test_ids_and_vectors_have_no_ngrams():
     np.testing.assert_allclose(array(model(x)), x.mean(1) @ kernel + bias, atol=1e-6)
 
 
-@pytest.mark.once("messages")
 def test_what_a_bag_does_not_have():
     for options in ({"num_layers": 2}, {"bidirectional": True}, {"pooling": "max"}):
         with pytest.raises(ValueError, match="must be .* A bag is the mean"):

@@ -10,6 +10,8 @@ from kerasseq.tasks.pooling import SequencePooling
 from tests import layer_checks as checks
 from tests.tasks.helpers import array
 
+pytestmark = pytest.mark.once("arguments, messages and sums in NumPy")
+
 B, T, V, C, H = 2, 7, 11, 3, 5
 rng = np.random.default_rng(0)
 ids = rng.integers(1, V, (B, T)).astype("int32")
@@ -72,7 +74,6 @@ def test_classifier(tmp_path):
     np.testing.assert_allclose(loaded.predict(rows, verbose=0), y, atol=1e-6)
 
 
-@pytest.mark.once("which layers are built")
 def test_without_pooling_the_last_step_counts():
     model = SequenceClassifier("gru", C, vocabulary_size=V, units=H)
     config = model.get_config()
@@ -85,7 +86,6 @@ def test_without_pooling_the_last_step_counts():
     assert model.get_layer("pooling").mode == "max"
 
 
-@pytest.mark.once("sums over prefixes in NumPy")
 @pytest.mark.parametrize("architecture", ["gru", "transformer", "wavenet"])
 def test_each_prefix(architecture):
     model = SequenceClassifier(
@@ -97,7 +97,6 @@ def test_each_prefix(architecture):
         np.testing.assert_allclose(steps.probabilities[t], expected[0], atol=1e-5)
 
 
-@pytest.mark.once("messages")
 def test_wrong_pooling():
     with pytest.raises(ValueError, match='pooling="men" is not one of.*"mean"'):
         SequenceClassifier("gru", C, features=2, pooling="men")
