@@ -33,6 +33,7 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "min_lstm": (MinLSTM, {}),
 }
 ARCHITECTURES = (*RECURRENT, "transformer", "wavenet", *RESIDUAL)
+BAG = "bag"  # of `SequenceClassifier` alone; see `bag.py`
 
 
 def build_layers(
@@ -78,6 +79,7 @@ def build_layers(
             "architecture must be a name or a keras.Layer, received "
             f"{checks.short(architecture)}"
         )
+    refuse_bag(architecture)
     checks.one_of("architecture", architecture, ARCHITECTURES)
     checks.whole_number("units", units)
     count = checks.whole_number("num_layers", num_layers)
@@ -116,6 +118,25 @@ def _one_layer(architecture, units, count, causal, dropout):
     if architecture == "wavenet":
         return WaveNet(units, stacks=count, **options)
     return ResidualStack(architecture, units, count, **options)
+
+
+def refuse_bag(architecture: str) -> None:
+    """Raises for "bag", which is no architecture of a model with outputs at each step.
+
+    Examples:
+        >>> refuse_bag("bag")
+        Traceback (most recent call last):
+        ...
+        ValueError: architecture="bag" is for SequenceClassifier alone: a bag has no \
+order, and one vector for a row, not an output at each step. Choose another, such as \
+"gru"
+    """
+    if architecture == BAG:
+        raise ValueError(
+            'architecture="bag" is for SequenceClassifier alone: a bag has no order, '
+            "and one vector for a row, not an output at each step. Choose another, "
+            'such as "gru"'
+        )
 
 
 def first_output(result: Any) -> Tensor:

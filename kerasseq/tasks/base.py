@@ -201,7 +201,8 @@ class TaskModel(keras.Model):
         """Configure training; every argument has a default that fits the task.
 
         Args:
-            optimizer: Adam at 1e-3, with gradients clipped to a global norm of 1.
+            optimizer: Adam at 1e-3, or 1e-2 for a bag, with gradients clipped to a
+                global norm of 1.
             loss: The loss of the task.
             loss_weights: As for `keras.Model.compile`.
             metrics: The metrics of the task.
@@ -209,7 +210,7 @@ class TaskModel(keras.Model):
                 is True on TensorFlow and JAX, also on a CPU.
         """
         if optimizer is None:
-            optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
+            optimizer = self.default_optimizer()
         jit_compile = kwargs.pop("jit_compile", "auto")
         self._chosen = {
             "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
@@ -432,6 +433,9 @@ class TaskModel(keras.Model):
         if isinstance(chosen, str):
             self._chosen["jit_compile"] = chosen
         self._build_optimizer()
+
+    def default_optimizer(self) -> keras.optimizers.Optimizer:
+        return keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
 
     def default_loss(self) -> keras.losses.Loss | str | None:
         raise NotImplementedError(f"{type(self).__name__} must define default_loss")

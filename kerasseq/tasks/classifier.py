@@ -1,7 +1,7 @@
 """Sequence classification: many to one. `tasks/__init__.py` follows `fit`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 
@@ -12,6 +12,7 @@ from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.class_labels import Classification, classify
 from kerasseq.tasks.heads import ClassHead
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.pooling import POOLINGS
 from kerasseq.tasks.sequence_model import SequenceModel
 from kerasseq.tasks.step_by_step import Steps, step_by_step
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
@@ -19,9 +20,19 @@ from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 @register
 class SequenceClassifier(SequenceModel):
-    r"""Classifies a sequence, from the output at its last real step.
+    r"""Classifies a sequence, from the outputs at its real steps, pooled to one vector.
 
-    $$y = W h_T + b$$
+    | `pooling` | scores |
+    |---|---|
+    | "last" | $y = W h_T + b$ |
+    | "mean" | $y = W \bar h + b$, with $\bar h = \frac{1}{T} \sum_t h_t$ |
+    | "max" | $y = W \hat h + b$, with $\hat h_c = \max_t h_{t,c}$ |
+    | "mean_max" | $y = W [\bar h, \hat h] + b$ |
+
+    The architecture "bag" is fastText's classifier: $h_t$ are the embeddings, of the
+    tokens and of the hashed n-grams of 2 to 4 characters of the first 2048 characters,
+    and $\bar h$ is their mean, with dropout before and after it. It has neither
+    `num_layers` nor `bidirectional`, and no n-grams for ids or vectors.
 
     The inputs are texts, ids or vectors:
 
@@ -35,7 +46,7 @@ class SequenceClassifier(SequenceModel):
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
             "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet",
             "linear_attention", "gla", "retention", "delta_net", "s4d", "mamba",
-            "rwkv4", or a layer with outputs `(batch, units)` or
+            "rwkv4", "bag", or a layer with outputs `(batch, units)` or
             `(batch, time, units)`.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
@@ -45,14 +56,19 @@ class SequenceClassifier(SequenceModel):
             then, or arrays of 0 and 1.
         vocabulary_size: Number of ids, if the inputs are ids.
         features: Number of features, if the inputs are vectors.
-        units: Units of each layer, for an architecture by name.
+        units: Units of each layer, for an architecture by name; of a bag the size of an
+            embedding.
         num_layers: Number of layers, for an architecture by name; the stacks of a
             WaveNet.
         bidirectional: Whether an output of a layer may depend on later steps: layers
             run in both directions, and the attention of a Transformer is not causal.
-        dropout: Dropout rate of the inputs of each layer.
+        dropout: Dropout rate of the inputs of each layer; of a bag that of the
+            embeddings and of their mean.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.
+        pooling: "last", "mean", "max" or "mean_max", without padding; a layer with
+            outputs `(batch, units)` has nothing to pool. None for "last", and for the
+            mean of a bag.
         activation: "softmax" for probabilities, "sigmoid" with `multi_label`; None for
             logits, which train the same.
         **kwargs: `name` and `trainable`.
@@ -72,7 +88,8 @@ class SequenceClassifier(SequenceModel):
         (1, 2)
 
     References:
-        Slides B, C: many to one.
+        Slides B, C: many to one. Joulin, Grave, Bojanowski and Mikolov, "Bag of Tricks
+        for Efficient Text Classification", 2016.
     """
 
     def __init__(
@@ -90,6 +107,7 @@ class SequenceClassifier(SequenceModel):
         dropout: float = 0.0,
         embedding_dim: int | None = None,
         mask_value: float | None = None,
+        pooling: str | None = None,
         activation: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -107,9 +125,17 @@ class SequenceClassifier(SequenceModel):
             "dropout": dropout,
             "embedding_dim": embedding_dim,
             "mask_value": mask_value,
+            "pooling": checks.one_of("pooling", pooling, [None, *POOLINGS]),
             "activation": checks.one_of("activation", activation, [None, function]),
         }
         super().__init__(arguments, **kwargs)
+
+    @classmethod
+    def from_config(
+        cls, config: Config, custom_objects: dict[str, Any] | None = None
+    ) -> Self:
+        """Makes the model again; files without `pooling` have that of the last step."""
+        return super().from_config({"pooling": "last", **config}, custom_objects)
 
     def head_of(self, arguments: Config) -> ClassHead:
         names = ("labels", "multi_label", "activation")
@@ -155,8 +181,9 @@ class SequenceClassifier(SequenceModel):
     def step_by_step(self, x: Any) -> Steps:
         """Computes states, gates and the probabilities of the labels after each step.
 
-        Recurrent layers and causal Transformers take one pass; where an output depends
-        on later steps, the model classifies each prefix.
+        Recurrent layers and causal Transformers take one pass, and pool the steps so
+        far; where an output depends on later steps, and for a bag, the model classifies
+        each prefix.
 
         Args:
             x: One text, ids `(T,)`, or vectors `(T, features)`, as for `fit`.

@@ -1,6 +1,6 @@
 """Texts, words, ids or vectors as the inputs of a classifier or tagger."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -53,6 +53,13 @@ class SequencePreprocessor(Preprocessor):
         """Whether the tokenizer has to be trained."""
         return self.has_texts and self.tokenizer is None
 
+    @property
+    def size(self) -> int | None:
+        """The number of ids, padding included; None for vectors."""
+        if self.tokenizer is None:
+            return self.arguments["vocabulary_size"]
+        return self.padding + 1
+
     def trained(self, x: Any) -> Tokenizer:
         """Trains the tokenizer that the model names on texts, and returns it."""
         texts = None
@@ -70,10 +77,8 @@ class SequencePreprocessor(Preprocessor):
 
     def layers(self) -> tuple[keras.KerasTensor, keras.KerasTensor]:
         """Returns the input of the model, and its vectors `(batch, time, width)`."""
-        a = self.arguments
-        size, units, features = a["vocabulary_size"], a["units"], a["features"]
-        if self.tokenizer is not None:
-            size = self.padding + 1
+        a, size = self.arguments, self.size
+        units, features = a["units"], a["features"]
         width = embedding_width(a["embedding_dim"], units)
         rows = {"vocabulary_size": size, "features": features}
         check_sizes(a["architecture"], units, a["num_layers"], width, rows)
@@ -88,7 +93,20 @@ class SequencePreprocessor(Preprocessor):
                 "x must be a list of strings, as the model has a tokenizer, received "
                 f"{checks.short(x)}"
             )
-        return self._of_lists(text_inputs.text_rows(self.tokenizer, x))
+        return self._of_lists(self.text_ids(x))
+
+    def text_ids(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Returns the ids of texts."""
+        return text_inputs.text_rows(self.tokenizer, texts)
+
+    def prefixes(self, x: Any, row: np.ndarray) -> list[np.ndarray]:
+        """Returns the row of each prefix of an input.
+
+        Args:
+            x: A text, ids or vectors.
+            row: Its row, `(T,)` or `(T, features)`.
+        """
+        return [row[: t + 1] for t in range(len(row))]
 
     def word_rows(self, x: Any) -> Rows | None:
         if self.tokenizer is None or is_ids(x):
@@ -109,10 +127,9 @@ class SequencePreprocessor(Preprocessor):
         """Rows of ids or vectors, checked."""
         if self.tokenizer is None:
             ids.refuse_texts(x, has_tokenizer=False)
-        a = self.arguments
-        size = a["vocabulary_size"] if self.tokenizer is None else self.padding + 1
+        size, features = self.size, self.arguments["features"]
         name = "sequence" if size is None else "ids"
-        x = data_checks.array_rows(x, size, self.padding, a["features"], name)
+        x = data_checks.array_rows(x, size, self.padding, features, name)
         if isinstance(x, list):
             return self._of_lists(x)
         if data_checks.are_batches(x):

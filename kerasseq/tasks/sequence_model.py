@@ -7,12 +7,13 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.types import Config
-from kerasseq.tasks.architectures import build_layers, first_output
+from kerasseq.tasks.architectures import BAG, build_layers, first_output
+from kerasseq.tasks.bag import LEARNING_RATE, BagPreprocessor, bag_layers, check_bag
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.heads import Head
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.pooling import DEFAULT_POOLING, pooling_layer
 from kerasseq.tasks.sequence_inputs import SequencePreprocessor
 
 PADDING = "padding_id"  # in files
@@ -40,7 +41,7 @@ class SequenceModel(LabeledModel):
         if arguments["mask_value"] is not None:
             checks.number("mask_value", arguments["mask_value"])
         task = self.head_of(arguments)
-        preprocessor = SequencePreprocessor(arguments, task.per_step)
+        preprocessor = _preprocessor(arguments, task.per_step)
         if not task.is_waiting and not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
             return
@@ -53,25 +54,14 @@ class SequenceModel(LabeledModel):
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         self.task = self.head_of(arguments)
-        self.preprocessor = SequencePreprocessor(arguments, self.per_step)
+        self.preprocessor = _preprocessor(arguments, self.per_step)
         inputs, x = self.preprocessor.layers()
-        for layer in build_layers(
-            arguments["architecture"],
-            units=arguments["units"],
-            num_layers=arguments["num_layers"],
-            bidirectional=arguments["bidirectional"],
-            dropout=arguments["dropout"],
-            return_sequences=self.per_step,
-        ):
-            x = first_output(layer(x))
-        if self.per_step and len(x.shape) != 3:
-            raise ValueError(
-                "SequenceTagger needs a layer with outputs (batch, time, units), "
-                f"received {layer.name} with {x.shape}: build it with "
-                "return_sequences=True"
-            )
-        if not self.per_step and len(x.shape) == 3:
-            x = LastStep(name="last_step")(x)
+        if arguments["architecture"] == BAG:
+            for layer in bag_layers(arguments["dropout"]):
+                x = layer(x)
+            arguments = {**arguments, "pooling": "mean"}
+        else:
+            x, arguments = self._outputs_of_layers(x, arguments)
         # Probabilities and losses are float32, whatever the dtype of the layers.
         scores = keras.layers.Dense(
             self.task.labels.count,
@@ -82,9 +72,40 @@ class SequenceModel(LabeledModel):
         outputs = self.answers_of(scores, arguments)
         TaskModel.__init__(self, inputs, outputs, arguments, **options)
 
+    def _outputs_of_layers(self, x, arguments):
+        """The input of the last layer, and the arguments with the pooling."""
+        pooling = arguments.get("pooling") or DEFAULT_POOLING
+        for layer in build_layers(
+            arguments["architecture"],
+            units=arguments["units"],
+            num_layers=arguments["num_layers"],
+            bidirectional=arguments["bidirectional"],
+            dropout=arguments["dropout"],
+            return_sequences=self.per_step or pooling != "last",
+        ):
+            x = first_output(layer(x))
+        if self.per_step and len(x.shape) != 3:
+            raise ValueError(
+                "SequenceTagger needs a layer with outputs (batch, time, units), "
+                f"received {layer.name} with {x.shape}: build it with "
+                "return_sequences=True"
+            )
+        if self.per_step:
+            return x, arguments
+        if len(x.shape) == 2:
+            pooling = _nothing_to_pool(arguments["pooling"], layer, x)
+        elif len(x.shape) == 3:
+            x = pooling_layer(pooling)(x)
+        return x, {**arguments, "pooling": pooling}
+
     def answers_of(self, scores: Any, arguments: Config) -> Any:
         """Returns the outputs of the model for the scores of the labels."""
         return scores
+
+    def default_optimizer(self) -> keras.optimizers.Optimizer:
+        if self._arguments["architecture"] != BAG:
+            return super().default_optimizer()
+        return keras.optimizers.Adam(LEARNING_RATE, global_clipnorm=1.0)
 
     def learned(self, x: Any, y: Any) -> Config:
         config = super().learned(x, y)
@@ -127,3 +148,19 @@ class SequenceModel(LabeledModel):
             embedding = self.get_layer("embedding")
             variables = [*self.variables, *self.optimizer.variables]
             move_padding_last(embedding, variables)
+
+
+def _preprocessor(arguments, per_step):
+    is_bag = check_bag(arguments, per_step)
+    return (BagPreprocessor if is_bag else SequencePreprocessor)(arguments, per_step)
+
+
+def _nothing_to_pool(pooling, layer, x):
+    """Returns "last" for outputs of the last step alone; raises for another pooling."""
+    if pooling not in (None, "last"):
+        raise ValueError(
+            "pooling needs a layer with outputs (batch, time, units), received "
+            f'pooling="{pooling}" and {layer.name} with {x.shape}. It has nothing to '
+            'pool: build it with return_sequences=True, or use pooling="last"'
+        )
+    return "last"

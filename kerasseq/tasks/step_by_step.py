@@ -11,9 +11,11 @@ from kerasseq import tracing
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.types import Tensor
+from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.pooling import SequencePooling
 from kerasseq.tasks.transformer_stack import TransformerStack
 from kerasseq.text.surprise import token_texts
 
@@ -51,7 +53,8 @@ def step_by_step(model: "SequenceClassifier", x: Any) -> Steps:
         if scores is None:
             model(row[None], training=False)
     if scores is None:
-        scores = _scores_of_prefixes(model, row)
+        prefixes = model.preprocessor.prefixes(x, row)
+        scores = _scores_of_prefixes(model, prefixes)
     values = {  # without the batch, which weights such as a kernel do not have
         key: value[0] if inside.axes(key)[0] == "rows" else value
         for key, value in inside.items()
@@ -76,7 +79,8 @@ def _sequence_layers(model) -> Sequence[keras.Layer]:
     """The layers between the inputs and the output, which read the sequence."""
     around = (keras.layers.InputLayer, keras.layers.Embedding, keras.layers.Masking)
     layers = [layer for layer in model.layers if not isinstance(layer, around)]
-    return [each for each in layers[:-1] if not isinstance(each, LastStep)]
+    pooling = (LastStep, SequencePooling)
+    return [each for each in layers[:-1] if not isinstance(each, pooling)]
 
 
 def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
@@ -97,7 +101,11 @@ def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
             x, _ = layer.advance(x)
         else:
             x = layer(x, training=False)
-    return ops.convert_to_numpy(model.get_layer("output")(x[0]))
+    steps = x[0]
+    for layer in model.layers:
+        if isinstance(layer, SequencePooling):
+            steps = layer.of_prefixes(steps)
+    return ops.convert_to_numpy(model.get_layer("output")(steps))
 
 
 def _is_causal(layer):
@@ -107,11 +115,12 @@ def _is_causal(layer):
     return isinstance(layer, TransformerStack) and layer.causal
 
 
-def _scores_of_prefixes(model, row: np.ndarray) -> np.ndarray:
-    """The outputs `(T, labels)` for each prefix: one batch of ids, or one by one."""
-    prefixes = [row[: t + 1] for t in range(len(row))]
-    if row.ndim == 1:
-        batch = pad_rows(prefixes, model.padding_id)
-        return ops.convert_to_numpy(model(batch, training=False))
-    scores = [model(prefix[None], training=False) for prefix in prefixes]
+def _scores_of_prefixes(model, prefixes: list[np.ndarray]) -> np.ndarray:
+    """The outputs `(T, labels)` for each prefix: batches of ids, or one by one."""
+    batches = [prefix[None] for prefix in prefixes]
+    if prefixes[0].ndim == 1:
+        starts = range(0, len(prefixes), BATCH_SIZE)
+        parts = [prefixes[start:][:BATCH_SIZE] for start in starts]
+        batches = [pad_rows(part, model.padding_id) for part in parts]
+    scores = [model(batch, training=False) for batch in batches]
     return np.concatenate([ops.convert_to_numpy(each) for each in scores])

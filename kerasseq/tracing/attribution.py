@@ -46,7 +46,8 @@ class TokenInputs(NamedTuple):
     Attributes:
         inputs: The inputs of the model, a batch of one without padding in between.
         tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
+        places: Where each of them is on the time axis; or float `(tokens, time)`, the
+            share that each token has in each step.
     """
 
     inputs: Any
@@ -101,7 +102,8 @@ def attribution(
     with differentiating():
         gradient = kernels.gradients(lambda e: after(e, inputs)[0, k], e)
     scores = ops.convert_to_numpy(ops.sum(e * gradient, axis=-1))[0]
-    return Attribution(label, tokens, scores[places])
+    of_tokens = scores[places] if places.ndim == 1 else places @ scores
+    return Attribution(label, tokens, of_tokens.astype("float32"))
 
 
 def embeddings_of(model: Any, inputs: Any) -> Any:
