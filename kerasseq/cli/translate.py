@@ -31,6 +31,7 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 RUNS = "runs"  # default folder of runs
 BATCH = 256  # texts that are translated before they are printed
 MAX_PIPED = 10**7  # characters from a pipe
+MAX_CHARACTERS = 10_000  # of a text, which takes as many steps and more
 Translations = list[Any]  # as from the method `translate` of a model
 
 
@@ -128,6 +129,13 @@ def read_texts(args: argparse.Namespace) -> list[str]:
     texts = [line for line in lines if line.strip()]
     if not texts or (args.texts and len(texts) < len(lines)):
         raise ValueError("expected texts to translate, received an empty text")
+    longest = max(texts, key=len)
+    if len(longest) > MAX_CHARACTERS:
+        raise ValueError(
+            f"{args.file or 'the input'} must have texts of at most "
+            f"{MAX_CHARACTERS:,} characters, received one of {len(longest):,}, which "
+            f"begins with {longest[:20]!r}. Give each sentence a line of its own"
+        )
     return texts
 
 

@@ -159,6 +159,7 @@ def test_texts_from_a_file_and_a_pipe(in_folder, tmp_path, monkeypatch):
         ),
         (["a b", "--run", "runs/other"], "runs/other"),
         (["--file", "nowhere.txt"], "nowhere.txt"),
+        (["x" * 10_001], "at most 10,000 characters, received one of 10,001"),
     ],
 )
 def test_wrong_arguments(finished, refused, monkeypatch, words, message):

@@ -99,7 +99,7 @@ def test_gradients_flow_through_replaced_states(name):
         y[:, : S + 1] = array(model(X))[:, : S + 1]  # no loss before
     with tracing.intervene(model, cut):
         flow = tracing.gradient_flow(model, X, y)["layer/hidden_state"]
-    np.testing.assert_allclose(flow[:S], 0, atol=1e-7)
+    np.testing.assert_allclose(flow[:S], 0, atol=1e-6)
     assert flow[S] > 1e-4
 
 
