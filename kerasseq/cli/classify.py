@@ -22,8 +22,8 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import heads, labeled, limits, options, runs, text_tables
 from kerasseq.cli.console import note, status
-from kerasseq.cli.errors import about
-from kerasseq.cli.options import PerModel
+from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.options import Option, PerModel
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
-MODELS = (*options.ARCHITECTURES, *heads.MODELS)
+MODELS = (*options.ARCHITECTURES, "bag", *heads.MODELS)
+POOLING = ("last", "mean", "max", "mean_max")
 DEFAULTS = {
     "model": "gru",
     "file": None,
@@ -51,8 +52,9 @@ DEFAULTS = {
     "num_heads": 4,
     "preset": None,
     "dropout": PerModel(0.3, bert=0.1, gpt=0.1),
-    "batch_size": PerModel(64, bert=32, gpt=32),
-    "learning_rate": PerModel(6e-3, bert=1e-3, gpt=1e-3),
+    "pooling": PerModel("mean_max", bag=None, bert=None, gpt=None),
+    "batch_size": 32,
+    "learning_rate": PerModel(3e-3, bag=1e-2, bert=1e-3, gpt=1e-3),
     **limits.STOPPED,
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
@@ -61,8 +63,16 @@ FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-CHOICES = {"model": MODELS, "data": DATA}
-HELP = {"file": f"a file: {text_tables.KINDS}"}
+CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING}
+HELP = {
+    "file": f"a file: {text_tables.KINDS}",
+    "tokenizer": f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe; "
+    "character for texts of one or two words)",
+    "epochs": f"passes over the texts, at most (default: {limits.EPOCHS}; more for a "
+    f"small table, up to {limits.LONG_EPOCHS})",
+}
+_POOLING = "of the outputs of the last layer: what is classified"
+OPTIONS = (Option("--pooling", "pooling", _POOLING, "NAME", "model"),)
 
 
 def train(job: "Job") -> runs.Results:
@@ -85,6 +95,11 @@ def train(job: "Job") -> runs.Results:
             "received one of each"
         )
     x, y = part_of(texts, labels, rows)
+    if settings.pooling and settings.model in heads.MODELS:
+        raise UsageError(
+            f"--pooling is not for {settings.model}, whose token [CLS] or last token "
+            "is classified. Leave it out, or choose another --model"
+        )
     if settings.tokenizer is None and settings.preset is None:
         settings.tokenizer = chosen_tokenizer(x)
     preset, tokenizer = heads.prepare(settings, x)

@@ -176,8 +176,8 @@ def build(
     """
     set_seed(settings.seed)
     if settings.model not in MODELS:
-        of_tagger = {} if head == "classify" else {"crf": settings.crf}
         kinds = {"classify": "SequenceClassifier", "tag": "SequenceTagger"}
+        own = {"classify": "pooling", "tag": "crf"}[head]
         return getattr(kerasseq.models, kinds[head])(
             settings.model,
             labels,
@@ -185,8 +185,8 @@ def build(
             units=settings.units,
             num_layers=settings.num_layers,
             dropout=settings.dropout,
-            bidirectional=True,
-            **of_tagger,
+            bidirectional=settings.model != "bag",
+            **({own: getattr(settings, own)} if getattr(settings, own) else {}),
         )
     choices = {"truncate": head == "classify", "dropout": settings.dropout}
     if preset is not None:

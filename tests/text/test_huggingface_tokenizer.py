@@ -350,6 +350,12 @@ def test_what_is_no_tokenizer(value, message):
         as_tokenizer(value, "units")
 
 
+def test_a_prefix_that_merges_lack(tmp_path):
+    model = {**model_of("bytes"), "continuing_subword_prefix": "a"}
+    with pytest.raises(ValueError, match=r"merges\[0\] must have .*prefix='a'"):
+        load(file(model), tmp_path)
+
+
 @pytest.mark.parametrize("kind", PUBLISHED)
 def test_without_the_package(kind, tmp_path, monkeypatch):
     """Files of ours load; a file or an old model that needs it names the extra."""

@@ -219,6 +219,7 @@ def _built(content, path) -> "tokenizers.Tokenizer":
             "the package of the extra `text`:",
             "tokenizers",
         ) from error
+    _check_prefix(content["model"], path)
     added = [_complete(token) for token in content.get("added_tokens") or []]
     with _explained(
         f"{path} must be a tokenizer.json that the package tokenizers "
@@ -228,6 +229,26 @@ def _built(content, path) -> "tokenizers.Tokenizer":
         return tokenizers.Tokenizer.from_str(
             json.dumps({**content, "added_tokens": added})
         )
+
+
+def _check_prefix(model, path):
+    """Raises if merges are without the prefix of later pieces.
+
+    The package cuts it off without looking, which may end the process.
+    """
+    prefix = model.get("continuing_subword_prefix")
+    if not isinstance(prefix, str) or not isinstance(model.get("merges"), list):
+        return
+    for number, merge in enumerate(model["merges"]):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2:
+            continue  # the package says what is wrong
+        if isinstance(pair[1], str) and not pair[1].startswith(prefix):
+            raise ValueError(
+                f"{path} is damaged: model.merges[{number}] must have a second piece "
+                f"that begins with model.continuing_subword_prefix={prefix!r}, "
+                f"received {short(pair[1])}. Download it again"
+            )
 
 
 @contextlib.contextmanager
