@@ -12,10 +12,13 @@ FIRST = 3  # the first id of a token
 def bucket(length: int) -> int:
     """Rounds a length up to one of a few: multiples of 8, then four to each doubling.
 
+    Rows without steps get steps of padding, as recurrent layers need one.
+
     Examples:
-        >>> [bucket(n) for n in (1, 8, 9, 24, 65, 100, 1000)]
+        >>> [bucket(n) for n in (0, 8, 9, 24, 65, 100, 1000)]
         [8, 8, 16, 24, 80, 112, 1024]
     """
+    length = max(length, 1)
     step = max(8, 1 << max((length - 1).bit_length() - 3, 0))
     return -(-length // step) * step
 
@@ -35,11 +38,11 @@ def pad_rows(rows: np.ndarray | Sequence[Sequence[int]], value: int = 0) -> np.n
         [[3, 1, 0], [2, 0, 0]]
     """
     if isinstance(rows, np.ndarray):
-        padded = np.full((len(rows), bucket(max(rows.shape[1], 1))), value, "int32")
+        padded = np.full((len(rows), bucket(rows.shape[1])), value, "int32")
         padded[:, : rows.shape[1]] = rows
         return padded
     longest = max((len(row) for row in rows), default=1)
-    padded = np.full((len(rows), bucket(max(longest, 1))), value, "int32")
+    padded = np.full((len(rows), bucket(longest)), value, "int32")
     for row, ids in enumerate(rows):
         padded[row, : len(ids)] = ids
     return padded

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 
 from kerasseq import kernels
@@ -49,6 +48,8 @@ def _of_steps(outputs, rows):
         return [output[steps] for output, steps in pairs]
     if rows.is_array:
         return outputs[:, : rows.steps]
-    pairs = zip(outputs, rows.lengths, strict=True)
-    cut = [output[:length] for output, length in pairs]
-    return keras.utils.pad_sequences(cut, dtype="float32", padding="post")
+    shape = len(rows), int(max(rows.lengths)), *outputs[0].shape[1:]
+    padded = np.zeros(shape, "float32")
+    for row, (output, length) in enumerate(zip(outputs, rows.lengths, strict=True)):
+        padded[row, :length] = output[:length]
+    return padded

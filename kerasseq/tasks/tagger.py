@@ -231,7 +231,7 @@ class SequenceTagger(SequenceModel):
             "decode", None, lambda: kernels.compiled(crf.decode)
         )
         paths = [None] * len(scores)
-        buckets = np.array([bucket(max(len(row), 1)) for row in scores])
+        buckets = np.array([bucket(len(row)) for row in scores])
         for size in np.unique(buckets):
             places = np.flatnonzero(buckets == size)
             for start in range(0, len(places), batch_size):

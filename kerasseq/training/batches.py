@@ -193,7 +193,8 @@ class GroupedBatches(_Batches):
         count = max(1, min(groups, self.rows // self.batch_size))
         by_length = np.argsort(lengths.max(axis=1), kind="stable")
         self.groups: list[np.ndarray] = np.array_split(by_length, count)
-        shapes = [lengths[rows].max(axis=0) for rows in self.groups]
+        # At least a step of padding, as recurrent layers need one.
+        shapes = [np.maximum(lengths[rows].max(axis=0), 1) for rows in self.groups]
         if len({tuple(shape) for shape in shapes}) == 1:  # all rows have one shape
             self.groups, shapes = [by_length], shapes[:1]
         self.shapes: list[tuple[int, ...]] = _growing(shapes)

@@ -126,7 +126,7 @@ class Rows:
 
     def batch(self) -> Any:
         """Returns the inputs of all rows, without padding at the end of all."""
-        length = None if self.lengths is None else int(self.lengths.max())
+        length = None if self.lengths is None else max(int(self.lengths.max()), 1)
         return self.take(np.arange(len(self)), length)[0]
 
     def by_length(self, batch_size: int) -> Iterator[tuple[np.ndarray, Any]]:

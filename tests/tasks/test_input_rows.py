@@ -243,3 +243,16 @@ def test_rows_without_steps_have_no_tags():
     for steps in (3, 20):  # two lengths, of which it learns that others may follow
         assert len(model.tag(np.zeros((1, steps), "int32"))[0]) == steps
     assert model.tag(np.zeros((2, 0), "int32")) == [[], []]
+
+
+@pytest.mark.parametrize("make", [SequenceClassifier, SequenceTagger])
+def test_rows_of_ids_without_steps(make):
+    """Recurrent layers need a step: it is one of padding."""
+    model = make("gru", 2, vocabulary_size=11, units=3)
+    full, empty = model.predict([[4, 7], []], verbose=0)
+    alone = model.predict([[]], verbose=0)
+    np.testing.assert_array_equal(alone[0], empty[: alone.shape[1]])
+    method = model.classify if make is SequenceClassifier else model.tag
+    assert len(method([[]])) == 1 and len(method([[], [4, 7]])) == 2
+    expected = (1, 2) if make is SequenceClassifier else (1, 0, 2)
+    assert alone.shape == expected and np.isfinite(full).all()
