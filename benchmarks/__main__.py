@@ -19,6 +19,7 @@ BENCHMARKS = (
     "linear",
     "memory",
     "ngrams",
+    "own_data",
     "pretrained",
     "recurrent",
     "shakespeare",
