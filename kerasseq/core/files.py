@@ -107,9 +107,12 @@ def as_path(name: str, path: FilePath) -> pathlib.Path:
 
     Raises:
         TypeError: If it is neither a string nor a path.
+        ValueError: If it is an empty string, which would be the current folder.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`{name}` must be a path, received {checks.short(path)}.")
+    if not os.fspath(path):
+        raise ValueError(f"`{name}` must name a file or a folder, received ''.")
     return pathlib.Path(path)
 
 

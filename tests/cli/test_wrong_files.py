@@ -172,7 +172,7 @@ def entries(folder):
 def problem(use, damage):
     """Runs a command on a wrong file; returns what is wrong with its end, or None."""
     content, ending, words = use
-    file = pathlib.Path(f"{damage}.{ending}")
+    file = pathlib.Path(f"{damage}-file.{ending}")
     mark = next((mark for mark in "\t," if mark in content), " ")
     made = None if damage == "folder" else DAMAGE[damage](content, mark)
     if damage == "folder":

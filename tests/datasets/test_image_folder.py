@@ -59,6 +59,8 @@ def test_refused_folders(folder, tmp_path):
         (empty / name / "cat" / "1.png").write_bytes(b"")
     with pytest.raises(ValueError, match=r"parts of a data set: Train, test\. Choose"):
         image_folder(empty)
+    with pytest.raises(ValueError, match="must name a file or a folder, received ''"):
+        image_folder("")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         image_folder(folder / "no")
     with pytest.raises(NotADirectoryError, match=r"labels\.csv"):
