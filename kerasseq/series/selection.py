@@ -1,0 +1,180 @@
+"""How many training steps help: chosen on windows at the end of the training part."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+
+LEAST_GAIN = 0.03  # by which a network must reduce the errors of its baseline
+STEPS = 400  # of training, at most, unless there are many windows
+LEAST_EPOCHS = 3  # of many windows
+CHECKS = 40  # of the errors on the validation part
+MAX_CHECKED, MAX_STEPS = 1000, 250_000  # windows that are checked, and their steps
+EXACT = 1e-6  # of the deviation of the series: an error that cannot be reduced
+PARTS = 5  # of the windows, of which the last is the validation part
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """How many training steps help, as found on a validation part.
+
+    Attributes:
+        steps: The training steps; 0 if the network does not help.
+        gain: By which part the errors of the baseline get smaller at best; None if
+            there was no validation part.
+        windows: Windows of the validation part.
+        every: Training steps from one check to the next.
+
+    Examples:
+        >>> Selection(steps=0, gain=0.012).sentence("lstm", "AR(9)")
+        'lstm adds nothing to AR(9) here: on the validation part it reduces the errors \
+by 1.2 %, less than 3 %.'
+        >>> Selection(steps=70, gain=0.25).sentence("lstm", "AR(9)")
+        'lstm reduces the errors of AR(9) on the validation part by 25 %, after 70 \
+training steps.'
+    """
+
+    steps: int
+    gain: float | None = None
+    windows: int = 0
+    every: int = 10
+
+    def sentence(self, title: str, baseline: str) -> str:
+        """Says what was chosen.
+
+        Args:
+            title: Name of the network.
+            baseline: Name of the baseline.
+        """
+        if self.gain is None:
+            return (
+                f"{title} was not trained: the series is too short for a validation "
+                f"part, and the forecast is that of {baseline}."
+            )
+        size = f"{100 * self.gain:.2g} %"
+        if self.steps:
+            return (
+                f"{title} reduces the errors of {baseline} on the validation part by "
+                f"{size}, after {self.steps} training steps."
+            )
+        less = f"reduces the errors by {size}, less than {100 * LEAST_GAIN:g} %"
+        if self.gain <= 0:
+            less = "does not reduce the errors"
+        return (
+            f"{title} adds nothing to {baseline} here: on the validation part it "
+            f"{less}."
+        )
+
+
+def split_counts(counts: list[int], horizon: int) -> list[tuple[int, int]]:
+    """Divides the windows of each series into two parts.
+
+    Args:
+        counts: Windows of each series.
+        horizon: Steps of a target.
+
+    Returns:
+        For each series how many windows are trained on, and from which one on the rest
+        is the validation part. The last fifth is, at least `horizon` windows, and the
+        windows whose targets overlap with it are left out. If all series are too short
+        for that, every fifth one is in the validation part.
+
+    Examples:
+        >>> split_counts([30, 4], horizon=3)
+        [(22, 24), (4, 4)]
+        >>> split_counts([2, 2, 2, 2, 2], horizon=3)
+        [(2, 2), (2, 2), (2, 2), (2, 2), (0, 0)]
+    """
+    parts = []
+    for count in counts:
+        held = max(count // PARTS, horizon)
+        trained = count - held - horizon + 1
+        parts.append((trained, count - held) if trained > 0 else (count, count))
+    if all(start == count for (_, start), count in zip(parts, counts, strict=True)):
+        parts = [
+            (0, 0) if number % PARTS == PARTS - 1 else part
+            for number, part in enumerate(parts)
+        ]
+    return parts
+
+
+class RandomWindows(keras.utils.PyDataset):
+    """Batches of windows drawn at random.
+
+    Args:
+        x: Windows, `(windows, time, features)`.
+        y: Targets, `(windows, horizon)`.
+        batch_size: Windows of a batch.
+        length: Number of batches of an epoch.
+        seed: Random seed.
+    """
+
+    def __init__(
+        self, x: np.ndarray, y: np.ndarray, batch_size: int, length: int, seed: int
+    ) -> None:
+        super().__init__()
+        self.x, self.y = x, y
+        self.batch_size, self.length = batch_size, length
+        self.rng = np.random.default_rng(seed)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.rng.integers(len(self.x), size=self.batch_size)
+        return self.x[rows], self.y[rows]
+
+
+class BestStep(keras.callbacks.Callback):
+    """Keeps the forecasts of the validation part at its least error.
+
+    Args:
+        predict: Function from windows to forecasts, `(windows, horizon, quantiles)`.
+        median: Function from these to the forecasts that are scored.
+        x: Windows of the validation part.
+        y: Targets.
+        every: Training steps of an epoch.
+    """
+
+    def __init__(
+        self, predict: Any, median: Any, x: np.ndarray, y: np.ndarray, every: int
+    ) -> None:
+        super().__init__()
+        self.predict, self.median = predict, median
+        self.x, self.y, self.every = x, y, every
+        self.forecasts = self.first = predict(x)
+        self.error = self.start = self._error(self.first)
+        self.steps = 0
+
+    def _error(self, forecasts):
+        return float(np.mean(np.abs(self.median(forecasts) - self.y)))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        forecasts = self.predict(self.x)
+        error = self._error(forecasts)
+        if error < self.error:
+            self.forecasts, self.error = forecasts, error
+            self.steps = (epoch + 1) * self.every
+
+    def selection(self) -> Selection:
+        """What was found; if the gain is too small, the forecasts are the first."""
+        gain = 0.0 if self.start <= EXACT else 1 - self.error / self.start
+        if gain < LEAST_GAIN:
+            self.forecasts, self.steps = self.first, 0
+        return Selection(self.steps, gain, len(self.x), self.every)
+
+
+def checked_windows(count: int, length: int) -> np.ndarray:
+    """Returns which windows are checked: all, or of many some at even distances.
+
+    Args:
+        count: Number of windows.
+        length: Steps of a window.
+
+    Examples:
+        >>> len(checked_windows(77, 25)), len(checked_windows(100_000, 25))
+        (77, 1000)
+    """
+    most = max(1, min(count, MAX_CHECKED, MAX_STEPS // length))
+    return np.linspace(0, count - 1, most).astype(int)
