@@ -20,6 +20,7 @@ from kerasseq.series.forecaster_layers import (
     Baseline,
     SplitFuture,
     Standardize,
+    SubtractLast,
     add_outputs,
 )
 from kerasseq.series.frames import is_frame
@@ -151,6 +152,7 @@ class Forecaster(TableTraining, TaskModel):
             split = SplitFuture(horizon, ahead, name="split_future")
             x, future = split(x)
             sequence, _ = split(sequence)
+        x = SubtractLast(name="subtract_last")(x)
         for layer in build_layers(
             architecture,
             units=units,

@@ -76,14 +76,59 @@ class Standardize(keras.layers.Layer):
 
 
 @register
+class SubtractLast(keras.layers.Layer):
+    """Subtracts the last value from the values of a window, if it is switched on.
+
+    A network that gets no level cannot depend on it, and forecasts values above all
+    those of the training as well as others.
+
+    Args:
+        **kwargs: For `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = SubtractLast()
+        >>> layer.switch_on()
+        >>> x = np.array([[[1.0, 5.0], [3.0, 7.0]]])
+        >>> keras.ops.convert_to_numpy(layer(x)).tolist()
+        [[[-2.0, 5.0], [0.0, 7.0]]]
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.build()
+
+    def build(self, *shapes: Shape) -> None:
+        if self.built:
+            return
+        self.active: keras.Variable = self.add_weight(
+            name="active", shape=(), initializer="zeros", trainable=False
+        )
+        self.built = True
+
+    def switch_on(self) -> None:
+        """Subtracts the last value from now on."""
+        self.active.assign(1.0)
+
+    def call(self, x: Tensor) -> Tensor:
+        """Subtracts from the first feature of `(batch, time, features)`."""
+        last = x[:, -1:, :1] * ops.cast(self.active, x.dtype)
+        return x - ops.pad(last, ((0, 0), (0, 0), (0, x.shape[2] - 1)))
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the weight; files of earlier versions have none."""
+        if len(store.keys()):
+            super().load_own_variables(store)
+
+
+@register
 class Baseline(keras.layers.Layer):
     r"""Adds to a forecast that of an autoregression, a linear map of the last values.
 
     $$\hat y_{T+i} = f_i + \sum_{j=1}^{p} w_{ji}\, y_{T+1-j} + c_i$$
 
     If the values were too few for one, or a season too long, it adds the value one
-    season before, $y_{T+i-m\lceil i/m\rceil}$: with $m = 1$ the last value, with $m = 0$
-    nothing. To quantiles it adds the quantiles of the errors, too.
+    season before, $y_{T+i-m\lceil i/m\rceil}$: the last one with $m = 1$, nothing with
+    $m = 0$. To quantiles it adds the quantiles of the errors, too.
 
     Args:
         horizon: Number of steps of the forecast, $k$.

@@ -58,12 +58,14 @@ training steps.'
                 f"{title} reduces the errors of {baseline} on the validation part by "
                 f"{size}, after {self.steps} training steps."
             )
-        less = f"reduces the errors by {size}, less than {100 * LEAST_GAIN:g} %"
         if self.gain <= 0:
-            less = "does not reduce the errors"
+            why = "does not reduce the errors"
+        elif self.gain < LEAST_GAIN:
+            why = f"reduces the errors by {size}, less than {100 * LEAST_GAIN:g} %"
+        else:
+            why = f"reduces the errors by {size}, no more than chance does"
         return (
-            f"{title} adds nothing to {baseline} here: on the validation part it "
-            f"{less}."
+            f"{title} adds nothing to {baseline} here: on the validation part it {why}."
         )
 
 
@@ -144,25 +146,56 @@ class BestStep(keras.callbacks.Callback):
         self.predict, self.median = predict, median
         self.x, self.y, self.every = x, y, every
         self.forecasts = self.first = predict(x)
-        self.error = self.start = self._error(self.first)
+        self.errors = self.start = self._errors(self.first)
         self.steps = 0
 
-    def _error(self, forecasts):
-        return float(np.mean(np.abs(self.median(forecasts) - self.y)))
+    def _errors(self, forecasts):
+        return np.mean(np.abs(self.median(forecasts) - self.y), axis=1)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the baseline makes no errors that could be reduced."""
+        return bool(self.start.mean() <= EXACT)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         forecasts = self.predict(self.x)
-        error = self._error(forecasts)
-        if error < self.error:
-            self.forecasts, self.error = forecasts, error
+        errors = self._errors(forecasts)
+        if errors.mean() < self.errors.mean():
+            self.forecasts, self.errors = forecasts, errors
             self.steps = (epoch + 1) * self.every
 
-    def selection(self) -> Selection:
-        """What was found; if the gain is too small, the forecasts are the first."""
-        gain = 0.0 if self.start <= EXACT else 1 - self.error / self.start
-        if gain < LEAST_GAIN:
+    def selection(self, windows: int) -> Selection:
+        """What was found; without a gain the forecasts are those of the baseline.
+
+        Args:
+            windows: Windows of the validation part, of which some are checked.
+        """
+        gain = 0.0
+        if not self.is_exact:
+            gain = float(1 - self.errors.mean() / self.start.mean())
+        independent = windows / self.y.shape[1]  # as the targets overlap
+        is_certain = exceeds_chance(self.start - self.errors, independent)
+        if gain < LEAST_GAIN or not is_certain:
             self.forecasts, self.steps = self.first, 0
-        return Selection(self.steps, gain, len(self.x), self.every)
+        return Selection(self.steps, gain, windows, self.every)
+
+
+def exceeds_chance(differences: np.ndarray, independent: float) -> bool:
+    """Whether a mean is larger than its standard error.
+
+    Args:
+        differences: Numbers that depend on each other.
+        independent: How many numbers would be as certain if they did not.
+
+    Examples:
+        >>> y = np.array([1.0, 2.0, 3.0, 4.0])
+        >>> exceeds_chance(y, 4.0), exceeds_chance(y - 2, 4.0), exceeds_chance(y, 1.0)
+        (True, False, False)
+    """
+    if independent <= 1:
+        return False
+    error = np.std(differences) / np.sqrt(independent - 1)
+    return bool(np.mean(differences) > error)
 
 
 def checked_windows(count: int, length: int) -> np.ndarray:

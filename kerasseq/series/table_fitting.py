@@ -305,8 +305,12 @@ class TableFitting:
         parts = [x[:, :length, :count]]
         if ahead:
             parts.append(x[:, length:, count:])
-        constants = zip(*map(moments, parts), strict=True)
-        self.get_layer("standardize").set_constants(*map(np.concatenate, constants))
+        mean, spread = map(np.concatenate, zip(*map(moments, parts), strict=True))
+        # The network gets the values less the last one, which are on another scale.
+        values = parts[0][..., :1]
+        spread[:1] = moments(values - values[:, -1:])[1]
+        self.get_layer("standardize").set_constants(mean, spread)
+        self.get_layer("subtract_last").switch_on()
 
     def _set_baseline(self, x, y, values):
         """Sets the baseline, and the scale of what the network adds to it.

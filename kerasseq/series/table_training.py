@@ -83,8 +83,9 @@ class TableTraining(TableForecasts):
         `fit(data)` does the same, and then trains. A copy of the weights is trained on
         the first part of each series, and its forecasts of the last fifth of the
         windows are compared with those of the baseline. If their mean absolute error is
-        less than 3 % smaller at best, no steps help. Afterwards the weights are what
-        they were, and the intervals of forecasts are calibrated on the same windows.
+        less than 3 % smaller at best, or by less than its standard error, no steps
+        help. Afterwards the weights are what they were, and the intervals of forecasts
+        are calibrated on the same windows.
 
         Args:
             data: A table, as for `fit`.
@@ -120,7 +121,7 @@ class TableTraining(TableForecasts):
             np.arange(begin, begin + count)
             for (count, _), begin in zip(parts, first, strict=False)
         ])  # fmt: skip
-        held = held[checked_windows(len(held), fitted.length)]
+        checked = held[checked_windows(len(held), fitted.length)]
         x, y = windows.x[trained], windows.y[trained]
         before = fitted.length + horizon - 1
         values = [
@@ -131,14 +132,14 @@ class TableTraining(TableForecasts):
         state = [ops.convert_to_numpy(v) for v in self._state()]
         self._set_baseline(x, y, values)
         every = steps_between_checks(len(x), batch_size)
-        best = BestStep(
-            self._predict_sorted, self._median, windows.x[held], windows.y[held], every
-        )
-        history = self._train(x, y, batch_size, every, CHECKS, 0, callbacks=[best])
+        compared = windows.x[checked], windows.y[checked]
+        best = BestStep(self._predict_sorted, self._median, *compared, every)
+        checks = 0 if best.is_exact else CHECKS
+        history = self._train(x, y, batch_size, every, checks, 0, callbacks=[best])
         for variable, value in zip(self._state(), state, strict=True):
             variable.assign(value)
         self._set_baseline(windows.x, windows.y, windows.values)
-        fitted.selection = best.selection()
+        fitted.selection = best.selection(len(held))
         quantiles = self._arguments["quantiles"]
         if quantiles:
             fitted.shifts = conformal_shifts(best.y, best.forecasts, quantiles)
