@@ -50,6 +50,25 @@ def _of_rank(errors, q):
     return np.sort(errors, axis=0)[rank - 1]
 
 
+def shifted(forecasts: np.ndarray, shifts: np.ndarray, median: int) -> np.ndarray:
+    """Adds shifts to forecasts of quantiles, which stay in order around the median.
+
+    Args:
+        forecasts: Array `(windows, horizon, quantiles)`.
+        shifts: Array `(horizon, quantiles)`, 0 for the median.
+        median: Index of the median.
+
+    Examples:
+        >>> shifted(np.array([[[1.0, 2.0, 5.0]]]), np.array([[3.0, 0.0, 1.0]]), 1)
+        array([[[2., 2., 6.]]])
+    """
+    y = forecasts + shifts
+    middle = y[..., median : median + 1]
+    below = np.minimum(y[..., :median], middle)
+    above = np.maximum(y[..., median + 1 :], middle)
+    return np.sort(np.concatenate([below, middle, above], axis=-1), axis=-1)
+
+
 def coverage(actual: np.ndarray, intervals: np.ndarray) -> float:
     """Returns the part of the values that intervals hold.
 

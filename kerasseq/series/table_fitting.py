@@ -319,6 +319,9 @@ class TableFitting:
             x: Windows.
             y: Targets.
             values: Scaled values of each series, `(time,)`.
+
+        Returns:
+            The quantiles of its errors, `(horizon, quantiles)`; None without quantiles.
         """
         fitted, horizon = self._fitted, self._arguments["horizon"]
         layer = self.get_layer("baseline")
@@ -338,10 +341,12 @@ class TableFitting:
                 errors, fitted.order = others, regression.order
         self.get_layer("restore").set_constants(np.zeros(1), np.array([errors.std()]))
         quantiles = self._arguments["quantiles"]
-        if quantiles:
-            of_steps = np.quantile(errors, quantiles, axis=0).T
-            of_steps[:, quantiles.index(0.5)] = 0.0  # the forecast is the baseline
-            layer.set_errors(of_steps)
+        if not quantiles:
+            return None
+        of_steps = np.quantile(errors, quantiles, axis=0).T
+        of_steps[:, quantiles.index(0.5)] = 0.0  # the forecast is the baseline
+        layer.set_errors(of_steps)
+        return of_steps
 
     def _ahead(self):
         """Number of features that are known in advance, the last ones."""

@@ -10,6 +10,7 @@ from kerasseq.series.columns import Columns
 from kerasseq.series.forecast_frames import forecast_frame, with_future
 from kerasseq.series.forecast_scores import Comparison, compare
 from kerasseq.series.frames import SeriesTable
+from kerasseq.series.intervals import shifted
 from kerasseq.series.one_series import OneSeries
 from kerasseq.series.sources import require_pandas
 from kerasseq.series.table_fitting import TableFitting
@@ -137,8 +138,9 @@ class TableForecasts(TableFitting):
         y = ops.convert_to_numpy(self.predict_on_batch(x))
         # Quantiles are trained one by one, and may cross.
         y = np.sort(y.reshape(len(y), self._arguments["horizon"], -1), axis=-1)
-        shifts = None if self._fitted is None else self._fitted.shifts
-        return y if shifts is None else np.sort(y + shifts, axis=-1)
+        if self._fitted is None or self._fitted.shifts is None:
+            return y
+        return shifted(y, self._fitted.shifts, self._arguments["quantiles"].index(0.5))
 
     def _median(self, y):
         quantiles = self._arguments["quantiles"]

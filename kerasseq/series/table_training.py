@@ -108,6 +108,7 @@ class TableTraining(TableForecasts):
     def _choose_steps(self, windows: TableWindows, batch_size: int) -> Any:
         """Returns the selection and the history of the training that it took."""
         fitted, horizon = self._fitted, self._arguments["horizon"]
+        fitted.shifts = None
         parts = split_counts(windows.counts, horizon)
         first = np.cumsum([0, *windows.counts])
         held = np.concatenate([
@@ -130,7 +131,7 @@ class TableTraining(TableForecasts):
             if count
         ]
         state = [ops.convert_to_numpy(v) for v in self._state()]
-        self._set_baseline(x, y, values)
+        errors = self._set_baseline(x, y, values)
         every = steps_between_checks(len(x), batch_size)
         compared = windows.x[checked], windows.y[checked]
         best = BestStep(self._predict_sorted, self._median, *compared, every)
@@ -143,6 +144,8 @@ class TableTraining(TableForecasts):
         quantiles = self._arguments["quantiles"]
         if quantiles:
             fitted.shifts = conformal_shifts(best.y, best.forecasts, quantiles)
+            # The shifts are those of forecasts to which these errors were added.
+            self.get_layer("baseline").set_errors(errors)
         return fitted.selection, history
 
     def _fit_selected(
