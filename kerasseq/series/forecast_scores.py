@@ -21,11 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasseq.core import checks
-from kerasseq.text.classical.autoregression import AutoRegression
-
-ROUNDING = 1e-10  # of the size of the values: an error below it is none
-MAX_ORDER = 12  # of an autoregression, besides a season
-MAX_VALUES = 20_000  # that it is fitted to
+from kerasseq.series.autoregression import ROUNDING, fit_autoregression
+from kerasseq.series.intervals import coverage
 
 Forecasts = Callable[[ArrayLike, int], np.ndarray]  # of a history and steps
 
@@ -117,36 +114,6 @@ def seasonal_naive(history: ArrayLike, steps: int, season: int = 1) -> np.ndarra
     return history[len(history) - season + np.arange(steps) % season]
 
 
-def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression | None:
-    """Fits an autoregressive model, of the order with the least AIC.
-
-    Args:
-        training: The values, `(time,)`.
-        season: Steps of a season.
-
-    Returns:
-        The model, of order 1 to 12, a season or one more, fitted to the last 20,000
-        values at most; None if they are constant or too few.
-    """
-    y = np.asarray(training, "float64")[-MAX_VALUES:]
-    candidates, least = [], (ROUNDING * np.abs(y).max()) ** 2
-    if not np.ptp(y):
-        return None
-    for order in sorted({*range(1, MAX_ORDER + 1), season, season + 1}):
-        if len(y) < 3 * order + 2:
-            continue
-        model = AutoRegression(order).fit(y)
-        errors = model.residuals(y)
-        variance = float(np.mean(errors**2))
-        if variance <= least:  # an exact fit: higher orders add nothing
-            return model
-        if variance < math.inf:
-            aic = len(errors) * math.log(variance) + 2 * (order + 1)
-            # Orders lose different numbers of values, which the mean makes up for.
-            candidates.append((aic / len(errors), order, model))
-    return min(candidates, key=lambda one: one[:2])[2] if candidates else None
-
-
 def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
     """Returns the forecasts that a model is compared with, by name.
 
@@ -188,6 +155,9 @@ class Comparison:
         actual: The values, `(series, origins, steps)`.
         forecasts: Those of each model, by name, of the same shape.
         scales: The denominator of MASE of each series, NaN where it is undefined.
+        intervals: The lowest and highest quantile of the model, `(series, origins,
+            steps, 2)`, or None.
+        nominal: The part of the values that they should hold, or None.
 
     Examples:
         >>> y = np.array([[[1.0, 2.0]], [[5.0, 5.0]]])
@@ -201,6 +171,8 @@ class Comparison:
     actual: np.ndarray
     forecasts: dict[str, np.ndarray]
     scales: np.ndarray
+    intervals: np.ndarray | None = None
+    nominal: float | None = None
 
     @classmethod
     def joined(cls, parts: "Sequence[Comparison]") -> "Comparison":
@@ -213,6 +185,10 @@ class Comparison:
                 for name in first.forecasts
             },
             first.scales,
+            None
+            if first.intervals is None
+            else np.concatenate([part.intervals for part in parts], axis=1),
+            first.nominal,
         )
 
     def scores(self) -> dict[str, dict[str, float]]:
@@ -226,6 +202,12 @@ class Comparison:
             )
             for name, y in self.forecasts.items()
         }
+
+    def coverage(self) -> float | None:
+        """Returns the part of the values that the intervals hold; None without any."""
+        if self.intervals is None:
+            return None
+        return coverage(self.actual, self.intervals)
 
     def not_beaten(self, title: str) -> list[str]:
         """Returns the simple forecasts that are at least as good as a model.

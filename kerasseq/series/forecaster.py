@@ -10,18 +10,24 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, FilePath, Tensor
-from kerasseq.series.dates import CALENDAR
+from kerasseq.series.forecaster_arguments import (
+    checked_calendar,
+    checked_categories,
+    number_ahead,
+    number_of_features,
+)
 from kerasseq.series.forecaster_layers import (
     Baseline,
     SplitFuture,
     Standardize,
+    SubtractLast,
     add_outputs,
 )
-from kerasseq.series.frames import SeriesTable, is_frame
+from kerasseq.series.frames import is_frame
 from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
-from kerasseq.series.sources import as_table, as_windows
-from kerasseq.series.table_fitting import named_features, number_ahead
-from kerasseq.series.table_forecasts import TableForecasts
+from kerasseq.series.selection import LEAST_EPOCHS
+from kerasseq.series.sources import as_table, as_windows, is_table
+from kerasseq.series.table_training import BATCH_SIZE, EXPLICIT, TableTraining
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
@@ -30,21 +36,21 @@ from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_li
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.streaming import in_order
 
-SLIDES = ("day", "month", "year")  # of `calendar=True`
-UPDATES, LEAST_EPOCHS = 200, 3  # of `fit(table)`, if the user names no epochs
+UPDATES = 200  # training steps of `fit(table)` after the first
 
 
 @register
-class Forecaster(TableForecasts, TaskModel):
+class Forecaster(TableTraining, TaskModel):
     r"""Predicts the next values of a series from the values so far.
 
     $$\hat y_{T+1}, \dots, \hat y_{T+k} = W h_T + b$$
 
     `fit(table)` reads a pandas DataFrame or Series with dates, `forecast(12)` returns
     the next 12 rows with their dates, and `backtest(table)` scores forecasts beside
-    those of simple models. To a table's forecasts the model adds the last value, the
-    value one season before or neither, whichever fits its first table best. Features
-    $z$ that are known in advance add $v \tanh(A h_T + B z_{T+i} + c)$ to each step.
+    those of simple models. To a table's forecasts the model adds those of an
+    autoregression, one for all series, and starts at adding nothing; `baseline` names
+    it. Features $z$ that are known in advance add $v \tanh(A h_T + B z_{T+i} + c)$ to
+    each step.
 
     With arrays of windows, `fit(x, y)` and `predict(x)`, the model standardizes inputs
     and targets with mean and standard deviation of the first data; inputs and forecasts
@@ -124,9 +130,9 @@ class Forecaster(TableForecasts, TaskModel):
             "dropout": checks.rate("dropout", dropout),
             "past": past,
             "known": known,
-            "calendar": _checked_calendar(calendar),
+            "calendar": checked_calendar(calendar),
             "quantiles": quantiles and list(quantiles),
-            "categories": _checked_categories(categories, [*past, *known]),
+            "categories": checked_categories(categories, [*past, *known]),
         }
         if isinstance(arguments["categories"], list):
             self.await_fit(arguments, kwargs)
@@ -138,7 +144,7 @@ class Forecaster(TableForecasts, TaskModel):
     def _build_layers(self, arguments: Config, kwargs: Config) -> None:
         architecture, horizon = arguments["architecture"], arguments["horizon"]
         units, quantiles = arguments["units"], arguments["quantiles"]
-        features = _number_of_features(arguments)
+        features = number_of_features(arguments)
         inputs, sequence = sequence_input(None, features, None)
         x, future = Standardize(features, name="standardize")(sequence), None
         ahead = number_ahead(arguments)
@@ -146,6 +152,7 @@ class Forecaster(TableForecasts, TaskModel):
             split = SplitFuture(horizon, ahead, name="split_future")
             x, future = split(x)
             sequence, _ = split(sequence)
+        x = SubtractLast(name="subtract_last")(x)
         for layer in build_layers(
             architecture,
             units=units,
@@ -158,7 +165,8 @@ class Forecaster(TableForecasts, TaskModel):
             x = LastStep(name="last_step")(x)
         outputs = add_outputs(x, future, horizon, units, quantiles)
         restore = Standardize(1, invert=True, name="restore", dtype="float32")
-        baseline = Baseline(horizon, name="baseline", dtype="float32")
+        count = len(quantiles or ())
+        baseline = Baseline(horizon, count, name="baseline", dtype="float32")
         outputs = baseline(restore(outputs), sequence)
         super().__init__(inputs, outputs, {**arguments, "features": features}, **kwargs)
 
@@ -196,12 +204,17 @@ class Forecaster(TableForecasts, TaskModel):
             y: None for a table and a stream; or the targets of the windows.
             **kwargs: For a table `value`, `date`, `group`, `missing`, `season` and
                 `length`, as for `prepare`; and all that `keras.Model.fit` accepts.
-                `epochs` defaults to about 200 training steps for a table, at least 3
-                epochs: more steps overfit a series of some hundred values.
                 `validation_data` may be a table as well.
 
+                Without `epochs` the first table is trained on for as many steps as
+                help, see `choose_steps`; `training_verdict` says how many. With it, or
+                another argument that divides the training, such as
+                `validation_split`, the model is trained as told. A later table is
+                trained on for about 200 steps, at least 3 epochs.
+
         Returns:
-            The history of Keras. Losses of a table are those of scaled values.
+            The history of Keras, in epochs of 10 or more steps if their number was
+            chosen. Losses of a table are those of scaled values.
 
         Raises:
             ValueError: If the table has a mistake; see `prepare`.
@@ -216,10 +229,13 @@ class Forecaster(TableForecasts, TaskModel):
                 )
         x = as_table(x) if y is None else x
         held_out = kwargs.get("validation_data")
-        if options or _is_table(x, y):
+        if options or is_table(x, y):
+            selects = all(kwargs.get(name) is None for name in EXPLICIT)
+            if selects and self._fitted is None:
+                return self._fit_selected(x, options, kwargs)
             x, y = self.prepare(x, **options)
             if kwargs.get("epochs") is None:
-                batches = -(-len(x) // (kwargs.get("batch_size") or 32))
+                batches = -(-len(x) // (kwargs.get("batch_size") or BATCH_SIZE))
                 kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
         else:
             windows = as_windows(x, y, steps=kwargs.get("steps_per_epoch"))
@@ -240,7 +256,7 @@ class Forecaster(TableForecasts, TaskModel):
         if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
             return x
         x = as_table(x)
-        if _is_table(x, None):
+        if is_table(x, None):
             return self._held_out(x)
         windows = as_windows(x, steps=steps)
         return windows.x if windows.y is None else windows[:3]
@@ -290,7 +306,7 @@ class Forecaster(TableForecasts, TaskModel):
         x = as_table(x)
         if is_empty_list(x):
             return super().predict(x, **kwargs)
-        if _is_table(x, None):
+        if is_table(x, None):
             raise TypeError(
                 "predict reads windows (rows, time, features), received a table, "
                 f"{checks.short(x)}. Use forecast(table, steps), or prepare(table).x"
@@ -446,53 +462,3 @@ class Forecaster(TableForecasts, TaskModel):
     def get_config(self) -> Config:
         fitted = None if self._fitted is None else self._fitted.plain()
         return {**super().get_config(), "fitted": fitted}
-
-
-def _checked_calendar(calendar: Sequence[str] | bool) -> list[str]:
-    if calendar is True:
-        return list(SLIDES)
-    names = checks.several("calendar", calendar or ())
-    for name in names:
-        checks.one_of("calendar", name, CALENDAR)
-    return names
-
-
-def _checked_categories(
-    categories: Sequence[str] | Mapping[str, Sequence[str]], columns: Sequence[str]
-) -> list[str] | dict[str, list[str]]:
-    """The columns whose categories are to be learned; or the categories of each."""
-    is_known = isinstance(categories, Mapping)
-    names = checks.several("categories", list(categories) if is_known else categories)
-    for name in names:
-        checks.one_of("categories", name, columns)
-    if not is_known:
-        return names or {}
-    return {
-        name: checks.several(f"categories[{name!r}]", each, "names")
-        for name, each in categories.items()
-    }
-
-
-def _number_of_features(arguments: Config) -> int:
-    """The number of features of a step; that of the named columns and the value."""
-    features, named = arguments["features"], named_features(arguments)
-    if features is None:
-        return named
-    if named > 1 and features != named:
-        raise ValueError(
-            f"features must be {named}, the value and the columns past, known and "
-            f"calendar, received features={features}. Leave it out"
-        )
-    return features
-
-
-def _is_table(x: Any, y: Any) -> bool:
-    """Whether `fit` was called with a table instead of windows."""
-    if y is not None or x is None:
-        return False
-    if is_frame(x) or isinstance(x, SeriesTable):
-        return True
-    if hasattr(x, "values") and hasattr(x, "dates"):
-        return True
-    is_list = isinstance(x, np.ndarray | list) and as_array(x) is not None
-    return is_list and np.ndim(x) == 1

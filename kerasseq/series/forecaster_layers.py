@@ -1,4 +1,4 @@
-"""Layers of a forecaster: scales, the naive forecast, the known future."""
+"""Layers of a forecaster: scales, the baseline, the known future."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +10,9 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
+
+MAX_LAG = 64  # steps before the forecast that a linear baseline reads
+PART = 8192  # windows that a baseline is computed for at a time
 
 
 @register
@@ -73,39 +76,123 @@ class Standardize(keras.layers.Layer):
 
 
 @register
-class Baseline(keras.layers.Layer):
-    r"""Adds the value one season before, $y_{T+i-m\lceil i/m\rceil}$, to a forecast.
+class SubtractLast(keras.layers.Layer):
+    """Subtracts the last value from the values of a window, if it is switched on.
 
-    With $m = 1$ it adds the last value, with $m = 0$ nothing.
+    A network that gets no level cannot depend on it, and forecasts values above all
+    those of the training as well as others.
 
     Args:
-        horizon: Number of steps of the forecast, $k$.
         **kwargs: For `keras.layers.Layer`.
 
     Examples:
-        >>> layer = Baseline(horizon=3)
-        >>> layer.set(2)
-        >>> x = np.array([[[1.0], [2.0], [3.0]]])
-        >>> keras.ops.convert_to_numpy(layer(np.zeros((1, 3)), x)).tolist()
-        [[2.0, 3.0, 2.0]]
+        >>> layer = SubtractLast()
+        >>> layer.switch_on()
+        >>> x = np.array([[[1.0, 5.0], [3.0, 7.0]]])
+        >>> keras.ops.convert_to_numpy(layer(x)).tolist()
+        [[[-2.0, 5.0], [0.0, 7.0]]]
     """
 
-    def __init__(self, horizon: int, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.horizon = horizon
         self.build()
 
     def build(self, *shapes: Shape) -> None:
         if self.built:
             return
-        self.season: keras.Variable = self.add_weight(
-            name="season", shape=(), initializer="zeros", dtype="int32", trainable=False
+        self.active: keras.Variable = self.add_weight(
+            name="active", shape=(), initializer="zeros", trainable=False
         )
         self.built = True
 
+    def switch_on(self) -> None:
+        """Subtracts the last value from now on."""
+        self.active.assign(1.0)
+
+    def call(self, x: Tensor) -> Tensor:
+        """Subtracts from the first feature of `(batch, time, features)`."""
+        last = x[:, -1:, :1] * ops.cast(self.active, x.dtype)
+        return x - ops.pad(last, ((0, 0), (0, 0), (0, x.shape[2] - 1)))
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the weight; files of earlier versions have none."""
+        if len(store.keys()):
+            super().load_own_variables(store)
+
+
+@register
+class Baseline(keras.layers.Layer):
+    r"""Adds to a forecast that of an autoregression, a linear map of the last values.
+
+    $$\hat y_{T+i} = f_i + \sum_{j=1}^{p} w_{ji}\, y_{T+1-j} + c_i$$
+
+    If the values were too few for one, or a season too long, it adds the value one
+    season before, $y_{T+i-m\lceil i/m\rceil}$: the last one with $m = 1$, nothing with
+    $m = 0$. To quantiles it adds the quantiles of the errors, too.
+
+    Args:
+        horizon: Number of steps of the forecast, $k$.
+        quantiles: Number of quantiles; 0 if there are none.
+        **kwargs: For `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = Baseline(horizon=3)
+        >>> x = np.array([[[1.0], [2.0], [3.0]]])
+        >>> layer.set(2)
+        >>> keras.ops.convert_to_numpy(layer(np.zeros((1, 3)), x)).tolist()
+        [[2.0, 3.0, 2.0]]
+        >>> layer.set_map(np.array([[0.0, 0.0, 1.0], [1.0, 2.0, 0.0]]), np.ones(3))
+        >>> keras.ops.convert_to_numpy(layer(np.zeros((1, 3)), x)).tolist()
+        [[4.0, 7.0, 3.0]]
+    """
+
+    def __init__(self, horizon: int, quantiles: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.horizon = horizon
+        self.quantiles = quantiles
+        self.build()
+
+    def build(self, *shapes: Shape) -> None:
+        if self.built:
+            return
+        fixed = {"initializer": "zeros", "trainable": False}
+        self.season: keras.Variable = self.add_weight(
+            name="season", shape=(), dtype="int32", **fixed
+        )
+        # The order is not known before the data are: unused rows are 0.
+        self.coefficients: keras.Variable = self.add_weight(
+            name="coefficients", shape=(MAX_LAG, self.horizon), **fixed
+        )
+        self.constants: keras.Variable = self.add_weight(
+            name="constants", shape=(self.horizon,), **fixed
+        )
+        if self.quantiles:
+            self.errors: keras.Variable = self.add_weight(
+                name="errors", shape=(self.horizon, self.quantiles), **fixed
+            )
+        self.built = True
+
     def set(self, season: int) -> None:
-        """Sets the season $m$; 0 switches the baseline off."""
+        """Adds the value one season $m$ before; 0 for nothing."""
         self.season.assign(season)
+        self.coefficients.assign(np.zeros((MAX_LAG, self.horizon)))
+        self.constants.assign(np.zeros(self.horizon))
+
+    def set_map(self, coefficients: np.ndarray, constants: np.ndarray) -> None:
+        """Adds a linear map of the last values.
+
+        Args:
+            coefficients: $w$, `(p, horizon)`, those of the oldest value first.
+            constants: $c$, `(horizon,)`.
+        """
+        self.set(0)
+        above = ((MAX_LAG - len(coefficients), 0), (0, 0))
+        self.coefficients.assign(np.pad(coefficients, above))
+        self.constants.assign(constants)
+
+    def set_errors(self, errors: np.ndarray) -> None:
+        """Sets the quantiles of the errors of the baseline, `(horizon, quantiles)`."""
+        self.errors.assign(errors)
 
     def call(self, forecast: Tensor, x: Tensor) -> Tensor:
         """Adds the baseline.
@@ -114,22 +201,54 @@ class Baseline(keras.layers.Layer):
             forecast: `(batch, horizon)` or `(batch, horizon, quantiles)`.
             x: Values so far, the first feature of `(batch, time, features)`.
         """
+        values = self._forecasts(x[:, :, 0])  # (batch, horizon)
+        if self.quantiles:
+            values = values[..., None] + self.errors
+        return forecast + ops.cast(values, forecast.dtype)
+
+    def _forecasts(self, y):
+        return self._one_season_before(y) + self._mapped(y)
+
+    def _one_season_before(self, y):
         season = ops.convert_to_tensor(self.season)
         period = ops.maximum(season, 1)
-        places = ops.shape(x)[1] - period + ops.arange(self.horizon) % period
-        places = ops.broadcast_to(places, (ops.shape(x)[0], self.horizon))
+        places = ops.shape(y)[1] - period + ops.arange(self.horizon) % period
+        places = ops.broadcast_to(places, (ops.shape(y)[0], self.horizon))
         # Keras' `take` has an operation that ONNX lacks.
-        values = kernels.take_steps(x[:, :, 0], places)  # (batch, horizon)
-        values = ops.where(season > 0, values, ops.zeros_like(values))
-        if len(forecast.shape) == 3:
-            values = values[..., None]
-        return forecast + ops.cast(values, forecast.dtype)
+        values = kernels.take_steps(y, places)
+        return ops.where(season > 0, values, ops.zeros_like(values))
+
+    def _mapped(self, y):
+        last = ops.pad(y, ((0, 0), (MAX_LAG, 0)))[:, -MAX_LAG:]
+        # Not a matrix product, which some processors round to ten bits.
+        return ops.sum(last[..., None] * self.coefficients, axis=1) + self.constants
+
+    def forecasts_of(self, x: np.ndarray) -> np.ndarray:
+        """Computes the forecasts of the baseline alone, without quantiles.
+
+        Args:
+            x: Windows, `(windows, time, features)`.
+
+        Returns:
+            Array `(windows, horizon)`.
+        """
+        parts = [x[start : start + PART, :, 0] for start in range(0, len(x), PART)]
+        forecasts = [self._forecasts(ops.convert_to_tensor(part)) for part in parts]
+        return np.concatenate(list(map(ops.convert_to_numpy, forecasts)))
 
     def compute_output_shape(self, forecast_shape: Shape, x_shape: Shape) -> Shape:
         return forecast_shape
 
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the weights; files of earlier versions have the season alone."""
+        if len(store.keys()) == 1:
+            self.season.assign(np.array(store["0"]))
+        else:
+            super().load_own_variables(store)
+
     def get_config(self) -> Config:
-        return {**super().get_config(), "horizon": self.horizon}
+        config = {"horizon": self.horizon, "quantiles": self.quantiles}
+        return {**super().get_config(), **config}
 
 
 @register
@@ -195,3 +314,11 @@ def add_outputs(
     added = keras.layers.Dense(max(count, 1), dtype="float32", name="future_output")
     added = keras.layers.Reshape(shape, name="future_effect")(added(hidden))
     return keras.layers.Add(name="with_future", dtype="float32")([outputs, added])
+
+
+def start_at_zero(model: keras.Model) -> None:
+    """Sets the output weights of a forecaster to 0, so that it adds nothing."""
+    for layer in model.layers:
+        if layer.name in ("output", "future_output"):
+            for weight in layer.trainable_weights:
+                weight.assign(np.zeros(weight.shape))

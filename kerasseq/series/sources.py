@@ -10,7 +10,7 @@ from keras import ops
 from kerasseq.core import checks, packages
 from kerasseq.series.frames import SeriesTable, is_frame
 from kerasseq.tasks import sources
-from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.data_checks import are_batches, as_array
 
 
 def require_pandas() -> Any:
@@ -51,6 +51,23 @@ def as_table(data: Any) -> Any:
         return pandas.DataFrame({name: _array(data[name]) for name in names})
     is_column = hasattr(data, "to_numpy") or sources.is_column(data)
     return _array(data) if is_column else data
+
+
+def is_table(x: Any, y: Any) -> bool:
+    """Whether `fit` was called with a table instead of windows.
+
+    Args:
+        x: Its first argument.
+        y: Its second argument.
+    """
+    if y is not None or x is None:
+        return False
+    if is_frame(x) or isinstance(x, SeriesTable):
+        return True
+    if hasattr(x, "values") and hasattr(x, "dates"):
+        return True
+    is_list = isinstance(x, np.ndarray | list) and as_array(x) is not None
+    return is_list and np.ndim(x) == 1
 
 
 def _array(column):

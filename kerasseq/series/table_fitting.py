@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.types import Config
-from kerasseq.series.columns import Columns, features_of, learned_categories
+from kerasseq.series.autoregression import fit_shared, forecast_map
+from kerasseq.series.columns import Columns, learned_categories
+from kerasseq.series.forecaster_arguments import named_features, number_ahead
+from kerasseq.series.forecaster_layers import MAX_LAG, start_at_zero
 from kerasseq.series.frames import SeriesTable, is_frame, read_series
 from kerasseq.series.one_series import OneSeries
 from kerasseq.series.sources import as_table
 from kerasseq.series.windows import (
     Fitted,
     Scale,
+    TableWindows,
     best_baseline,
     check_length,
     features,
@@ -45,7 +48,8 @@ class TableFitting:
         """Returns the windows of a table, for a training loop of your own.
 
         `fit(data)` does the same, and then trains. The first table sets the scale of
-        each series, the length of the windows and the season. Values are standardized
+        each series, the length of the windows, the season and the baseline, and the
+        model then forecasts as the baseline does. Values are standardized
         by mean and standard deviation of their series. Rows without a value at the end
         of a series are its future. A constant series has no windows, and its forecast
         is the constant.
@@ -63,7 +67,7 @@ class TableFitting:
             season: Steps of a season. Defaults to that of the dates: 12 for months, 4
                 for quarters, 52 for weeks, 7 for days, 5 for business days, 24 for
                 hours; otherwise 1.
-            length: Steps of a window. Defaults to two seasons, at least 24, and at most
+            length: Steps of a window. Defaults to two seasons, at least 25, and at most
                 half of the shortest series.
 
         Returns:
@@ -83,7 +87,12 @@ class TableFitting:
             >>> x.shape, y.shape
             ((12, 7, 1), (12, 2))
         """
-        table = self.read(data, value=value, date=date, group=group, missing=missing)
+        columns = Columns(value, date, group)
+        return self._prepare(data, columns, missing, season, length)[:2]
+
+    def _prepare(self, data, columns, missing=None, season=None, length=None):
+        """The windows of a table, the first of which sets constants of the layers."""
+        table = self._read(data, columns, missing)
         first = self._fitted is None
         if first:
             self._check_fresh()
@@ -124,42 +133,40 @@ class TableFitting:
         return self._read(data, Columns(value, date, group), missing)
 
     def _windows(self, table, first):
-        fitted, horizon = self._fitted, self._arguments["horizon"]
-        pairs, targets = self._pairs(table)
+        fitted = self._fitted
+        windows = self._gather(table)
         fitted.trained |= {one.name: len(one.values) for one in table.series}
-        if not pairs:
-            raise _constant(table.series)
-        x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
-        fitted.keep(table, horizon)
+        fitted.keep(table, self._arguments["horizon"])
         if first:
-            season = best_baseline(targets, fitted.length, horizon, fitted.season)
-            self._standardize(x, y, season)
-        return x, y
+            self._standardize(windows.x)
+            self._set_baseline(windows.x, windows.y, windows.values)
+            start_at_zero(self)
+        return windows
 
-    def _pairs(self, table):
-        """The windows of each series that is not constant, and its scaled values."""
+    def _gather(self, table):
+        """The windows of all series that are not constant, as `TableWindows`."""
         fitted, horizon = self._fitted, self._arguments["horizon"]
         check_length(table, fitted.length, horizon)
         self._set_scales(table)
-        pairs, targets = [], []
+        pairs, values = [], []
         for one in table.series:
             if not fitted.scales[one.name].deviation:
                 continue
             rows = self._features(one, fitted.scales[one.name])
             time = len(one.values)
-            targets.append(rows[:time, 0])
+            values.append(rows[:time, 0])
             sizes = time, fitted.length, horizon
             pairs.append(training_windows(rows, *sizes, self._ahead()))
-        return pairs, targets
+        if not pairs:
+            raise _constant(table.series)
+        x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        return TableWindows(x, y, [len(y) for _, y in pairs], values)
 
     def _held_out(self, data):
         """The windows of a further table, which the model is not trained on."""
         self._check_fitted()
         table = self._read(data, Columns(), None)
-        pairs, _ = self._pairs(table)
-        if not pairs:
-            raise _constant(table.series)
-        return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))
+        return self._gather(table)[:2]
 
     def _set_scales(self, table):
         """Sets the scale of each series that is new."""
@@ -293,26 +300,55 @@ class TableFitting:
                 "another model for the table"
             )
 
-    def _standardize(self, x, y, season):
-        """Sets the constants of the layers from the windows of the first table."""
+    def _standardize(self, x):
+        """Sets the scale of the features from the windows of the first table."""
         length, ahead = self._fitted.length, self._ahead()
         count = x.shape[-1] - ahead
         parts = [x[:, :length, :count]]
         if ahead:
             parts.append(x[:, length:, count:])
-        constants = zip(*map(moments, parts), strict=True)
-        self.get_layer("standardize").set_constants(*map(np.concatenate, constants))
-        self.get_layer("baseline").set(season)
-        changes = self._changes(x[:, :length], y, season)
-        self.get_layer("restore").set(changes[..., None])
+        mean, spread = map(np.concatenate, zip(*map(moments, parts), strict=True))
+        # The network gets the values less the last one, which are on another scale.
+        values = parts[0][..., :1]
+        spread[:1] = moments(values - values[:, -1:])[1]
+        self.get_layer("standardize").set_constants(mean, spread)
+        self.get_layer("subtract_last").switch_on()
 
-    @staticmethod
-    def _changes(past, y, season):
-        """The targets less the baseline, `(windows, horizon)`."""
-        if not season:
-            return y
-        time, horizon = past.shape[1], y.shape[1]
-        return y - past[:, time - season + np.arange(horizon) % season, 0]
+    def _set_baseline(self, x, y, values):
+        """Sets the baseline, and the scale of what the network adds to it.
+
+        Args:
+            x: Windows.
+            y: Targets.
+            values: Scaled values of each series, `(time,)`.
+
+        Returns:
+            The quantiles of its errors, `(horizon, quantiles)`; None without quantiles.
+        """
+        fitted, horizon = self._fitted, self._arguments["horizon"]
+        layer = self.get_layer("baseline")
+        longest = min(fitted.length, MAX_LAG)
+        regression = fit_shared(values, fitted.season, longest)
+        season, fitted.order = 0, 0
+        if regression is None or fitted.season > MAX_LAG:
+            season = best_baseline(values, fitted.length, horizon, fitted.season)
+        layer.set(season)
+        errors = y - layer.forecasts_of(x[:, : fitted.length])
+        if regression is not None:
+            layer.set_map(*forecast_map(regression, horizon))
+            others = y - layer.forecasts_of(x[:, : fitted.length])
+            if season > MAX_LAG and np.abs(errors).mean() < np.abs(others).mean():
+                layer.set(season)
+            else:
+                errors, fitted.order = others, regression.order
+        self.get_layer("restore").set_constants(np.zeros(1), np.array([errors.std()]))
+        quantiles = self._arguments["quantiles"]
+        if not quantiles:
+            return None
+        of_steps = np.quantile(errors, quantiles, axis=0).T
+        of_steps[:, quantiles.index(0.5)] = 0.0  # the forecast is the baseline
+        layer.set_errors(of_steps)
+        return of_steps
 
     def _ahead(self):
         """Number of features that are known in advance, the last ones."""
@@ -357,18 +393,6 @@ class TableFitting:
                 "this scale. Correct it, or fit another model"
             )
         return rows
-
-
-def number_ahead(arguments: Config) -> int:
-    """Returns the number of features that are known in advance."""
-    known = features_of(arguments["known"], arguments["categories"])
-    return len(known) + len(arguments["calendar"])
-
-
-def named_features(arguments: Config) -> int:
-    """Returns the number of features of the value and the named columns."""
-    past = features_of(arguments["past"], arguments["categories"])
-    return 1 + len(past) + number_ahead(arguments)
 
 
 def _constant(series):

@@ -10,6 +10,7 @@ from kerasseq.series.columns import Columns
 from kerasseq.series.forecast_frames import forecast_frame, with_future
 from kerasseq.series.forecast_scores import Comparison, compare
 from kerasseq.series.frames import SeriesTable
+from kerasseq.series.intervals import shifted
 from kerasseq.series.one_series import OneSeries
 from kerasseq.series.sources import require_pandas
 from kerasseq.series.table_fitting import TableFitting
@@ -136,7 +137,10 @@ class TableForecasts(TableFitting):
         """Predicts quantiles in rising order, `(batch, horizon, quantiles)`."""
         y = ops.convert_to_numpy(self.predict_on_batch(x))
         # Quantiles are trained one by one, and may cross.
-        return np.sort(y.reshape(len(y), self._arguments["horizon"], -1), axis=-1)
+        y = np.sort(y.reshape(len(y), self._arguments["horizon"], -1), axis=-1)
+        if self._fitted is None or self._fitted.shifts is None:
+            return y
+        return shifted(y, self._fitted.shifts, self._arguments["quantiles"].index(0.5))
 
     def _median(self, y):
         quantiles = self._arguments["quantiles"]
@@ -184,8 +188,11 @@ class TableForecasts(TableFitting):
         Returns:
             A DataFrame with a row for each of the model, naive, seasonal naive and AR,
             and the columns MAE, RMSE and MASE, averaged over series. MASE is NaN where
-            it is undefined; see `kerasseq.series.forecast_scores`. `attrs["verdict"]`
-            is a sentence if the model does not beat the simple models, otherwise empty.
+            it is undefined; see `kerasseq.series.forecast_scores`. With quantiles the
+            row of the model has `coverage`, the part of the values between the lowest
+            and the highest quantile, and `nominal`, what it should be.
+            `attrs["verdict"]` is a sentence if the model does not beat the simple
+            models, otherwise empty; `attrs["training"]` that of `training_verdict`.
 
         Raises:
             ValueError: If the series are too short, or the model was trained on values
@@ -221,6 +228,11 @@ class TableForecasts(TableFitting):
             comparisons.append(model.compare(table, [times], steps, ends[0]))
         joined = Comparison.joined(comparisons)
         scores = pandas.DataFrame(joined.scores()).T
+        if joined.intervals is not None:
+            own = scores.index == model.title
+            scores["coverage"] = np.where(own, joined.coverage(), np.nan)
+            scores["nominal"] = np.where(own, joined.nominal, np.nan)
+        scores.attrs["training"] = model.training_verdict()
         scores.attrs["verdict"] = joined.verdict(model.title)
         return scores
 
@@ -240,11 +252,17 @@ class TableForecasts(TableFitting):
             training: Number of values of each series in the training part.
         """
         parts = [one for times in ends for one in table.until(times, steps).series]
-        medians = self._median(self._forecast_series(parts, steps))
-        medians = medians.reshape(len(ends), len(table.series), steps).swapaxes(0, 1)
+        forecasts = self._forecast_series(parts, steps)
+        shape = (len(ends), len(table.series), *forecasts.shape[1:])
+        forecasts = forecasts.reshape(shape).swapaxes(0, 1)
         values = [one.values for one in table.series]
-        season = self._fitted.season
-        return compare(self.title, medians, values, ends, training, season)
+        medians, season = self._median(forecasts), self._fitted.season
+        comparison = compare(self.title, medians, values, ends, training, season)
+        quantiles = self._quantiles()
+        if len(quantiles) > 1:
+            comparison.intervals = forecasts[..., [0, -1]]
+            comparison.nominal = quantiles[-1] - quantiles[0]
+        return comparison
 
     @property
     def title(self) -> str:

@@ -1,11 +1,12 @@
 """Windows of the series of a table, as the arrays that a model is trained with."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from kerasseq.series.autoregression import MAX_ORDER
 from kerasseq.series.columns import Columns
 from kerasseq.series.dates import (
     DATES,
@@ -16,8 +17,9 @@ from kerasseq.series.dates import (
 )
 from kerasseq.series.frames import SeriesTable
 from kerasseq.series.one_series import OneSeries
+from kerasseq.series.selection import Selection
 
-LEAST_LENGTH = 24  # of a window, if the series has as many values
+LEAST_LENGTH = MAX_ORDER  # of a window, if the series has as many values
 PART = 8192  # windows that are read at a time
 
 
@@ -50,6 +52,22 @@ class Scale:
         return self.mean + self.deviation * scaled
 
 
+class TableWindows(NamedTuple):
+    """The windows of the series that are not constant.
+
+    Attributes:
+        x: Windows of all series, one after the other.
+        y: Targets, `(windows, horizon)`.
+        counts: Windows of each series.
+        values: Scaled values of each series, `(time,)`.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    counts: list[int]
+    values: list[np.ndarray]
+
+
 @dataclasses.dataclass
 class Fitted:
     """What a model has to keep of the table that it was fitted to.
@@ -67,6 +85,10 @@ class Fitted:
         history: The end of each series, a window with its target, and the future that
             is known.
         rows: Rows of each series up to its last value.
+        order: Order of the autoregression that is the baseline; 0 for another one.
+        selection: How many training steps help, or None.
+        shifts: What calibrates forecasts of scaled values, `(horizon, quantiles)`, or
+            None.
     """
 
     columns: Columns
@@ -80,6 +102,9 @@ class Fitted:
     trained: dict[Any, int] = dataclasses.field(default_factory=dict)
     history: list[OneSeries] = dataclasses.field(default_factory=list)
     rows: list[int] = dataclasses.field(default_factory=list)
+    order: int = 0
+    selection: Selection | None = None
+    shifts: np.ndarray | None = None
 
     def keep(self, table: SeriesTable, horizon: int) -> None:
         """Keeps the end of each series: a window, and a window with its target."""
@@ -111,11 +136,15 @@ class Fitted:
             "trained": [[k, rows] for k, rows in self.trained.items()],
             "history": [_plain_series(one) for one in self.history],
             "rows": self.rows,
+            "order": self.order,
+            "selection": self.selection and dataclasses.asdict(self.selection),
+            "shifts": None if self.shifts is None else self.shifts.tolist(),
         }  # fmt: skip
 
     @classmethod
     def of_plain(cls, plain: dict[str, Any]) -> "Fitted":
-        """Reads the result of `plain`."""
+        """Reads the result of `plain`, also of earlier versions."""
+        selection, shifts = plain.get("selection"), plain.get("shifts")
         columns = {
             k: tuple(v) if isinstance(v, list | tuple) else v
             for k, v in plain["columns"].items()
@@ -129,6 +158,8 @@ class Fitted:
             "trained": dict(plain["trained"]),
             "history": [_series_of_plain(one, plain["frequency"])
                         for one in plain["history"]],
+            "selection": selection and Selection(**selection),
+            "shifts": None if shifts is None else np.array(shifts),
         }  # fmt: skip
         return cls(**fields)
 
@@ -158,7 +189,7 @@ def _series_of_plain(plain: dict[str, Any], common: Any) -> OneSeries:
 def window_length(table: SeriesTable, season: int, horizon: int) -> int:
     """The number of steps of a window, if the user names none.
 
-    It is two seasons, at least 24 steps, and at most half of what the shortest series
+    It is two seasons, at least 25 steps, and at most half of what the shortest series
     has beside the horizon.
 
     Raises:
@@ -260,7 +291,7 @@ def moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def best_baseline(
     targets: list[np.ndarray], length: int, horizon: int, season: int
 ) -> int:
-    """Chooses what a model adds to: the mean, the last value or the last season.
+    """Chooses what a model adds to, if not an autoregression.
 
     Args:
         targets: Scaled values of each series, `(time,)`.

@@ -1,0 +1,191 @@
+"""How a `Forecaster` is trained on a table: for as many steps as help."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq.series.columns import Columns
+from kerasseq.series.intervals import conformal_shifts
+from kerasseq.series.selection import (
+    CHECKS,
+    LEAST_EPOCHS,
+    STEPS,
+    BestStep,
+    RandomWindows,
+    Selection,
+    checked_windows,
+    split_counts,
+)
+from kerasseq.series.table_forecasts import TableForecasts
+from kerasseq.series.windows import TableWindows
+
+BATCH_SIZE = 32
+# Options of `fit` with which it trains as it is told.
+EXPLICIT = (
+    "epochs", "steps_per_epoch", "initial_epoch", "shuffle", "validation_split",
+    "sample_weight", "class_weight",
+)  # fmt: skip
+
+
+class TableTraining(TableForecasts):
+    """Trains a `Forecaster` on a table: a mixin."""
+
+    compile_from_config: Callable[..., Any]
+    trainable_variables: Sequence[keras.Variable]
+
+    @property
+    def baseline(self) -> str:
+        """What the forecasts of the network are added to.
+
+        Returns:
+            "AR(9)" for an autoregression, "naive", "seasonal naive" or "mean".
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> model = Forecaster("gru", horizon=2, units=3)
+            >>> windows = model.prepare(np.sin(np.arange(20.0)))
+            >>> model.baseline
+            'AR(2)'
+        """
+        if self._fitted is not None and self._fitted.order:
+            return f"AR({self._fitted.order})"
+        season = int(ops.convert_to_numpy(self.get_layer("baseline").season))
+        return {0: "mean", 1: "naive"}.get(season, "seasonal naive")
+
+    @property
+    def selection(self) -> Selection | None:
+        """How many training steps `fit(table)` chose; None if it was told how many."""
+        return None if self._fitted is None else self._fitted.selection
+
+    def training_verdict(self) -> str:
+        """Returns a sentence on whether the network helps; "" without a selection.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> model = Forecaster("elman", horizon=2, units=3)
+            >>> selection = model.choose_steps(np.sin(np.arange(40.0)))
+            >>> model.training_verdict()  # doctest: +NORMALIZE_WHITESPACE
+            'elman adds nothing to AR(2) here: on the validation part it does not reduce
+            the errors.'
+        """
+        if self.selection is None:
+            return ""
+        return self.selection.sentence(self.title, self.baseline)
+
+    def choose_steps(
+        self, data: Any, *, batch_size: int = BATCH_SIZE, **options: Any
+    ) -> Selection:
+        """Finds how many training steps help, for a training loop of your own.
+
+        `fit(data)` does the same, and then trains. A copy of the weights is trained on
+        the first part of each series, and its forecasts of the last fifth of the
+        windows are compared with those of the baseline. If their mean absolute error is
+        less than 3 % smaller at best, or by less than its standard error, no steps
+        help. Afterwards the weights are what they were, and the intervals of forecasts
+        are calibrated on the same windows.
+
+        Args:
+            data: A table, as for `fit`.
+            batch_size: Windows of a batch.
+            **options: `value`, `date`, `group`, `missing`, `season` and `length`, as
+                for `prepare`.
+
+        Returns:
+            The `Selection`: `steps`, and `gain`, the part of the errors that it saves.
+        """
+        windows = self._prepare_named(data, options)
+        return self._choose_steps(windows, batch_size)[0]
+
+    def _prepare_named(self, data, options):
+        names = ("value", "date", "group")
+        columns = Columns(**{name: options.get(name) for name in names})
+        others = {k: v for k, v in options.items() if k not in names}
+        return self._prepare(data, columns, **others)
+
+    def _choose_steps(self, windows: TableWindows, batch_size: int) -> Any:
+        """Returns the selection and the history of the training that it took."""
+        fitted, horizon = self._fitted, self._arguments["horizon"]
+        fitted.shifts = None
+        parts = split_counts(windows.counts, horizon)
+        first = np.cumsum([0, *windows.counts])
+        held = np.concatenate([
+            np.arange(begin + start, end)
+            for (_, start), begin, end in zip(parts, first, first[1:], strict=False)
+        ])  # fmt: skip
+        if not len(held):
+            fitted.selection = Selection(0)
+            return fitted.selection, keras.callbacks.History()
+        trained = np.concatenate([
+            np.arange(begin, begin + count)
+            for (count, _), begin in zip(parts, first, strict=False)
+        ])  # fmt: skip
+        checked = held[checked_windows(len(held), fitted.length)]
+        x, y = windows.x[trained], windows.y[trained]
+        before = fitted.length + horizon - 1
+        values = [
+            series[: count + before]
+            for (count, _), series in zip(parts, windows.values, strict=True)
+            if count
+        ]
+        state = [ops.convert_to_numpy(v) for v in self._state()]
+        errors = self._set_baseline(x, y, values)
+        every = steps_between_checks(len(x), batch_size)
+        compared = windows.x[checked], windows.y[checked]
+        best = BestStep(self._predict_sorted, self._median, *compared, every)
+        checks = 0 if best.is_exact else CHECKS
+        history = self._train(x, y, batch_size, every, checks, 0, callbacks=[best])
+        for variable, value in zip(self._state(), state, strict=True):
+            variable.assign(value)
+        self._set_baseline(windows.x, windows.y, windows.values)
+        fitted.selection = best.selection(len(held))
+        quantiles = self._arguments["quantiles"]
+        if quantiles:
+            fitted.shifts = conformal_shifts(best.y, best.forecasts, quantiles)
+            # The shifts are those of forecasts to which these errors were added.
+            self.get_layer("baseline").set_errors(errors)
+        return fitted.selection, history
+
+    def _fit_selected(
+        self, data: Any, of_table: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        """Trains on the first table for as many steps as help: returns the history."""
+        windows = self._prepare_named(data, of_table)
+        held_out = options.get("validation_data")
+        if held_out is not None:
+            steps = options.get("validation_steps")
+            options["validation_data"] = self._evaluated(held_out, steps)
+        batch_size = options.pop("batch_size", None) or BATCH_SIZE
+        verbose = options.pop("verbose", "auto")
+        selection, history = self._choose_steps(windows, batch_size)
+        if selection.steps:
+            epochs = selection.steps // selection.every
+            sizes = batch_size, selection.every, epochs
+            history = self._train(*windows[:2], *sizes, verbose, **options)
+        if verbose:
+            print(self.training_verdict())
+        return history
+
+    def _train(self, x, y, batch_size, every, epochs, verbose, **more):
+        seed = int(np.random.randint(2**31))  # set by `keras.utils.set_random_seed`
+        batches = RandomWindows(x, y, batch_size, every, seed)
+        more |= {"epochs": epochs, "verbose": verbose, "shuffle": False}
+        return keras.Model.fit(self, batches, **more)
+
+    def _state(self):
+        """The variables that training changes."""
+        self._build_optimizer()
+        return [*self.variables, *self.optimizer.variables]
+
+
+def steps_between_checks(windows: int, batch_size: int) -> int:
+    """Returns how many training steps are between two checks: 10, or more of many.
+
+    Examples:
+        >>> steps_between_checks(500, 32), steps_between_checks(100_000, 32)
+        (10, 235)
+    """
+    of_epochs = LEAST_EPOCHS * -(-windows // batch_size)
+    return -(-max(STEPS, of_epochs) // CHECKS)
