@@ -123,9 +123,21 @@ def as_typed(name: str, value: Any, default: object) -> str:
     if isinstance(value, bool) and isinstance(default, bool):
         return option if value else ""
     if value is None:
-        if default is not None:
+        if not _may_be_none(default):
             raise ValueError(f"arguments.{name} must not be null")
         return ""
     if isinstance(value, list) and isinstance(default, list):
         value = ",".join(map(str, value))
     return f"{option}={value}"
+
+
+def _may_be_none(default: object) -> bool:
+    """Whether an argument with this default is None for some model.
+
+    Examples:
+        >>> _may_be_none(options.PerModel("max", bert=None)), _may_be_none(3)
+        (True, False)
+    """
+    if isinstance(default, options.PerModel):
+        return None in (default.default, *default.values.values())
+    return default is None

@@ -64,8 +64,9 @@ DEFAULTS = {
     "num_layers": 1,
     "sequence_length": None,
     "batch_size": 32,
-    "learning_rate": 1e-3,
-    "steps": 300,
+    "learning_rate": 2e-3,
+    "steps": None,
+    "max_minutes": None,
     "checkpoint_every": 100,
     "horizon": 12,
     "seed": 0,
@@ -93,7 +94,7 @@ even. Choose interpolate or forward
 CHOICES = {"model": options.ARCHITECTURES, "data": SERIES}
 HELP = {
     "encoding": "encoding of the file (default: utf-8, then cp1252)",
-    "steps": "training steps",
+    "steps": "training steps (default: as many as help on a validation part)",
     "sequence_length": "time steps in an example (default: two seasons, at least 24, "
     "at most half of the series)",
 }
@@ -158,25 +159,40 @@ def train(job: "Job") -> runs.Results:
         table = model.read(source.table, missing=settings.missing, **source.columns)
         cuts = held_out(table, settings.horizon)
     with about(settings.file), status("preparing the windows"):
-        x, y = model.prepare(
-            table.until(cuts), season=settings.season, length=settings.sequence_length
-        )
+        sizes = {"season": settings.season, "length": settings.sequence_length}
+        x, y = model.prepare(table.until(cuts), **sizes)
     check_memory(_sized(settings, x.shape[1]), len(x))
     batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
     job.start(source.data, describe(source, table, cuts))
     # The model learns from the first part alone, and continues the whole: also if the
     # run is stopped.
     model.set_history(table)
-    history = job.fit(model, batches, settings.steps, "mae")
+    steps = settings.steps or chosen_steps(job, model, table.until(cuts))
+    history = job.fit(model, batches, steps, "mae")
     comparison = compare(job, model, table, cuts)
     scores = scores_of(comparison, model.title)
-    results = job.results(model, history, settings.steps, **scores)
+    scores |= {"baseline": model.baseline, "selection": model.training_verdict()}
+    results = job.results(model, history, steps, **scores)
     show(job.console, results)
     future = known_steps(table, settings)
     if future:
         write_forecast(job, model, source, future)
     job.draw(lambda: draw(job, model, table, history, future))
     return job.finish(results)
+
+
+def chosen_steps(job: "Job", model: "kerasseq.models.Forecaster", part: Any) -> int:
+    """Returns how many steps help on a validation part, and calibrates the intervals.
+
+    Args:
+        job: The run.
+        model: The model.
+        part: The series up to the held-out values.
+    """
+    what = f"{job.settings.model} beside {model.baseline}, for as many steps as help,"
+    job.end_dry_run(what, model=job.settings.model, baseline=model.baseline)
+    with status("finding how many steps help on a validation part"):
+        return model.choose_steps(part, batch_size=job.settings.batch_size).steps
 
 
 def read(settings: options.Settings) -> Source:
@@ -438,10 +454,14 @@ def draw(
     if future:
         plot = model.plot(future)
         files.append(figures.save(plot, job.folder / "forecast.png"))
+    of_training = []  # without training there is no history
+    if history:
+        title = "Loss on scaled values"
+        of_training = [figures.history(job.folder, history, "loss", title)]
     held = model.plot_held_out(table, ends, horizon)
     return [
         *files,
         figures.save(held, job.folder / "held_out.png"),
-        figures.history(job.folder, history, "loss", "Loss on scaled values"),
+        *of_training,
         *figures.of_trace(job.folder, figures.record(model, x), None, flow, None),
     ]

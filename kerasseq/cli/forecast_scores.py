@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import runs
+from kerasseq.cli import runs, verdict
 from kerasseq.cli.console import Console
+
+SAME = 1e-5  # of a score: a difference below it is one of rounding
 
 
 def scores_of(comparison: Any, title: str) -> dict[str, Any]:
@@ -21,10 +23,61 @@ def scores_of(comparison: Any, title: str) -> dict[str, Any]:
         "errors": errors[title].tolist(),
         "naive_errors": errors["naive"].tolist(),
         "not_beaten": comparison.not_beaten(title),
-        "verdict": comparison.verdict(title),
+        "verdict": sentence_of(comparison, title),
+        "coverage": comparison.coverage(),
+        "nominal_coverage": comparison.nominal,
         "series": len(comparison.scales),
         "undefined_mase": undefined,
     }
+
+
+def sentence_of(comparison: Any, title: str) -> str:
+    """Says whether a model is better than the best simple forecast, and by how much.
+
+    The interval is that of the bootstrap over blocks of origins, each as long as a
+    forecast, as the errors of neighboring origins depend on each other.
+
+    Args:
+        comparison: A `Comparison` of the model and simple forecasts.
+        title: Name of the model.
+    """
+    score = "MAE" if np.isnan(comparison.scales).all() else "MASE"
+    scores = {name: row[score] for name, row in comparison.scores().items()}
+    own = scores.pop(title)
+    best = min(scores, key=lambda name: scores[name])
+    errors = {
+        name: np.abs(y - comparison.actual).mean(axis=2)  # (series, origins)
+        for name, y in comparison.forecasts.items()
+    }
+    gains = errors[best] - errors[title]
+    if score == "MASE":
+        gains = (gains / comparison.scales[:, None])[~np.isnan(comparison.scales)]
+    horizon = comparison.actual.shape[2]
+    blocks = np.array_split(gains, max(1, gains.shape[1] // horizon), axis=1)
+    sums, sizes = (
+        np.concatenate([of(block) for block in blocks])
+        for of in (lambda b: b.sum(axis=1), lambda b: np.full(len(b), b.shape[1]))
+    )
+    better_by = verdict.difference(sums, sizes)
+    interval = f"{100 * verdict.LEVEL:g} % interval {better_by.low:+.3g} to "
+    numbers = (
+        f"{score} {short(own)}, {best} {short(scores[best])}, better by "
+        f"{better_by.mean:+.3g} ({interval}{better_by.high:+.3g}, forecasts from "
+        f"{gains.shape[1]:,} origins)"
+    )
+    if abs(better_by.mean) <= SAME * scores[best]:
+        return f"The forecasts are those of {best}: {score} {short(own)}."
+    if better_by.low > 0:
+        return f"{title} is better than the best simple forecast: {numbers}."
+    if own < scores[best]:
+        return (
+            f"{title} is not clearly better than {best}: {numbers}. The difference may "
+            "be chance."
+        )
+    return (
+        f"{title} does not beat its baseline: {numbers}. Forecast with {best}, or name "
+        "columns that are known in advance (--known), or give more values."
+    )
 
 
 def show(console: Console, results: runs.Results) -> None:
@@ -49,8 +102,13 @@ def show(console: Console, results: runs.Results) -> None:
             "forecast makes no error on the training part, or the part is no longer "
             "than a season."
         )
-    if results["verdict"]:
-        console.write(results["verdict"])
+    if results["coverage"] is not None:
+        console.write(
+            f"The intervals hold {results['coverage']:.0%} of the held-out values, and "
+            f"should hold {results['nominal_coverage']:.0%}."
+        )
+    for sentence in filter(None, (results.get("selection"), results["verdict"])):
+        console.write(sentence)
 
 
 def short(value: float) -> str:

@@ -181,6 +181,8 @@ class Job:
                 f"{label}: {count:,} parameters, on {backend.chosen()}. The run is "
                 f"saved in {self.folder}"
             )
+        if not steps:
+            return self._without_training(model)
         start = time.perf_counter()
         try:
             words = steps, label, metric, validation
@@ -199,6 +201,13 @@ class Job:
             self.console.info(stop.sentence(done, patience))
         return history
 
+    def _without_training(self, model):
+        """Saves a model that no step makes better."""
+        runs.save_model(model, self.folder)
+        runs.write_json(self.folder / runs.HISTORY, [])
+        self.stop = {"steps": 0, "stopped_by": "selection"}
+        return []
+
     def results(
         self, model: "keras.Model", history: runs.History, steps: int, **more: Any
     ) -> runs.Results:
@@ -210,7 +219,7 @@ class Job:
             "parameters": model.count_params(),
             "steps": steps,
             **self.stop,
-            "loss": history[-1]["loss"],
+            "loss": history[-1]["loss"] if history else None,
             "run": str(self.folder),
         }
 
