@@ -21,6 +21,7 @@ from kerasseq.rnn.lstm import LSTM
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.seq2seq.translation import Translation
 from kerasseq.tasks.class_labels import Classification
+from kerasseq.tasks.labels import Label
 
 assert_type(kerasseq.layers.LSTM(3), LSTM)
 assert_type(kerasseq.models.GPT(vocabulary_size=3), GPT)
@@ -39,6 +40,13 @@ assert_type(translator.translate(["to"], alignments=False), list[Translation])
 classifier = kerasseq.models.SequenceClassifier("gru", tokenizer=tokenizer)
 assert_type(classifier.classify("to"), Classification)
 assert_type(classifier.classify(["to", "be"]), list[Classification])
+tagger = kerasseq.models.SequenceTagger("gru", tokenizer=tokenizer)
+assert_type(tagger.tag("to be"), list[Label])
+assert_type(tagger.tag([["to", "be"], ["or"]], batch_size=2), list[list[Label]])
+strings = tagger.tag(["to", "be"])  # of words, or of texts
+assert_type(strings, list[Label] | list[list[Label]])
+bert = kerasseq.models.BERT(kerasseq.text.WordPieceTokenizer(), head="tag")
+assert_type(bert.tag("to be"), list[Label])
 kerasseq.models.ViT(3, image_size=4, patch_size=2).classify("cat.png").label
 model.generate(prompts="to")
 model.generate([1, 2]).tolist()

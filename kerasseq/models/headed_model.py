@@ -26,7 +26,7 @@ from kerasseq.tasks.labeled_data import (
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.preprocessor import Data, Preprocessor
-from kerasseq.tasks.tagging import tag
+from kerasseq.tasks.tagging import tag, typed_tags
 from kerasseq.training.label_batches import Rows, real_lengths
 
 CLASSIFIERS = ("classify", "entail", "compare", "choose")
@@ -158,6 +158,7 @@ class HeadedModel(LabeledModel):
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]
 
+    @typed_tags
     def tag(
         self, x: Any, *, batch_size: int = BATCH_SIZE, missing: str = "error"
     ) -> list[Label] | list[list[Label]]:

@@ -102,7 +102,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         logits = keras.layers.Dense(size, dtype="float32", name="logits")
         super().__init__(inputs, logits(x), config, **kwargs)
         self._sequence_layers = layers
-        self.hidden_width = x.shape[-1]
+        self.hidden_width: int | None = x.shape[-1]
         backwards = any(getattr(layer, "go_backwards", False) for layer in layers)
         if backwards or not self._carries_state():
             self._check_causal(layers[0].name)

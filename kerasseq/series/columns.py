@@ -104,7 +104,7 @@ def read_features(
         Array `(rows, features)`, float64; empty cells are NaN.
 
     Raises:
-        ValueError: If a cell is no number, is too large, or is none of the categories.
+        ValueError: If a cell is no number, too large, or none of the categories.
     """
     features = [
         _one_hot(frame[name], name, columns.categories[name], rows)

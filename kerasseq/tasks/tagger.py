@@ -18,7 +18,7 @@ from kerasseq.tasks.crf import CRF
 from kerasseq.tasks.heads import Loss, Metrics, TagHead
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.sequence_model import SequenceModel
-from kerasseq.tasks.tagging import tag
+from kerasseq.tasks.tagging import tag, typed_tags
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import RunningMean
@@ -193,6 +193,7 @@ class SequenceTagger(SequenceModel):
         self._count_loss(loss, y_pred, count)
         return loss
 
+    @typed_tags
     def tag(
         self, x: Any, *, batch_size: int = BATCH_SIZE, missing: str = "error"
     ) -> list[Label] | list[list[Label]]:

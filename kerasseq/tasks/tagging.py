@@ -1,13 +1,14 @@
 """Labels of steps: answers, and tags as targets of the loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, Protocol, overload
 
 import keras
 import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.types import Method
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import as_array, check_labels_of_rows
 from kerasseq.tasks.fitted import check_learned
@@ -16,6 +17,30 @@ from kerasseq.tasks.labeled_data import for_complete_rows, inputs_of
 from kerasseq.tasks.labels import Label, Labels, plain_list
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import per_step
+
+P = ParamSpec("P")
+
+
+class TagMethod(Protocol[P]):
+    """A method that returns tags for a text, and a list of them for lists of words."""
+
+    @overload
+    def __call__(
+        self, text: str, /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[Label]: ...
+    @overload
+    def __call__(
+        self, sentences: list[list[str]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[list[Label]]: ...
+    @overload  # strings are words or texts; arrays, columns; the argument by its name
+    def __call__(
+        self, *args: Any, **kwargs: Any
+    ) -> list[Label] | list[list[Label]]: ...
+
+
+def typed_tags(method: Method[P]) -> TagMethod[P]:
+    """Tells type checkers what a method `tag` returns. It is not changed."""
+    return method
 
 
 def tag(

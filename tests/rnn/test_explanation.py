@@ -96,7 +96,7 @@ def test_numbers_of_a_sum_are_added_up():
     for added, text in [
         (lambda z: 2 - (1 - z) + 3, f"4 + {h}"),
         (lambda z: ops.expm1(z) + 1, f"exp({h})"),
-        (lambda z: ops.tanh(z + 1 - 1), f"tanh({h})"),
+        (lambda z: z + 1 - 1, h),
     ]:
 
         def step(x, states, training=False, added=added):

@@ -116,7 +116,7 @@ class Writer:
         return number, [*common.elements(), *factors]
 
     def _opened(self, number: float, factors: list[Term]) -> list[Product]:
-        """The summands of 1 − x; another product as it is."""
+        """1 − x as 1 and −x; another product as it is."""
         if len(factors) == 1 and factors[0] in self._complements:
             return [(number, []), (-number, [self._complements[factors[0]]])]
         return [(number, factors)]

@@ -198,7 +198,7 @@ class GPT(GenerationMixin, CausalLM):
         super().__init__(ids, outputs, config, **kwargs)
         self.stack: Stack = stack
         self.head = head
-        self.hidden_width = hidden_dim
+        self.hidden_width: int | None = hidden_dim
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
