@@ -24,6 +24,8 @@ from kerasseq.core import checks
 from kerasseq.series.autoregression import ROUNDING, fit_autoregression
 from kerasseq.series.intervals import coverage
 
+TIE = 1e-5  # of an error: forecasts that are the same but for their precision
+
 Forecasts = Callable[[ArrayLike, int], np.ndarray]  # of a history and steps
 
 
@@ -228,7 +230,8 @@ class Comparison:
         score = "MAE" if np.isnan(self.scales).all() else "MASE"
         simple = sorted((row[score], name) for name, row in scores.items())
         own = scores[title][score]
-        return [name for value, name in simple if value <= own and name != title]
+        limit = own * (1 + TIE)
+        return [name for value, name in simple if value <= limit and name != title]
 
     def verdict(self, title: str) -> str:
         """Returns a sentence if simple forecasts are at least as good; else "".

@@ -43,6 +43,21 @@ def conformal_shifts(
     return np.stack(shifts, axis=-1)
 
 
+def outward(shifts: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
+    """Returns the shifts that widen intervals, and 0 for those that narrow them.
+
+    Args:
+        shifts: Array `(horizon, quantiles)`.
+        quantiles: The quantiles.
+
+    Examples:
+        >>> outward(np.array([[2.0, 0.0, 6.0]]), [0.25, 0.5, 0.75])
+        array([[0., 0., 6.]])
+    """
+    is_upper = np.array(quantiles) > 0.5
+    return np.where(is_upper, np.maximum(shifts, 0.0), np.minimum(shifts, 0.0))
+
+
 def _of_rank(errors, q):
     """The error of each step with the rank of a quantile, at most the largest."""
     count = len(errors)

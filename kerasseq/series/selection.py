@@ -116,9 +116,11 @@ class RandomWindows(keras.utils.PyDataset):
         self, x: np.ndarray, y: np.ndarray, batch_size: int, length: int, seed: int
     ) -> None:
         super().__init__()
-        self.x, self.y = x, y
-        self.batch_size, self.length = batch_size, length
-        self.rng = np.random.default_rng(seed)
+        self.x: np.ndarray = x
+        self.y: np.ndarray = y
+        self.batch_size: int = batch_size
+        self.length: int = length
+        self.rng: np.random.Generator = np.random.default_rng(seed)
 
     def __len__(self) -> int:
         return self.length
@@ -143,11 +145,16 @@ class BestStep(keras.callbacks.Callback):
         self, predict: Any, median: Any, x: np.ndarray, y: np.ndarray, every: int
     ) -> None:
         super().__init__()
-        self.predict, self.median = predict, median
-        self.x, self.y, self.every = x, y, every
-        self.forecasts = self.first = predict(x)
-        self.errors = self.start = self._errors(self.first)
-        self.steps = 0
+        self.predict: Any = predict
+        self.median: Any = median
+        self.x: np.ndarray = x
+        self.y: np.ndarray = y
+        self.every: int = every
+        self.first: np.ndarray = predict(x)
+        self.forecasts: np.ndarray = self.first
+        self.start: np.ndarray = self._errors(self.first)
+        self.errors: np.ndarray = self.start
+        self.steps: int = 0
 
     def _errors(self, forecasts):
         return np.mean(np.abs(self.median(forecasts) - self.y), axis=1)

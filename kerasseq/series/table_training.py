@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.series.columns import Columns
-from kerasseq.series.intervals import conformal_shifts
+from kerasseq.series.intervals import conformal_shifts, outward
 from kerasseq.series.selection import (
     CHECKS,
     LEAST_EPOCHS,
@@ -143,7 +143,10 @@ class TableTraining(TableForecasts):
         fitted.selection = best.selection(len(held))
         quantiles = self._arguments["quantiles"]
         if quantiles:
-            fitted.shifts = conformal_shifts(best.y, best.forecasts, quantiles)
+            shifts = conformal_shifts(best.y, best.forecasts, quantiles)
+            # A network is the best of several here, and trained again afterwards.
+            is_trained = fitted.selection.steps > 0
+            fitted.shifts = outward(shifts, quantiles) if is_trained else shifts
             # The shifts are those of forecasts to which these errors were added.
             self.get_layer("baseline").set_errors(errors)
         return fitted.selection, history

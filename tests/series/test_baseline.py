@@ -152,6 +152,7 @@ def test_a_network_that_does_not_help_stays_at_zero(few_steps, tmp_path):
         np.testing.assert_allclose(found[:, n] - found[:, 1], expected, rtol=1e-3)
 
 
+@pytest.mark.everywhere("variables set back between two trainings")
 def test_a_network_that_helps_is_trained_for_as_many_steps(monkeypatch):
     """With a column that is known in advance, which autoregression ignores."""
     monkeypatch.setattr(table_training, "STEPS", 60)
