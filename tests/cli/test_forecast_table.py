@@ -91,12 +91,34 @@ def test_a_model_that_does_not_beat_its_baseline_says_so(command, tmp_path):
     results = json.loads((tmp_path / "r" / "results.json").read_text())
     best = results["not_beaten"][0]
     assert best.startswith("AR(") and results["verdict"] in done.out
-    assert f"lstm does not beat its baseline: {best} has a MASE of" in done.out
+    assert "lstm does not beat its baseline: MASE" in done.out
+    assert f", {best} " in results["verdict"]
     errors = {"lstm": [0.0], "naive": [1.0]}
     assert forecast_scores.Comparison(
         np.ones((1, 1, 1)), {k: np.ones((1, 1, 1)) + v for k, v in errors.items()},
         np.array([1.0])
     ).verdict("lstm") == ""  # fmt: skip
+
+
+def test_noise_is_left_to_the_autoregression(command, tmp_path):
+    """Without --steps the run takes as many as help: none here."""
+    values = np.random.default_rng(0).normal(size=61).round(3)
+    (tmp_path / "noise.csv").write_text("\n".join(["n", *map(str, values)]))
+    words = ["--units", "3", "--horizon", "2", "--run", "r"]
+    dry = command("train", "forecast", "--file", "noise.csv", *words, "--dry-run")
+    assert "lstm beside AR(1), for as many steps as help, would be" in dry.out
+    out = command("train", "forecast", "--file", "noise.csv", *words).out
+    results = json.loads((tmp_path / "r" / "results.json").read_text())
+    assert results["steps"] == 0 and results["stopped_by"] == "selection"
+    assert results["baseline"] == "AR(1)" and results["selection"] in out
+    assert "lstm adds nothing to AR(1) here" in out
+    assert (
+        f"The forecasts are those of AR(1): MASE {results['scores']['AR(1)']['MASE']:.4g}"
+        in out
+    )
+    assert results["nominal_coverage"] == pytest.approx(0.8)
+    assert f"The intervals hold {results['coverage']:.0%} of the held-out" in out
+    assert "The run in r is finished" in command("train", "--resume", "r").out
 
 
 def test_written_forecasts_keep_all_digits(command, tmp_path):
