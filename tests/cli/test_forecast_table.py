@@ -112,10 +112,8 @@ def test_noise_is_left_to_the_autoregression(command, tmp_path):
     assert results["steps"] == 0 and results["stopped_by"] == "selection"
     assert results["baseline"] == "AR(1)" and results["selection"] in out
     assert "lstm adds nothing to AR(1) here" in out
-    assert (
-        f"The forecasts are those of AR(1): MASE {results['scores']['AR(1)']['MASE']:.4g}"
-        in out
-    )
+    error = results["scores"]["AR(1)"]["MASE"]
+    assert f"The forecasts are those of AR(1): MASE {error:.4g}" in out
     assert results["nominal_coverage"] == pytest.approx(0.8)
     assert f"The intervals hold {results['coverage']:.0%} of the held-out" in out
     assert "The run in r is finished" in command("train", "--resume", "r").out
