@@ -164,7 +164,9 @@ print("AR(2): phi", ar[2][0][::-1].round(2), " c", round(ar[2][1], 2))
 
 # %% [markdown] library_gru_text
 # The forecasts differ by little more than the rounding of float32. The same task for a
-# network: `kerasseq.models.Forecaster` cuts windows, scales them and trains. We train
+# network: `kerasseq.models.Forecaster` cuts windows, scales them and trains. It adds
+# to an autoregression; with `baseline="season"` it adds to the value of a year before,
+# which shows what a network does alone. We train
 # a GRU that looks one month ahead, to be fed back, and one that returns the whole
 # horizon. `backtest` trains a copy on the values before the first origin, forecasts
 # from each origin and scores, beside simple models.
@@ -174,7 +176,9 @@ print("AR(2): phi", ar[2][0][::-1].round(2), " c", round(ar[2][1], 2))
 def train_gru(horizon, seed=0):
     """Trains a GRU that forecasts this many months at once."""
     keras.utils.set_random_seed(seed)
-    model = kerasseq.models.Forecaster("gru", horizon=horizon, units=units)
+    model = kerasseq.models.Forecaster(
+        "gru", horizon=horizon, units=units, baseline="season"
+    )
     model.fit(train, season=season, epochs=epochs, verbose=0)
     return model
 

@@ -146,12 +146,13 @@ def validation_part(
         The ids to learn from, and rows of ids and of the next ones for validation; None
         if there are none.
     """
-    from kerasseq.models.text_blocks import blocks_of  # loads Keras
-
     count = min(round(labeled.VALIDATION * len(ids)), MAX_VALIDATION)
     if not settings.patience or count <= settings.sequence_length:
         return ids, None
-    return ids[:-count], blocks_of(ids[-count:], settings.sequence_length)
+    end, length = ids[-count:], settings.sequence_length
+    read = (count - 1) // length * length
+    blocks = [part.reshape(-1, length) for part in (end[:read], end[1 : read + 1])]
+    return ids[:-count], tuple(blocks)
 
 
 def split(text: str, held_out: int) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_li
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.streaming import in_order
 
+BASELINES = ("ar", "season")
 UPDATES = 200  # training steps of `fit(table)` after the first
 
 
@@ -75,6 +76,9 @@ class Forecaster(TableTraining, TaskModel):
         categories: Columns of `past` and `known` that have categories in place of
             numbers, such as the names of holidays, which the first table sets; or a
             dictionary of the categories of each. Another category is an error later.
+        baseline: What the forecasts of a table are added to: "ar", an autoregression,
+            with a network that starts at zero; or "season", the last value, the one a
+            season before or nothing, whichever fits best, with a network as it is.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -111,6 +115,7 @@ class Forecaster(TableTraining, TaskModel):
         calendar: Sequence[str] | bool = (),
         quantiles: Sequence[float] | None = None,
         categories: Sequence[str] | Mapping[str, Sequence[str]] = (),
+        baseline: str = "ar",
         **kwargs: Any,
     ) -> None:
         fitted = kwargs.pop("fitted", None)
@@ -133,6 +138,7 @@ class Forecaster(TableTraining, TaskModel):
             "calendar": checked_calendar(calendar),
             "quantiles": quantiles and list(quantiles),
             "categories": checked_categories(categories, [*past, *known]),
+            "baseline": checks.one_of("baseline", baseline, BASELINES),
         }
         if isinstance(arguments["categories"], list):
             self.await_fit(arguments, kwargs)
@@ -231,6 +237,7 @@ class Forecaster(TableTraining, TaskModel):
         held_out = kwargs.get("validation_data")
         if options or is_table(x, y):
             selects = all(kwargs.get(name) is None for name in EXPLICIT)
+            selects = selects and self._arguments["baseline"] == "ar"
             if selects and self._fitted is None:
                 return self._fit_selected(x, options, kwargs)
             x, y = self.prepare(x, **options)

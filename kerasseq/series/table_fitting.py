@@ -140,7 +140,8 @@ class TableFitting:
         if first:
             self._standardize(windows.x)
             self._set_baseline(windows.x, windows.y, windows.values)
-            start_at_zero(self)
+            if self._arguments["baseline"] == "ar":
+                start_at_zero(self)
         return windows
 
     def _gather(self, table):
@@ -308,11 +309,12 @@ class TableFitting:
         if ahead:
             parts.append(x[:, length:, count:])
         mean, spread = map(np.concatenate, zip(*map(moments, parts), strict=True))
-        # The network gets the values less the last one, which are on another scale.
-        values = parts[0][..., :1]
-        spread[:1] = moments(values - values[:, -1:])[1]
+        if self._arguments["baseline"] == "ar":
+            # The network gets the values less the last one, on another scale.
+            values = parts[0][..., :1]
+            spread[:1] = moments(values - values[:, -1:])[1]
+            self.get_layer("subtract_last").switch_on()
         self.get_layer("standardize").set_constants(mean, spread)
-        self.get_layer("subtract_last").switch_on()
 
     def _set_baseline(self, x, y, values):
         """Sets the baseline, and the scale of what the network adds to it.
@@ -328,8 +330,9 @@ class TableFitting:
         fitted, horizon = self._fitted, self._arguments["horizon"]
         layer = self.get_layer("baseline")
         longest = min(fitted.length, MAX_LAG)
-        regression = fit_shared(values, fitted.season, longest)
-        season, fitted.order = 0, 0
+        season, fitted.order, regression = 0, 0, None
+        if self._arguments["baseline"] == "ar":
+            regression = fit_shared(values, fitted.season, longest)
         if regression is None or fitted.season > MAX_LAG:
             season = best_baseline(values, fitted.length, horizon, fitted.season)
         layer.set(season)
@@ -341,6 +344,9 @@ class TableFitting:
                 layer.set(season)
             else:
                 errors, fitted.order = others, regression.order
+        if self._arguments["baseline"] == "season":
+            self.get_layer("restore").set(errors[..., None])
+            return None
         self.get_layer("restore").set_constants(np.zeros(1), np.array([errors.std()]))
         quantiles = self._arguments["quantiles"]
         if not quantiles:

@@ -96,6 +96,11 @@ class TableTraining(TableForecasts):
         Returns:
             The `Selection`: `steps`, and `gain`, the part of the errors that it saves.
         """
+        if self._arguments["baseline"] != "ar":
+            raise ValueError(
+                'choose_steps needs a network that starts at zero, baseline="ar", '
+                f"received baseline={self._arguments['baseline']!r}"
+            )
         windows = self._prepare_named(data, options)
         return self._choose_steps(windows, batch_size)[0]
 

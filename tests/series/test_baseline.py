@@ -249,3 +249,20 @@ def test_a_backtest_has_the_coverage_of_the_intervals(few_steps):
     assert found[["coverage", "nominal"]][1:].isna().all(axis=None)
     assert found.attrs["training"].startswith("elman adds nothing to AR(")
     assert "coverage" not in small().backtest(wave(), origins=2, verbose=0)
+
+
+def test_a_baseline_of_the_season(tmp_path):
+    """As in files of earlier versions: the network is added as it is."""
+    y = np.sin(np.arange(47) * np.pi / 6) + 0.01 * np.arange(47)
+    model = Forecaster("gru", horizon=3, units=5, baseline="season")
+    history = model.fit(y, season=12, verbose=0)
+    assert model.baseline == "seasonal naive" and model.training_verdict() == ""
+    assert len(history.epoch) >= 3 and model.get_config()["baseline"] == "season"
+    model.save(tmp_path / "m.keras")
+    same = keras.models.load_model(tmp_path / "m.keras")
+    np.testing.assert_allclose(same.forecast(5), model.forecast(5), rtol=1e-6)
+    assert not np.allclose(model.forecast(3), y[-12:-9])
+    with pytest.raises(ValueError, match="choose_steps needs a network that starts"):
+        Forecaster("gru", baseline="season").choose_steps(y)
+    with pytest.raises(ValueError, match='baseline="arima" is not one of "ar"'):
+        Forecaster("gru", baseline="arima")
