@@ -47,7 +47,7 @@ def difference(
 
     Examples:
         >>> difference([1, 0, 0, 1, 0, -1, 0, 1])
-        Difference(mean=0.25, low=-0.25, high=0.75, rows=8)
+        Difference(mean=0.25, low=-0.25, high=0.625, rows=8)
     """
     gains = np.asarray(gains, "float64")
     sizes = np.ones(len(gains)) if sizes is None else np.asarray(sizes, "float64")

@@ -286,6 +286,12 @@ class GenerationMixin:
             )
         return [row.tolist() for row in rows], single
 
+    def _begin(self, rows, count, sampler):
+        if isinstance(sampler, decoding.Contrastive):
+            return hidden_states.start(self, rows, count)
+        state, last = self.start(rows, count)
+        return {"state": state, "prompt": last}
+
     def _generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
         """The texts of rows of ids, each with its continuation."""
         limit = self._limit(rows, options)
@@ -293,7 +299,7 @@ class GenerationMixin:
         for n, (contexts, count) in enumerate(self._windows(rows, limit)):
             hypotheses = decode(
                 self.step,
-                **hidden_states.start(self, contexts, count, options.sampler),
+                **self._begin(contexts, count, options.sampler),
                 sampler=options.sampler,
                 max_new_tokens=count,
                 stop=options.stop,
@@ -319,7 +325,7 @@ class GenerationMixin:
         for n, (contexts, count) in enumerate(self._windows([row], limit)):
             tokens = decoding.stream(
                 self.step,
-                **hidden_states.start(self, contexts, count, options.sampler),
+                **self._begin(contexts, count, options.sampler),
                 max_new_tokens=count,
                 sampler=options.sampler,
                 stop=options.stop,

@@ -9,31 +9,24 @@ from typing import Any
 
 from keras import ops
 
-from kerasseq import decoding
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Nested, Tensor
 
 
-def start(
-    model: Any,
-    rows: list[list[int]],
-    count: int,
-    sampler: decoding.Sampler | decoding.Beam,
-) -> dict[str, Any]:
-    """The arguments `state`, `prompt` and `mask` with which decoding begins.
+def start(model: Any, rows: list[list[int]], count: int) -> dict[str, Any]:
+    """Returns the arguments with which decoding begins, for `Contrastive`.
 
-    Usually the model reads all but the last token of each row at once. A sampler that
-    compares hidden states needs those of all tokens, which are then read one by one.
+    Usually the model reads all but the last token of each row at once. This sampler
+    needs the hidden states of all tokens, which are therefore read one by one.
 
     Args:
         model: A decoder-only model, see `GenerationMixin`.
         rows: Prompts as lists of ids.
         count: How many tokens will be generated.
-        sampler: The sampler.
+
+    Returns:
+        `state`, `prompt` and `mask`.
     """
-    if not isinstance(sampler, decoding.Contrastive):
-        state, last = model.start(rows, count)
-        return {"state": state, "prompt": last}
     longest = max(map(len, rows))
     state, _ = model.start([row[:1] for row in rows], longest - 1 + count)
     hidden = ops.zeros((len(rows), model.hidden_width), "float32")
@@ -47,7 +40,7 @@ def start(
 def update(
     state: dict[str, Nested], after: dict[str, Nested], h: Tensor
 ) -> dict[str, Nested]:
-    """The state after a step, with its hidden states `(B, H)` if `state` has such."""
+    """Returns the state after a step, with hidden states `(B, H)` if `state` has any."""
     if "hidden" not in state:
         return after
     return {**after, "hidden": ops.cast(h, "float32")}

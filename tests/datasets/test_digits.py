@@ -28,7 +28,9 @@ def test_images_are_the_digits(tmp_path):
 def test_nothing_is_overwritten(tmp_path):
     folder = digits_folder(tmp_path / "mine", count=1)
     before = sorted(tmp_path.rglob("*"))
-    for path in (__file__, ".", ""):
+    with pytest.raises(ValueError, match="must name a file or a folder, received ''"):
+        digits_folder("")
+    for path in (__file__, "."):
         with pytest.raises(FileExistsError, match="nothing is overwritten"):
             digits_folder(path)
     with pytest.raises(FileExistsError, match="Name a new folder"):
