@@ -174,8 +174,8 @@ class AlignmentAttention(SingleHeadAttention):
 
         Examples:
             >>> s, h = np.array([[[1.0, 0.0]]]), np.array([[[2.0, 0.0], [0.0, 2.0]]])
-            >>> found = AlignmentAttention.compare(s, h)
-            >>> len(found), found["dot"].scores.tolist()
+            >>> alignments = AlignmentAttention.compare(s, h)
+            >>> len(alignments), alignments["dot"].scores.tolist()
             (7, [[[2.0, 0.0]]])
         """
         rng = np.random.default_rng(checks.seed("seed", seed))

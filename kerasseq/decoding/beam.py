@@ -104,8 +104,8 @@ class Beam:
         >>> p = np.array([[0.0, 0.4, 0.6], [0.9, 0.1, 0.0], [0.5, 0.5, 0.0]])
         >>> def step(state, token):  # after 0, token 2 is more probable than 1
         ...     return keras.ops.take(np.log(p + 1e-9), token, axis=0), state
-        >>> found = Beam(2).search(step, {}, [[0]], max_new_tokens=2)
-        >>> found.ids.tolist(), np.exp(found.scores).round(2).tolist()
+        >>> hypotheses = Beam(2).search(step, {}, [[0]], max_new_tokens=2)
+        >>> hypotheses.ids.tolist(), np.exp(hypotheses.scores).round(2).tolist()
         ([[[1, 0]]], [[0.36...]])
     """
 

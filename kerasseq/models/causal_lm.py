@@ -364,8 +364,8 @@ class CausalLM(TaskModel):
             >>> import kerasseq
             >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("ab")
             >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> found = model.surprise("abba")
-            >>> found.tokens, found.bits.shape
+            >>> surprise = model.surprise("abba")
+            >>> surprise.tokens, surprise.bits.shape
             (['a', 'b', 'b', 'a'], (4,))
         """
         ids = self._scored_ids(source)

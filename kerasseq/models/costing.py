@@ -116,10 +116,10 @@ def costs(
         ValueError: If the name or the dtype is unknown, or a size is below 1.
 
     Examples:
-        >>> found = costs("gpt3")
-        >>> f"{found.training_flops * 300e9:.2e}"  # published: 3.14e23, without scores
+        >>> gpt3 = costs("gpt3")
+        >>> f"{gpt3.training_flops * 300e9:.2e}"  # published: 3.14e23, without scores
         '3.23e+23'
-        >>> f"{found.cache_bytes / 2**30:.1f} GiB for {found.sequence_length} tokens"
+        >>> f"{gpt3.cache_bytes / 2**30:.1f} GiB for {gpt3.sequence_length} tokens"
         '9.0 GiB for 2048 tokens'
     """
     a = find(architecture)

@@ -411,8 +411,8 @@ class GenerationMixin:
             >>> import kerasseq
             >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
             >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> found = model.next_tokens("abba", temperature=0.5, top_k=2)
-            >>> list(found.stages), found.cut_by[1:4]
+            >>> choice = model.next_tokens("abba", temperature=0.5, top_k=2)
+            >>> list(choice.stages), choice.cut_by[1:4]
             (['model', 'temperature', 'top_k'], [None, 'top_k', 'top_k'])
         """
         sampler = decoding.get_sampler("random", **sampling)
@@ -451,8 +451,8 @@ class GenerationMixin:
             >>> import kerasseq
             >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
             >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> found = model.search_tree("abba", 5, width=2)
-            >>> found.tree.step[found.best].tolist(), len(found.greedy_tokens)
+            >>> search = model.search_tree("abba", 5, width=2)
+            >>> search.tree.step[search.best].tolist(), len(search.greedy_tokens)
             ([0, 1, 2, 3, 4], 5)
         """
         checks.whole_number("max_new_tokens", max_new_tokens)

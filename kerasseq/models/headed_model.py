@@ -130,8 +130,8 @@ class HeadedModel(LabeledModel):
             >>> import kerasseq
             >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("hello world")
             >>> gpt = kerasseq.models.GPT(tokenizer, num_layers=1, hidden_dim=8)
-            >>> found = gpt.with_head("choose").classify(("hello", ["world", "old"]))
-            >>> found.label in ("world", "old"), sorted(found.probabilities)
+            >>> chosen = gpt.with_head("choose").classify(("hello", ["world", "old"]))
+            >>> chosen.label in ("world", "old"), sorted(chosen.probabilities)
             (True, ['old', 'world'])
         """
         self._check_head("classify", *CLASSIFIERS)

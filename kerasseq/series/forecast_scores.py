@@ -163,10 +163,10 @@ class Comparison:
 
     Examples:
         >>> y = np.array([[[1.0, 2.0]], [[5.0, 5.0]]])
-        >>> found = Comparison(y, {"zero": 0 * y}, np.array([1.0, 2.0]))
-        >>> found.scores()["zero"]["MAE"], found.scores()["zero"]["MASE"]
+        >>> comparison = Comparison(y, {"zero": 0 * y}, np.array([1.0, 2.0]))
+        >>> comparison.scores()["zero"]["MAE"], comparison.scores()["zero"]["MASE"]
         (3.25, 2.0)
-        >>> found.errors_by_step()["zero"].round(3)
+        >>> comparison.errors_by_step()["zero"].round(3)
         array([3.606, 3.808])
     """
 
@@ -222,8 +222,8 @@ class Comparison:
 
         Examples:
             >>> y = np.ones((1, 1, 2))
-            >>> found = Comparison(y, {"gru": y - 3, "naive": y - 2}, np.array([1.0]))
-            >>> found.not_beaten("gru")
+            >>> comparison = Comparison(y, {"gru": y - 3, "naive": y - 2}, np.ones(1))
+            >>> comparison.not_beaten("gru")
             ['naive']
         """
         scores = self.scores()

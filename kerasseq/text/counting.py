@@ -93,8 +93,8 @@ class CountingModel(abc.ABC):
         Examples:
             >>> from kerasseq.text import CharacterTokenizer, NGramModel
             >>> model = NGramModel(2, k=0, tokenizer=CharacterTokenizer())
-            >>> found = model.fit("abab").surprise("aba")
-            >>> found.tokens, found.bits.tolist()
+            >>> surprise = model.fit("abab").surprise("aba")
+            >>> surprise.tokens, surprise.bits.tolist()
             (['a', 'b', 'a'], [1.0, 0.0, 0.0])
         """
         bits = np.abs(self.log_probabilities(ids)) / math.log(2)

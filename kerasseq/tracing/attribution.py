@@ -79,8 +79,8 @@ def attribution(
         >>> from kerasseq.text import CharacterTokenizer
         >>> tokenizer = CharacterTokenizer().fit("ab")
         >>> model = SequenceClassifier("gru", ["x", "y"], tokenizer=tokenizer, units=3)
-        >>> found = attribution(model, "abba", "x")
-        >>> found.tokens, found.scores.shape
+        >>> attributed = attribution(model, "abba", "x")
+        >>> attributed.tokens, attributed.scores.shape
         (['a', 'b', 'b', 'a'], (4,))
     """
     is_classifier = hasattr(model, "token_inputs") and hasattr(model, "classify")

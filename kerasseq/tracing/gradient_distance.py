@@ -59,8 +59,8 @@ def gradient_by_distance(
     Examples:
         >>> import kerasseq
         >>> layer = kerasseq.layers.ElmanRNN(5, activation="linear")
-        >>> found = gradient_by_distance(layer, 3, spectral_radius=0.5)
-        >>> found["hidden_state"].round(3).tolist()
+        >>> norms = gradient_by_distance(layer, 3, spectral_radius=0.5)
+        >>> norms["hidden_state"].round(3).tolist()
         [1.0, 0.5, 0.25, 0.125]
     """
     cell = getattr(layer, "cell", None)

@@ -60,8 +60,8 @@ def logit_lens(model: keras.Model, x: Nested, output: str | None = None) -> Logi
         >>> model = kerasseq.models.GPT(
         ...     vocabulary_size=11, num_layers=2, num_heads=2, hidden_dim=6
         ... )
-        >>> found = logit_lens(model, np.array([[3, 1, 4, 1, 5]]))
-        >>> found.layers, found.logits.shape
+        >>> lens = logit_lens(model, np.array([[3, 1, 4, 1, 5]]))
+        >>> lens.layers, lens.logits.shape
         (['input', 'block_0', 'block_1'], (3, 1, 5, 11))
     """
     if isinstance(x, str):

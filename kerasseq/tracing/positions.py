@@ -72,8 +72,8 @@ def position_criteria(
 
     Examples:
         >>> from kerasseq.layers import BinaryPosition
-        >>> found = position_criteria(BinaryPosition(), length=16, width=8)
-        >>> [name for name, criterion in found.items() if criterion.holds]
+        >>> criteria = position_criteria(BinaryPosition(), length=16, width=8)
+        >>> [name for name, criterion in criteria.items() if criterion.holds]
         ['unique', 'length', 'deterministic']
     """
     layer = _built_or_new(layer)

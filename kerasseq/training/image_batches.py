@@ -191,8 +191,8 @@ def augmented(
 
     Examples:
         >>> row = np.array([1, 2, 3]).reshape(1, 1, 3, 1)
-        >>> found = augmented(np.repeat(row, 99, 0), np.random.default_rng(0), 0, True)
-        >>> np.unique(found[:, 0, :, 0], axis=0).tolist()
+        >>> images = augmented(np.repeat(row, 99, 0), np.random.default_rng(0), 0, True)
+        >>> np.unique(images[:, 0, :, 0], axis=0).tolist()
         [[1, 2, 3], [3, 2, 1]]
     """
     B, H, W, _ = images.shape

@@ -144,7 +144,7 @@ class CountBatches:
     """Shuffled batches of co-occurrences, for GloVe.
 
     Args:
-        found: The co-occurrences.
+        counted: The co-occurrences.
         x_max: Counts above have weight 1.
         alpha: Exponent of the weight of smaller counts.
         batch_size: Co-occurrences of an update.

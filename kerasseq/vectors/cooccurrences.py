@@ -45,10 +45,10 @@ def cooccurrences(
         ValueError: If no words occur together.
 
     Examples:
-        >>> found = cooccurrences([(np.array([0, 1, 2]), np.zeros(3))], 3, window=2)
-        >>> found.pairs.tolist()
+        >>> counted = cooccurrences([(np.array([0, 1, 2]), np.zeros(3))], 3, window=2)
+        >>> counted.pairs.tolist()
         [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
-        >>> found.counts
+        >>> counted.counts
         array([1. , 0.5, 1. , 1. , 0.5, 1. ])
     """
     keys, counts = [], []

@@ -54,8 +54,8 @@ def windows(
 
     Examples:
         >>> ids = np.arange(2, 2 + BLOCK + 2)
-        >>> found = windows(ids, np.zeros_like(ids), np.ones(BLOCK, int), window=1)
-        >>> found.centers[0, 0], found.contexts[0, found.mask[0, 0]].tolist()
+        >>> pairs = windows(ids, np.zeros_like(ids), np.ones(BLOCK, int), window=1)
+        >>> pairs.centers[0, 0], pairs.contexts[0, pairs.mask[0, 0]].tolist()
         (np.int64(3), [2, 4])
     """
     w, L = window, BLOCK
