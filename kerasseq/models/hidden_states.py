@@ -40,7 +40,7 @@ def start(model: Any, rows: list[list[int]], count: int) -> dict[str, Any]:
 def update(
     state: dict[str, Nested], after: dict[str, Nested], h: Tensor
 ) -> dict[str, Nested]:
-    """Returns the state after a step, with hidden states `(B, H)` if `state` has any."""
+    """Returns the state after a step, with `(B, H)` hidden states if it has any."""
     if "hidden" not in state:
         return after
     return {**after, "hidden": ops.cast(h, "float32")}
