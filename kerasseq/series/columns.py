@@ -203,13 +203,14 @@ def check_range(numbers: np.ndarray, title: str, rows: Sequence[str]) -> None:
         Traceback (most recent call last):
         ...
         ValueError: the column 'sales' must have numbers of at most 3.4e+38, as \
-float32 has no larger ones, but row 0 has 1e+308. Correct it, or choose a larger unit
+float32 has no larger ones, received 1e+308 in row 0. Correct it, or choose a larger \
+unit
     """
     too_large = np.abs(numbers) > LARGEST
     if too_large.any():
         row = int(too_large.argmax())
         raise ValueError(
             f"{title} must have numbers of at most {LARGEST:.2g}, as float32 has no "
-            f"larger ones, but {rows[row]} has {numbers[row]:g}. Correct it, or choose "
-            "a larger unit"
+            f"larger ones, received {numbers[row]:g} in {rows[row]}. Correct it, or "
+            "choose a larger unit"
         )

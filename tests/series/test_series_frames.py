@@ -253,7 +253,7 @@ V, P = Columns("sales"), Columns("sales", known=("price",))
         (changed("sales", 7, "x"), V, "2023-12-06 has 'x'. Correct it"),
         (changed("sales", 7, "1,5"), V, "Write numbers with a point"),
         (changed("sales", 7, np.inf), V, "2023-12-06 has inf"),
-        (changed("sales", 7, 1e308), V, "3.4e+38, as float32 has no larger ones, but "),
+        (changed("sales", 7, 1e308), V, "float32 has no larger ones, received 1e"),
         (changed("price", 7, "-1e308"), P, "'price' must have numbers of at most 3.4e"),
         (BACK, V, "at 2023-12-02 2023-12-02 follows 2023-12-03. Sort"),
         (TWICE, V, "at 2023-12-01 2023-12-01 repeats"),
@@ -287,7 +287,7 @@ def test_other_mistakes():
         read_series(fine, Columns("y", "t"))
     with pytest.raises(TypeError, match="must be a pandas DataFrame, received list"):
         read_series([1.0, 2.0], V)
-    with pytest.raises(ValueError, match="the series .* but step 1 has 1e\\+308"):
+    with pytest.raises(ValueError, match="the series .*received 1e\\+308 in step 1"):
         read_series([1.0, 1e308], Columns())
     with pytest.raises(ValueError, match="of the shape"):
         read_series(np.ones((3, 2)), Columns())
