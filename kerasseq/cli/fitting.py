@@ -111,13 +111,15 @@ def fit(
                         break
         except KeyboardInterrupt:
             training.restore(model, folder)
-            stopping.restore_best(model, folder)
+            stopping.restore_best(model, folder, saved.history)
             raise
     reporter.enter("evaluating")
     intervals = checkpoint.read(folder / checkpoint.FILE)[1]["history"]
     history = write_history(folder, intervals, steps, interval)
-    stopping.restore_best(model, folder)
-    return history, stopping.reason(history, steps, patience)
+    has_best = stopping.restore_best(model, folder, intervals)
+    if patience and not has_best:
+        note(f"{stopping.FILE} is missing in {folder}: the last weights are kept")
+    return history, stopping.reason(history, steps, patience, has_best)
 
 
 def write_history(

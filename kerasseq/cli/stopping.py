@@ -107,8 +107,8 @@ class KeepBest(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         history = [*self.saved.history[:epoch], dict(logs or {})]
         if best_of(history) == epoch:
-            arrays = {f"v{n}": array for n, array in enumerate(_arrays(self.model))}
-            checkpoint.write(self.saved.folder / FILE, arrays, {"epochs": epoch + 1})
+            file = self.saved.folder / FILE
+            checkpoint.write_weights(self.model, file, history)
         if is_over(history, self.patience):
             self.model.stop_training = True
 
@@ -176,18 +176,22 @@ def callbacks(
 
 
 def reason(
-    history: Sequence[dict[str, float]], steps: int, patience: int | None
+    history: Sequence[dict[str, float]],
+    steps: int,
+    patience: int | None,
+    has_best: bool,
 ) -> Stop:
-    """Returns why a run stopped, and its best step.
+    """Returns why a run stopped, and which weights it keeps.
 
     Args:
         history: Its history, with the step of each interval.
         steps: The steps that were allowed.
         patience: Intervals without a lower loss that were allowed, or None.
+        has_best: Whether it has the best weights.
 
     Examples:
         >>> losses = [{"step": 10, "val_loss": 2.0}, {"step": 20, "val_loss": 3.0}]
-        >>> reason(losses, 90, 1)
+        >>> reason(losses, 90, 1, has_best=True)
         Stop(reason='patience', step=10, loss=2.0)
     """
     done, why = history[-1]["step"], "steps"
@@ -195,31 +199,27 @@ def reason(
         why = "patience" if is_over(history, patience) else "minutes"
     if not patience:
         return Stop(why, done)
-    best = history[best_of(history)]
+    best = history[best_of(history) if has_best else -1]
     return Stop(why, best["step"], best[LOSS])
 
 
-def restore_best(model: keras.Model, folder: pathlib.Path) -> None:
-    """Sets the best weights, if the run has kept any.
+def restore_best(
+    model: keras.Model, folder: pathlib.Path, history: Sequence[dict[str, float]]
+) -> bool:
+    """Sets the best weights of a history, and returns whether the run has them.
+
+    Args:
+        model: The model, with the last weights.
+        folder: The folder of the run.
+        history: Its history.
 
     Raises:
         ValueError: If the file is damaged, or of another model.
     """
     file = folder / FILE
-    if not file.exists():
-        return
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = [stored[f"v{n}"] for n in range(len(stored.files) - 1)]
-    except (ValueError, KeyError, OSError, EOFError) as error:
-        raise ValueError(
-            f"{file} is damaged ({error}). Delete it to keep the last weights"
-        ) from error
-    if [a.shape for a in arrays] != [tuple(v.shape) for v in model.variables]:
-        raise ValueError(f"{file} holds the weights of another model. Delete it")
-    for variable, array in zip(model.variables, arrays, strict=True):
-        variable.assign(keras.ops.cast(array, variable.dtype))
-
-
-def _arrays(model):
-    return [checkpoint.as_plain_array(variable) for variable in model.variables]
+    if not file.exists() or not history:
+        return False
+    if checkpoint.read(file)[1]["epochs"] != best_of(history) + 1:
+        return False  # it is of a training whose checkpoint was deleted
+    checkpoint.restore_weights(model, file)
+    return True

@@ -92,8 +92,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _write(self, state: dict[str, Any], metrics: Sequence[Any] = ()) -> None:
         variables = _variables(self.model)
-        arrays = {f"v{n}": as_plain_array(v) for n, v in enumerate(variables)}
-        arrays |= {f"m{n}": as_plain_array(v) for n, v in enumerate(metrics)}
+        arrays = {f"v{n}": _array(v) for n, v in enumerate(variables)}
+        arrays |= {f"m{n}": _array(v) for n, v in enumerate(metrics)}
         state |= {"history": self.history, "paths": [v.path for v in variables]}
         state["padding"] = "last"
         write(self.folder / FILE, arrays, state)
@@ -115,14 +115,43 @@ def restore(model: keras.Model, folder: FilePath) -> int:
     file = pathlib.Path(folder) / FILE
     if not file.exists():
         return 0
-    arrays, state = read(file)
-    variables, values = _variables(model), _numbered(arrays, "v")
-    _check_shapes(file, variables, values)
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(keras.ops.cast(value, variable.dtype))
+    state = _restore(file, _variables(model))
     if state.get("padding") != "last" and hasattr(model, "move_padding_last"):
         model.move_padding_last()
     return state["epochs"]
+
+
+def write_weights(
+    model: keras.Model, file: FilePath, history: Sequence[Mapping[str, float]]
+) -> None:
+    """Writes the weights of a model alone, without its optimizer.
+
+    Args:
+        model: The model.
+        file: The file.
+        history: The logs of the epochs that are done.
+    """
+    arrays = {f"v{n}": _array(v) for n, v in enumerate(model.variables)}
+    write(file, arrays, {"epochs": len(history), "history": [*map(dict, history)]})
+
+
+def restore_weights(model: keras.Model, file: FilePath) -> None:
+    """Sets the weights that `write_weights` wrote.
+
+    Raises:
+        ValueError: If the file is damaged, or of another model.
+    """
+    _restore(pathlib.Path(file), model.variables)
+
+
+def _restore(file, variables):
+    """Sets variables to the values in a file, and returns its other data."""
+    arrays, state = read(file)
+    values = _numbered(arrays, "v")
+    _check_shapes(file, variables, values)
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(keras.ops.cast(value, variable.dtype))
+    return state
 
 
 def batches_done(folder: FilePath) -> int:
@@ -224,8 +253,7 @@ def _numbered(arrays: Mapping[str, np.ndarray], letter: str) -> list[np.ndarray]
     return [arrays[f"{letter}{n}"] for n in range(count)]
 
 
-def as_plain_array(variable: Any) -> np.ndarray:
-    """Returns the value of a variable, in a dtype that files of NumPy have."""
+def _array(variable: Any) -> np.ndarray:
     plain = keras.ops.cast(variable, _plain(variable.dtype))
     return keras.ops.convert_to_numpy(plain)
 

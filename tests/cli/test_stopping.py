@@ -83,3 +83,23 @@ def test_labels_of_one_row_each(command, tmp_path):
     write(tmp_path / "words.csv", table)
     done = command(*RUN, "--steps", "3")
     assert "no label has two rows: all are trained on, for all steps" in done.err
+
+
+def test_a_file_of_the_best_weights_that_is_damaged_or_deleted(
+    command, refused, tmp_path, monkeypatch
+):
+    write(tmp_path / "words.csv", rows())
+    with monkeypatch.context() as patched:  # stops when everything is trained
+        patched.setattr(stopping, "restore_best", lambda *args: 1 / 0)
+        command(*RUN, *FAST, code=1)
+    file = tmp_path / "r" / stopping.FILE
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    message = refused("train", "--resume", "r")
+    assert stopping.FILE in message and "is damaged or not a checkpoint" in message
+    file.unlink()
+    done = command("train", "--resume", "r")
+    history, results = results_of(tmp_path / "r")
+    assert "best.npz is missing in r: the last weights are kept" in done.err
+    assert results["best_step"] == history[-1]["step"]
+    assert results["validation_loss"] == pytest.approx(history[-1]["val_loss"])
