@@ -29,7 +29,7 @@ from kerasseq.models.text_blocks import (
 )
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
-from kerasseq.tasks.early_stopping import share_held_out
+from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
@@ -182,7 +182,8 @@ class CausalLM(TaskModel):
             x = stream_blocks(rows, self.ids, sequence_length, batch_size)
             options |= {"validation_data": validation_data, "shuffle": False}
             return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
-        validation_split = share_held_out(options, validation_split, validation_data)
+        if needs_part(options.get("patience"), validation_split, validation_data):
+            validation_split = HELD_OUT
         x, y = read_texts(x, y)
         check_not_empty(x)
         ids = self.ids(x) if y is None else None

@@ -32,11 +32,13 @@ from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
+from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.streaming import in_order
 
 BASELINES = ("ar", "season")
+VALIDATION = "patience", "validation_split", "validation_data"  # arguments of `fit`
 UPDATES = 200  # training steps of `fit(table)` after the first
 
 
@@ -215,7 +217,9 @@ class Forecaster(TableTraining, TaskModel):
                 Without `epochs` the first table is trained on for as many steps as
                 help, see `choose_steps`; `training_verdict` says how many. With it, or
                 another argument that divides the training, such as
-                `validation_split`, the model is trained as told. A later table is
+                `validation_split`, the model is trained as told; with `patience` until
+                no epoch has a lower validation loss, that of the last fifth of the
+                windows if no data are named. A later table is
                 trained on for about 200 steps, at least 3 epochs.
 
         Returns:
@@ -234,29 +238,53 @@ class Forecaster(TableTraining, TaskModel):
                     f'the model is made: Forecaster("gru", {name}={kwargs[name]!r})'
                 )
         x = as_table(x) if y is None else x
-        held_out = kwargs.get("validation_data")
+        is_first = self._fitted is None
         if options or is_table(x, y):
-            selects = all(kwargs.get(name) is None for name in EXPLICIT)
-            selects = selects and self._arguments["baseline"] == "ar"
-            if selects and self._fitted is None:
+            if is_first and self._selects(kwargs):
                 return self._fit_selected(x, options, kwargs)
-            x, y = self.prepare(x, **options)
-            if kwargs.get("epochs") is None:
-                batches = -(-len(x) // (kwargs.get("batch_size") or BATCH_SIZE))
-                kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
+            x, y = self._windows_of_table(x, options, kwargs)
         else:
-            windows = as_windows(x, y, steps=kwargs.get("steps_per_epoch"))
-            x, y = windows.x, windows.y
-            if windows.weights is not None:
-                kwargs["sample_weight"] = windows.weights
-            check_not_empty(x)
-            self._check_windows(x, y)
-            first = (x, y) if windows.first is None else windows.first
-            self._set_scales_of_arrays(*map(check_finite, ("x", "y"), first))
-        if held_out is not None:
-            steps = kwargs.get("validation_steps")
-            kwargs["validation_data"] = self._evaluated(held_out, steps)
+            x, y = self._windows_of_arrays(x, y, kwargs)
         return super().fit(x, y, **in_order(x, kwargs))
+
+    def _selects(self, options):
+        """Whether `fit` finds out how many steps help."""
+        told = any(options.get(name) is not None for name in EXPLICIT)
+        return not told and self._arguments["baseline"] == "ar"
+
+    def _windows_of_table(self, table, of_table, options):
+        """The windows of a table; completes the options of `fit`."""
+        windows = self._prepare_named(table, of_table)
+        x, y = windows[:2]
+        if needs_part(*map(options.get, VALIDATION)):
+            (x, y), end = self._without_end(windows, options["patience"])
+            options["validation_data"] = end
+        else:
+            self._read_validation(options)
+        if options.get("epochs") is None:
+            batches = -(-len(x) // (options.get("batch_size") or BATCH_SIZE))
+            options["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
+        return x, y
+
+    def _windows_of_arrays(self, x, y, options):
+        """Windows that are given, checked; completes the options of `fit`."""
+        windows = as_windows(x, y, steps=options.get("steps_per_epoch"))
+        x, y = windows.x, windows.y
+        if windows.weights is not None:
+            options["sample_weight"] = windows.weights
+        check_not_empty(x)
+        self._check_windows(x, y)
+        if needs_part(*map(options.get, VALIDATION)) and hasattr(x, "shape"):
+            options["validation_split"] = HELD_OUT
+        first = (x, y) if windows.first is None else windows.first
+        self._set_scales_of_arrays(*map(check_finite, ("x", "y"), first))
+        self._read_validation(options)
+        return x, y
+
+    def _read_validation(self, options):
+        if options.get("validation_data") is not None:
+            data, steps = options["validation_data"], options.get("validation_steps")
+            options["validation_data"] = self._evaluated(data, steps)
 
     def _evaluated(self, x, steps):
         """The data of an evaluation: a table or a stream as arrays."""

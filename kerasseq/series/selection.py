@@ -101,6 +101,27 @@ def split_counts(counts: list[int], horizon: int) -> list[tuple[int, int]]:
     return parts
 
 
+def rows_of_parts(
+    counts: list[int], parts: list[tuple[int, int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices of the windows to train on, and of the validation part.
+
+    Args:
+        counts: Windows of each series, which follow each other.
+        parts: As from `split_counts`.
+
+    Examples:
+        >>> trained, held = rows_of_parts([4, 3], [(2, 3), (1, 2)])
+        >>> trained.tolist(), held.tolist()
+        ([0, 1, 4], [3, 6])
+    """
+    first = np.cumsum([0, *counts])
+    pairs = list(zip(parts, first, first[1:], strict=False))
+    trained = [np.arange(begin, begin + count) for (count, _), begin, _ in pairs]
+    held = [np.arange(begin + start, end) for (_, start), begin, end in pairs]
+    return np.concatenate(trained), np.concatenate(held)
+
+
 class RandomWindows(keras.utils.PyDataset):
     """Batches of windows drawn at random.
 

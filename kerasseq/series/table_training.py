@@ -17,6 +17,7 @@ from kerasseq.series.selection import (
     RandomWindows,
     Selection,
     checked_windows,
+    rows_of_parts,
     split_counts,
 )
 from kerasseq.series.table_forecasts import TableForecasts
@@ -26,7 +27,7 @@ BATCH_SIZE = 32
 # Options of `fit` with which it trains as it is told.
 EXPLICIT = (
     "epochs", "steps_per_epoch", "initial_epoch", "shuffle", "validation_split",
-    "sample_weight", "class_weight",
+    "sample_weight", "class_weight", "patience",
 )  # fmt: skip
 
 
@@ -110,23 +111,28 @@ class TableTraining(TableForecasts):
         others = {k: v for k, v in options.items() if k not in names}
         return self._prepare(data, columns, **others)
 
+    def _without_end(self, windows: TableWindows, patience: int) -> Any:
+        """Returns the windows to train on, and those at the end for validation."""
+        parts = split_counts(windows.counts, self._arguments["horizon"])
+        trained, held = rows_of_parts(windows.counts, parts)
+        if not len(held):
+            raise ValueError(
+                f"patience={patience} needs windows for validation at the end of the "
+                f"series, received {len(windows.x)} windows, too few to hold some out. "
+                "Give validation_data, or leave it out"
+            )
+        x, y = windows[:2]
+        return (x[trained], y[trained]), (x[held], y[held])
+
     def _choose_steps(self, windows: TableWindows, batch_size: int) -> Any:
         """Returns the selection and the history of the training that it took."""
         fitted, horizon = self._fitted, self._arguments["horizon"]
         fitted.shifts = None
         parts = split_counts(windows.counts, horizon)
-        first = np.cumsum([0, *windows.counts])
-        held = np.concatenate([
-            np.arange(begin + start, end)
-            for (_, start), begin, end in zip(parts, first, first[1:], strict=False)
-        ])  # fmt: skip
+        trained, held = rows_of_parts(windows.counts, parts)
         if not len(held):
             fitted.selection = Selection(0)
             return fitted.selection, keras.callbacks.History()
-        trained = np.concatenate([
-            np.arange(begin, begin + count)
-            for (count, _), begin in zip(parts, first, strict=False)
-        ])  # fmt: skip
         checked = held[checked_windows(len(held), fitted.length)]
         x, y = windows.x[trained], windows.y[trained]
         before = fitted.length + horizon - 1

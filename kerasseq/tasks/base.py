@@ -240,7 +240,8 @@ class TaskModel(keras.Model):
         Args:
             x: Inputs, as for `keras.Model.fit`.
             y: Targets, as for `keras.Model.fit`.
-            **kwargs: As for `keras.Model.fit`; and `patience`, as `early_stopping` has.
+            **kwargs: As for `keras.Model.fit`; and `patience`: epochs without a lower
+                validation loss after which training stops, with the best weights.
         """
         check_names("fit", type(self).fit, FIT, kwargs)
         return super().fit(x, y, **with_early_stopping(**kwargs))

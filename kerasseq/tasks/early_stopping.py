@@ -1,6 +1,5 @@
 """Training that stops, and keeps the weights that are best on a validation part."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -35,8 +34,8 @@ def with_early_stopping(
     if patience is None:
         return options
     checks.whole_number("patience", patience)
-    has_split = options.get("validation_split")
-    if options.get("validation_data") is None and not has_split:
+    data = options.get("validation_data")
+    if needs_part(patience, options.get("validation_split"), data):
         raise ValueError(
             f"patience={patience} needs data for validation, received neither "
             "validation_data nor validation_split"
@@ -48,20 +47,19 @@ def with_early_stopping(
     return {**options, "callbacks": [*callbacks, best]}
 
 
-def share_held_out(options: Mapping[str, Any], fraction: float, data: Any) -> float:
-    """Returns `validation_split`: 15 % if `patience` needs data and none are named.
+def needs_part(patience: int | None, fraction: float | None, data: Any) -> bool:
+    """Whether `patience` is given to `fit`, and no data for validation are.
 
     Args:
-        options: Further arguments of `fit`.
-        fraction: The `validation_split` that the user named, or 0.
-        data: The `validation_data`, or None.
+        patience: The argument of `fit`.
+        fraction: The `validation_split`.
+        data: The `validation_data`.
 
     Examples:
-        >>> share_held_out({"patience": 3}, 0.0, None)
-        0.15
+        >>> needs_part(3, 0.0, None), needs_part(3, 0.1, None)
+        (True, False)
     """
-    named = fraction or data is not None or options.get("patience") is None
-    return fraction if named else HELD_OUT
+    return patience is not None and not fraction and data is None
 
 
 def validation_part(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows]:

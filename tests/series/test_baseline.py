@@ -266,3 +266,26 @@ def test_a_baseline_of_the_season(tmp_path):
         Forecaster("gru", baseline="season").choose_steps(y)
     with pytest.raises(ValueError, match='baseline="arima" is not one of "ar"'):
         Forecaster("gru", baseline="arima")
+
+
+@pytest.mark.parametrize("baseline", ["ar", "season"])
+def test_patience_stops_on_the_end_of_the_series(baseline):
+    seen, y = {}, np.random.default_rng(3).normal(size=61)
+
+    class Seen(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logs["val_loss"] = [2.0, 1.0, 3.0, 4.0][epoch]
+            seen[epoch] = self.model.get_weights()
+
+    model = Forecaster("gru", horizon=3, units=3, baseline=baseline)
+    history = model.fit(y, epochs=9, patience=2, verbose=0, callbacks=[Seen()])
+    assert len(history.epoch) == 4 and model.selection is None
+    for best, kept in zip(seen[1], model.get_weights(), strict=True):
+        np.testing.assert_array_equal(best, kept)
+    x, y = np.ones((17, 5, 1)), np.ones((17, 2))
+    model = Forecaster("gru", horizon=2, units=3)
+    assert "val_loss" in model.fit(x, y, patience=1, verbose=0).history
+    with pytest.raises(ValueError, match="patience=1 needs windows for validation"):
+        Forecaster("gru", horizon=3, units=3).fit(
+            np.arange(5.0) ** 2, patience=1, verbose=0
+        )

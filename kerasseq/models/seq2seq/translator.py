@@ -40,7 +40,7 @@ from kerasseq.models.seq2seq.translation import (
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.early_stopping import share_held_out
+from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import encoded_batches, in_order, rows_of_steps, streamed
@@ -132,9 +132,8 @@ class Translator(GenerationMixin, TaskModel):
             encode = self._encode_rows
             pairs = encoded_batches(x, encode, batch_size=size, per_step=True), None
         else:
-            validation_split = share_held_out(
-                options, validation_split, validation_data
-            )
+            if needs_part(options.get("patience"), validation_split, validation_data):
+                validation_split = HELD_OUT
             pairs = read_pairs(x, y)
         if not isinstance(pairs, Pairs):
             self._check_ids(*pairs)
