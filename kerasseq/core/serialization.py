@@ -1,4 +1,4 @@
-"""Registration, shared objects in a config, and the check of float64."""
+"""Registration, shared objects in a config, the dtype of scores, checks of float64."""
 
 import warnings
 from typing import TypeVar
@@ -31,6 +31,23 @@ def shared_config(thing: object) -> Config | None:
     """
     keras.saving.serialize_keras_object(thing)
     return keras.saving.serialize_keras_object(thing)
+
+
+def scores_dtype(dtype: str | None = None) -> str:
+    """Returns the dtype of scores and losses: float32, also in mixed precision.
+
+    With float64 it is float64, as on TensorFlow the optimizers of Keras clip gradients
+    of one dtype only.
+
+    Args:
+        dtype: That of the layers; that of the dtype policy if None.
+
+    Examples:
+        >>> scores_dtype("bfloat16"), scores_dtype("float64")
+        ('float32', 'float64')
+    """
+    dtype = dtype or keras.config.dtype_policy().compute_dtype
+    return "float64" if dtype == "float64" else "float32"
 
 
 def check_float64(layer: keras.Layer) -> None:

@@ -11,7 +11,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import bucket, pad_rows
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
 from kerasseq.models.causal_lm import CausalLM, known_ids
@@ -99,7 +99,7 @@ class LanguageModel(GenerationMixin, CausalLM):
                 f"a language model needs an output at every step, but "
                 f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
-        logits = keras.layers.Dense(size, dtype="float32", name="logits")
+        logits = keras.layers.Dense(size, dtype=scores_dtype(), name="logits")
         super().__init__(inputs, logits(x), config, **kwargs)
         self._sequence_layers = layers
         self.hidden_width: int | None = x.shape[-1]

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, FilePath, Tensor
 from kerasseq.series.forecaster_arguments import (
     checked_calendar,
@@ -172,9 +172,9 @@ class Forecaster(TableTraining, TaskModel):
         if len(x.shape) == 3:
             x = LastStep(name="last_step")(x)
         outputs = add_outputs(x, future, horizon, units, quantiles)
-        restore = Standardize(1, invert=True, name="restore", dtype="float32")
+        restore = Standardize(1, invert=True, name="restore", dtype=scores_dtype())
         count = len(quantiles or ())
-        baseline = Baseline(horizon, count, name="baseline", dtype="float32")
+        baseline = Baseline(horizon, count, name="baseline", dtype=scores_dtype())
         outputs = baseline(restore(outputs), sequence)
         super().__init__(inputs, outputs, {**arguments, "features": features}, **kwargs)
 

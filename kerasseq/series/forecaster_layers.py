@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Shape, Tensor
 
 MAX_LAG = 64  # steps before the forecast that a linear baseline reads
@@ -233,7 +233,8 @@ class Baseline(keras.layers.Layer):
             Array `(windows, horizon)`.
         """
         parts = [x[start : start + PART, :, 0] for start in range(0, len(x), PART)]
-        forecasts = [self._forecasts(ops.convert_to_tensor(part)) for part in parts]
+        parts = [ops.convert_to_tensor(part, self.compute_dtype) for part in parts]
+        forecasts = map(self._forecasts, parts)
         return np.concatenate(list(map(ops.convert_to_numpy, forecasts)))
 
     def compute_output_shape(self, forecast_shape: Shape, x_shape: Shape) -> Shape:
@@ -302,7 +303,7 @@ def add_outputs(
     """
     count = len(quantiles or ())
     width = horizon * max(count, 1)
-    outputs = keras.layers.Dense(width, dtype="float32", name="output")(state)
+    outputs = keras.layers.Dense(width, dtype=scores_dtype(), name="output")(state)
     shape = (horizon, count) if quantiles else (horizon,)
     if quantiles:
         outputs = keras.layers.Reshape(shape, name="quantiles")(outputs)
@@ -311,9 +312,11 @@ def add_outputs(
     repeated = keras.layers.RepeatVector(horizon, name="repeat_state")(state)
     joined = keras.layers.Concatenate(name="state_and_future")([repeated, future])
     hidden = keras.layers.Dense(units, "tanh", name="future_hidden")(joined)
-    added = keras.layers.Dense(max(count, 1), dtype="float32", name="future_output")
+    added = keras.layers.Dense(
+        max(count, 1), dtype=scores_dtype(), name="future_output"
+    )
     added = keras.layers.Reshape(shape, name="future_effect")(added(hidden))
-    return keras.layers.Add(name="with_future", dtype="float32")([outputs, added])
+    return keras.layers.Add(name="with_future", dtype=scores_dtype())([outputs, added])
 
 
 def start_at_zero(model: keras.Model) -> None:

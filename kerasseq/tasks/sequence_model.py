@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.serialization import scores_dtype
 from kerasseq.core.types import Config
 from kerasseq.tasks.architectures import BAG, build_layers, first_output
 from kerasseq.tasks.bag import LEARNING_RATE, BagPreprocessor, bag_layers, check_bag
@@ -62,11 +63,11 @@ class SequenceModel(LabeledModel):
             arguments = {**arguments, "pooling": "mean"}
         else:
             x, arguments = self._outputs_of_layers(x, arguments)
-        # Probabilities and losses are float32, whatever the dtype of the layers.
+        # Probabilities and losses are float32 in mixed precision as well.
         scores = keras.layers.Dense(
             self.task.labels.count,
             activation=arguments["activation"],
-            dtype="float32",
+            dtype=scores_dtype(),
             name="output",
         )(x)
         outputs = self.answers_of(scores, arguments)

@@ -25,7 +25,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.masks import lowest
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.tasks import heads
 from kerasseq.tasks.class_labels import MultiLabelF1, class_loss
@@ -107,7 +107,7 @@ class Head(heads.Head):
         return keras.layers.Dense(
             units,
             kernel_initializer=initializer(),
-            dtype="float32",
+            dtype=scores_dtype(),
             name=name,
             **options,
         )
@@ -135,7 +135,7 @@ class Tokens(Head):
         )(h)
         h = LayerNormalization(epsilon=features.epsilon, name="token_norm")(h)
         logits = features.embedding(h, reverse=True)
-        return {"tokens": Bias(name="tokens", dtype="float32")(logits)}
+        return {"tokens": Bias(name="tokens", dtype=scores_dtype())(logits)}
 
     def loss(self) -> dict[str, keras.losses.Loss]:
         return {"tokens": _cross_entropy()}

@@ -23,7 +23,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.models.bert import bert_heads
 from kerasseq.models.bert.bert_heads import Features, MaskLogits
@@ -96,7 +96,9 @@ class Choose(Classify):
     def outputs(self, features: Any) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())
         logits = self.dense(1, "choice")(pooled)[..., 0]
-        return MaskLogits(name="choices", dtype="float32")(logits, features.is_choice())
+        return MaskLogits(name="choices", dtype=scores_dtype())(
+            logits, features.is_choice()
+        )
 
     def read(self, preprocessor: Any, x: Any) -> Rows | None:
         return preprocessor.choice_rows(x)

@@ -36,7 +36,7 @@ from kerasseq.attention.alignment import AlignmentAttention, BahdanauAttention
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks, masks
 from kerasseq.core.padding import START
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.models.seq2seq import decoder_cells as cells
@@ -122,7 +122,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             self.units, activation="tanh", use_bias=False, name="combine", dtype=dtype
         )
         self.logits: keras.layers.Dense = keras.layers.Dense(
-            vocabulary_size, dtype="float32", name="logits"
+            vocabulary_size, dtype=scores_dtype(self.compute_dtype), name="logits"
         )
         self.scheduled_sampler: ScheduledSampler = ScheduledSampler(scheduled_sampling)
         self._check_attention()

@@ -8,7 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import RESIZE
 from kerasseq.models.vit import pixels, sizes
@@ -222,7 +222,7 @@ class ViT(ImageClassifier):
                 labels.count,
                 use_bias=a["use_bias"],
                 activation=a["activation"],
-                dtype="float32",
+                dtype=scores_dtype(),
                 name="classes",
             )(x)
         return inputs, x, (patches, blocks)
