@@ -85,6 +85,11 @@ def train(job: "Job") -> runs.Results:
         The results, as plain data.
     """
     settings = job.settings
+    if settings.pooling and settings.model in heads.MODELS:
+        raise UsageError(
+            f"--pooling is not for {settings.model}, whose token [CLS] or last token "
+            "is classified. Leave it out, or choose another --model"
+        )
     texts, labels, data = read(settings)
     job.check_data(data)
     with status("splitting the texts"):
@@ -95,11 +100,6 @@ def train(job: "Job") -> runs.Results:
             "received one of each"
         )
     x, y = part_of(texts, labels, rows)
-    if settings.pooling and settings.model in heads.MODELS:
-        raise UsageError(
-            f"--pooling is not for {settings.model}, whose token [CLS] or last token "
-            "is classified. Leave it out, or choose another --model"
-        )
     if settings.tokenizer is None and settings.preset is None:
         settings.tokenizer = chosen_tokenizer(x)
     preset, tokenizer = heads.prepare(settings, x)

@@ -59,15 +59,15 @@ def sentence_of(comparison: Any, title: str) -> str:
         for of in (lambda b: b.sum(axis=1), lambda b: np.full(len(b), b.shape[1]))
     )
     better_by = verdict.difference(sums, sizes)
-    interval = f"{100 * verdict.LEVEL:g} % interval {better_by.low:+.3g} to "
+    origins = gains.shape[1]
     numbers = (
         f"{score} {short(own)}, {best} {short(scores[best])}, better by "
-        f"{better_by.mean:+.3g} ({interval}{better_by.high:+.3g}, forecasts from "
-        f"{gains.shape[1]:,} origins)"
+        f"{better_by.mean:+.3g} ({better_by.interval}forecasts from {origins:,} "
+        f"origin{'s' * (origins > 1)})"
     )
     if abs(better_by.mean) <= SAME * scores[best]:
         return f"The forecasts are those of {best}: {score} {short(own)}."
-    if better_by.low > 0:
+    if better_by.is_certain:
         return f"{title} is better than the best simple forecast: {numbers}."
     if own < scores[best]:
         return (

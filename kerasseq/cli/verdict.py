@@ -19,19 +19,30 @@ class Difference(NamedTuple):
 
     Attributes:
         mean: The difference of their scores.
-        low: The lower end of its interval.
+        low: The lower end of its interval; None for a single row, which has none.
         high: The upper end.
         rows: Number of rows.
     """
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     rows: int
 
     def __str__(self) -> str:
-        interval = f"{100 * LEVEL:g} % interval {self.low:+.3f} to {self.high:+.3f}"
-        return f"{self.mean:+.3f} ({interval}, {self.rows:,} held-out rows)"
+        return f"{self.mean:+.3f} ({self.interval}{self.rows:,} held-out rows)"
+
+    @property
+    def interval(self) -> str:
+        """The interval for a sentence; "" without one."""
+        if self.low is None:
+            return ""
+        return f"{100 * LEVEL:g} % interval {self.low:+.3g} to {self.high:+.3g}, "
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the whole interval is above 0."""
+        return self.low is not None and self.low > 0
 
 
 def difference(
@@ -52,13 +63,16 @@ def difference(
     gains = np.asarray(gains, "float64")
     sizes = np.ones(len(gains)) if sizes is None else np.asarray(sizes, "float64")
     rng, count = np.random.default_rng(0), len(gains)
+    mean = float(gains.sum() / sizes.sum())
+    if count < 2:
+        return Difference(mean, None, None, count)
     drawn = []
     for start in range(0, SAMPLES, max(1, PART // count)):
         size = min(SAMPLES - start, max(1, PART // count))
         weights = rng.multinomial(count, np.full(count, 1 / count), size)
         drawn.append((weights @ gains) / np.maximum(weights @ sizes, 1))
     ends = np.quantile(np.concatenate(drawn), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Difference(float(gains.sum() / sizes.sum()), *map(float, ends), count)
+    return Difference(mean, *map(float, ends), count)
 
 
 def verdict(
@@ -66,7 +80,7 @@ def verdict(
     score: float,
     others: Mapping[str, float],
     what: str,
-    found: Difference,
+    better_by: Difference,
     advice: Sequence[str],
 ) -> dict[str, Any]:
     """Returns whether a model beats the best simple model, as plain data.
@@ -76,17 +90,17 @@ def verdict(
         score: Its score; higher is better.
         others: The scores of the simple models, by name.
         what: What the score is, such as "accuracy on the held-out rows".
-        found: The difference to the best of them.
+        better_by: The difference to the best of them.
         advice: The options that are most likely to help.
 
     Examples:
-        >>> found = difference([1, 0, 0, 1, 0, -1, 0, 1])
-        >>> verdict("gru", 0.75, {"majority": 0.5}, "accuracy", found, [])["better"]
+        >>> by = difference([1, 0, 0, 1, 0, -1, 0, 1])
+        >>> verdict("gru", 0.75, {"majority": 0.5}, "accuracy", by, [])["better"]
         False
     """
     best = best_of(others)
-    numbers = f"{what} {score:.3f}, {best} {others[best]:.3f}, difference {found}"
-    better = found.low > 0
+    numbers = f"{what} {score:.3f}, {best} {others[best]:.3f}, difference {better_by}"
+    better = better_by.is_certain
     if better:
         sentence = f"{name} is better than the best simple model: {numbers}."
     elif score > others[best]:
@@ -101,7 +115,11 @@ def verdict(
         )
     if not better and advice:
         sentence += f" Most likely to help: {' or '.join(advice)}."
-    return {"sentence": sentence, "better": better, "baseline": best} | found._asdict()
+    return {
+        "sentence": sentence,
+        "better": better,
+        "baseline": best,
+    } | better_by._asdict()
 
 
 def best_of(others: Mapping[str, float]) -> str:

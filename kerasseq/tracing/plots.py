@@ -235,7 +235,7 @@ def plot_history(
     metric = drawing.known("metric", metric, known)
     figure = drawing.figure(7, 4.2)
     axis = figure.subplots()
-    curves = {"training": metric, "held-out data": f"val_{metric}"}
+    curves = {"training": metric, "validation": f"val_{metric}"}
     for n, (label, name) in enumerate(curves.items()):
         if name not in columns:
             continue

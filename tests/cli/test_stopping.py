@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import fitting, stopping
+from kerasseq.cli import fitting, stopping, verdict
 from tests.cli.test_labels import TINY, rows, write
 
 pytestmark = pytest.mark.once("the command line")
@@ -103,3 +103,25 @@ def test_a_file_of_the_best_weights_that_is_damaged_or_deleted(
     assert "best.npz is missing in r: the last weights are kept" in done.err
     assert results["best_step"] == history[-1]["step"]
     assert results["validation_loss"] == pytest.approx(history[-1]["val_loss"])
+
+
+def test_what_a_sentence_says_of_few_and_many_rows():
+    single = verdict.difference([1])
+    words = "accuracy", single, ["--model bag", "more rows"]
+    one = verdict.verdict("gru", 1.0, {"majority": 0.0}, *words)
+    assert not one["better"] and one["low"] is None
+    assert one["sentence"].startswith("gru is not clearly better than a simple model")
+    assert "difference +1.000 (1 held-out rows)" in one["sentence"]
+    many = verdict.difference([1] * 40 + [0] * 60)
+    assert many.low == pytest.approx(0.4 - 1.96 * np.sqrt(0.24 / 100), abs=0.02)
+    assert many.high == pytest.approx(0.4 + 1.96 * np.sqrt(0.24 / 100), abs=0.02)
+    scores = 0.9, {"majority": 0.5, "words": 0.3}, "accuracy", many, ["--model bag"]
+    better = verdict.verdict("gru", *scores)
+    assert better["better"] and better["baseline"] == "majority"
+    assert "gru is better than the best simple model" in better["sentence"]
+    # Of sentences of several words: the share of the words, not of the sentences.
+    assert verdict.difference([3, 0], [6, 2]).mean == pytest.approx(3 / 8)
+    worse = verdict.difference([-1] * 40 + [0] * 60)
+    no = verdict.verdict("gru", 0.1, *scores[1:3], worse, scores[4])
+    assert "does not beat a simple model" in no["sentence"]
+    assert no["sentence"].endswith("Most likely to help: --model bag.")
