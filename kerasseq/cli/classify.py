@@ -143,6 +143,8 @@ def chosen_tokenizer(texts: list[str]) -> str:
     Examples:
         >>> chosen_tokenizer(["Ada Lovelace", "Byron"])
         'character'
+        >>> chosen_tokenizer(["a joy to watch", "dull and slow", "Great"])
+        'bpe'
     """
     words = float(np.median([len(text.split()) for text in texts]))
     name = "character" if words <= FEW_WORDS else "bpe"

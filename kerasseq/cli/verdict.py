@@ -30,7 +30,8 @@ class Difference(NamedTuple):
     rows: int
 
     def __str__(self) -> str:
-        return f"{self.mean:+.3f} ({self.interval}{self.rows:,} held-out rows)"
+        rows = "row" if self.rows == 1 else "rows"
+        return f"{self.mean:+.3f} ({self.interval}{self.rows:,} held-out {rows})"
 
     @property
     def interval(self) -> str:

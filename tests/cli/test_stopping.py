@@ -111,7 +111,7 @@ def test_what_a_sentence_says_of_few_and_many_rows():
     one = verdict.verdict("gru", 1.0, {"majority": 0.0}, *words)
     assert not one["better"] and one["low"] is None
     assert one["sentence"].startswith("gru is not clearly better than a simple model")
-    assert "difference +1.000 (1 held-out rows)" in one["sentence"]
+    assert "difference +1.000 (1 held-out row)" in one["sentence"]
     many = verdict.difference([1] * 40 + [0] * 60)
     assert many.low == pytest.approx(0.4 - 1.96 * np.sqrt(0.24 / 100), abs=0.02)
     assert many.high == pytest.approx(0.4 + 1.96 * np.sqrt(0.24 / 100), abs=0.02)
@@ -120,8 +120,24 @@ def test_what_a_sentence_says_of_few_and_many_rows():
     assert better["better"] and better["baseline"] == "majority"
     assert "gru is better than the best simple model" in better["sentence"]
     # Of sentences of several words: the share of the words, not of the sentences.
-    assert verdict.difference([3, 0], [6, 2]).mean == pytest.approx(3 / 8)
+    words = verdict.difference([3, 0] * 50, [6, 2] * 50)
+    assert words.mean == pytest.approx(3 / 8)
+    assert 0.3 < words.low < 3 / 8 < words.high < 0.45
     worse = verdict.difference([-1] * 40 + [0] * 60)
     no = verdict.verdict("gru", 0.1, *scores[1:3], worse, scores[4])
     assert "does not beat a simple model" in no["sentence"]
     assert no["sentence"].endswith("Most likely to help: --model bag.")
+
+
+def test_the_tokenizer_fits_the_texts_unless_one_is_named(command, tmp_path):
+    table = [(f"{word} and some more", kind) for word, kind in rows(16)]
+    write(tmp_path / "words.csv", table)
+    for name, given in (("bpe", []), ("word", ["--tokenizer", "word"])):
+        done = command(*RUN[:-1], name, "--steps", "1", *given)
+        record = json.loads((tmp_path / name / "run.json").read_text())
+        assert record["arguments"]["tokenizer"] == name
+        chosen = "the texts have 4 words (median): --tokenizer bpe" in done.err
+        assert chosen == (not given)
+    write(tmp_path / "words.csv", rows(16))
+    done = command(*RUN, "--steps", "1")
+    assert "the texts have 1 words (median): --tokenizer character" in done.err
