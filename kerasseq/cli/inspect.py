@@ -114,7 +114,12 @@ class Report:
             folder = self.folder if self.folder.is_dir() else self.folder.parent
             files = [str(file) for file in make(folder)]
         self.data["figures"] = files
-        self.console.info(f"Figures: {', '.join(files)}")
+        if files:
+            self.console.info(f"Figures: {', '.join(files)}")
+            return
+        self.console.info("No figures: the model has no gates and no attention weights")
+        if self.is_own_folder and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
 
 def run(args: argparse.Namespace) -> None:

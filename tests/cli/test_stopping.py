@@ -141,3 +141,17 @@ def test_the_tokenizer_fits_the_texts_unless_one_is_named(command, tmp_path):
     write(tmp_path / "words.csv", rows(16))
     done = command(*RUN, "--steps", "1")
     assert "the texts have 1 words (median): --tokenizer character" in done.err
+
+
+def test_a_bag_is_trained_explained_and_used(command, tmp_path, drawn):
+    write(tmp_path / "words.csv", rows(160))
+    words = ["--model", "bag", "--epochs", "30", "--learning-rate", "0.05"]
+    command(*RUN, *words)
+    _, results = results_of(tmp_path / "r")
+    assert results["accuracy"] > 0.9 and results["model"] == "bag"
+    line = command("predict", "r", "--text", "bobi").out
+    assert line.startswith("vowel")
+    done = command("inspect", "r", "--text", "bobi", "--out", "o")
+    assert "What moved the decision for vowel" in done.out
+    assert "No figures: the model has no gates and no attention weights" in done.out
+    assert not (tmp_path / "o").exists()
