@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, labeled, limits, options, runs, tokenize
+from kerasseq.cli import figures, limits, options, runs, tokenize, verdict
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.options import Option
 from kerasseq.cli.runs import sha256
@@ -60,6 +60,7 @@ MAX_WORDS = 60  # in a sentence on average; more means that lines are sentences
 MAX_TESTED = 1000  # pairs of the held-out documents
 WARM_UP = 0.1  # of the steps
 SHOWN = 30  # tokens in the figure
+MOST_FREQUENT = "the most frequent answer"
 
 
 CHOICES = {"data": TEXTS}
@@ -133,20 +134,20 @@ def train(job: "Job") -> runs.Results:
         f"characters, {len(held_out):,} held out; {tokenizer.vocabulary_size:,} "
         "tokens.",
     )
-    before = measure(model, tested, "measuring the model before training")
+    _, y, weights = tested
+    before = predict(model, tested, "measuring the model before training")
     history = job.fit(model, batches, steps, "tokens_accuracy")
+    after = predict(model, tested, "measuring the model")
+    simple = most_frequent(batches, y)
     results = job.results(
         *(model, history, steps),
-        before=before,
-        after=measure(model, tested, "measuring the model"),
-        baselines=baselines(batches, tested),
-        pairs=len(tested[1]["next"]),
+        before=accuracies(before, y, weights),
+        after=accuracies(after, y, weights),
+        baselines=accuracies(simple, y, weights),
+        pairs=len(y["next"]),
+        verdicts=verdicts(after, simple, y, weights),
     )
     show(job.console, results)
-    for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
-        others = {"the most frequent answer": results["baselines"][name]}
-        score, what = results["after"][name], f"accuracy of {what}"
-        labeled.show_verdict(job.console, "BERT", score, others, what)
     job.draw(lambda: draw(job, model, held_out, history, results))
     return job.finish(results)
 
@@ -238,36 +239,73 @@ def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.model
     )
 
 
-def measure(model: "kerasseq.models.BERT", tested: Any, what: str) -> dict[str, float]:
-    """Computes both accuracies on held-out pairs.
+def predict(
+    model: "kerasseq.models.BERT", tested: Any, what: str
+) -> dict[str, np.ndarray]:
+    """Predicts the masked tokens and whether sentences follow one another.
 
     Args:
         model: The model.
-        tested: Inputs, labels and weights.
+        tested: Inputs, labels and weights of held-out pairs.
         what: What this is, for the progress.
     """
-    x, y, weights = tested
     with status(what):
-        logits = model.predict(x, batch_size=256, verbose=0)
-    right = {name: logits[name].argmax(axis=-1) == y[name] for name in y}
-    return {name: float(np.average(right[name], weights=weights[name])) for name in y}
+        logits = model.predict(tested[0], batch_size=256, verbose=0)
+    return {name: logits[name].argmax(axis=-1) for name in tested[1]}
 
 
-def baselines(batches: Any, tested: Any) -> dict[str, float]:
-    """Computes the accuracy of the most frequent token and of chance.
+def most_frequent(batches: Any, y: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Answers with the most frequent token, and with the more frequent class.
 
     Args:
         batches: The training batches, of which the first epoch is counted.
-        tested: Inputs, labels and weights of held-out pairs.
+        y: The labels of held-out pairs.
     """
-    _, y, weights = batches.all()
-    most_frequent = np.bincount(y["tokens"][weights["tokens"] > 0]).argmax()
-    _, y, weights = tested
-    right = y["tokens"] == most_frequent
+    _, known, weights = batches.all()
+    token = np.bincount(known["tokens"][weights["tokens"] > 0]).argmax()
+    following = np.mean(y["next"]) >= 0.5
     return {
-        "tokens": float(np.average(right, weights=weights["tokens"])),
-        "next": float(max(np.mean(y["next"]), 1 - np.mean(y["next"]))),
+        "tokens": np.full_like(y["tokens"], token),
+        "next": np.full_like(y["next"], following),
     }
+
+
+def accuracies(
+    answers: dict[str, np.ndarray],
+    y: dict[str, np.ndarray],
+    weights: dict[str, np.ndarray],
+) -> dict[str, float]:
+    """Computes both accuracies.
+
+    Examples:
+        >>> one, two = {"next": np.array([1, 0])}, {"next": np.array([1, 1])}
+        >>> accuracies(one, two, {"next": np.ones(2)})
+        {'next': 0.5}
+    """
+    return {
+        name: float(np.average(answers[name] == y[name], weights=weights[name]))
+        for name in y
+    }
+
+
+def verdicts(
+    answers: dict[str, np.ndarray],
+    simple: dict[str, np.ndarray],
+    y: dict[str, np.ndarray],
+    weights: dict[str, np.ndarray],
+) -> dict[str, Any]:
+    """Returns for both accuracies whether the model beats the most frequent answer."""
+    own, other = (accuracies(each, y, weights) for each in (answers, simple))
+    found, count = {}, len(y["next"])
+    for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
+        right, constant = (each[name] == y[name] for each in (answers, simple))
+        weight = weights[name].reshape(count, -1)
+        gains = (right.astype(int) - constant).reshape(count, -1) * weight
+        better_by = verdict.difference(gains.sum(axis=1), weight.sum(axis=1))
+        scores = own[name], {MOST_FREQUENT: other[name]}, f"accuracy of {what}"
+        words = *scores, better_by, ["more text", "--steps"]
+        found[name] = verdict.verdict("BERT", *words, rows="held-out pairs")
+    return found
 
 
 def show(console: Console, results: runs.Results) -> None:
@@ -282,6 +320,8 @@ def show(console: Console, results: runs.Results) -> None:
     ]
     title = f"Accuracy on {results['pairs']:,} held-out pairs of sentences"
     console.table(title, ("model", ">masked tokens", ">next sentence"), rows)
+    for each in results["verdicts"].values():
+        console.write(each["sentence"])
 
 
 def draw(

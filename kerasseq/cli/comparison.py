@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, text_tables
+from kerasseq.cli import labeled, text_tables, verdict
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
 from kerasseq.core.files import replacing
@@ -51,7 +51,8 @@ def compare(
 
     Returns:
         Plain data: for each learner the scores of each label, of groups and of the
-        mean, with interval and range; for each label who is best.
+        mean, with interval and range; for each label who is best; for each network
+        whether it beats the best simple model.
     """
     means = {**groups, MACRO: list(labels)}
     learners, drawn = {}, {}
@@ -69,6 +70,7 @@ def compare(
         "support": dict(zip(labels, y.sum(axis=0).tolist(), strict=True)),
         "groups": groups,
         "winners": _winners(learners, drawn),
+        "verdicts": _verdicts(learners, drawn, len(y)),
     }
 
 
@@ -140,6 +142,22 @@ def _winners(learners, drawn):
     return winners
 
 
+def _verdicts(learners, drawn, rows):
+    """Compares the mean F1 of each network with that of the best simple model."""
+    f1 = {name: each["scores"][MACRO]["f1"] for name, each in learners.items()}
+    simple = {name: score for name, score in f1.items() if is_simple(name)}
+    verdicts = {}
+    for name, score in f1.items():
+        if not simple or name in simple:
+            continue
+        best = verdict.best_of(simple)
+        ends = np.quantile(drawn[name][MACRO] - drawn[best][MACRO], QUANTILES).tolist()
+        gain = verdict.Difference(score - simple[best], *ends, rows)
+        words = name, score, simple, f"F1, {MACRO}", gain, ["more rows", "--epochs"]
+        verdicts[name] = verdict.verdict(*words, rows="held-out texts")
+    return verdicts
+
+
 # Tables
 
 
@@ -168,19 +186,11 @@ def show(console: Console, results: dict[str, Any]) -> None:
         count = len(results["support"]) - len(shown)
         console.write(f"and {count} rarer labels, in comparison.csv")
     _show_winners(console, results, shown)
-    _show_verdicts(console, learners)
+    for each in results["verdicts"].values():
+        console.write(each["sentence"])
     labeled.show_repeated(console, results["repeated"], results["texts"][1], "texts")
     if results["pretraining"]:
         note_pretraining(console, results["pretraining"])
-
-
-def _show_verdicts(console, learners):
-    """Prints which networks do not beat the best simple model."""
-    f1 = {name: each["scores"][MACRO]["f1"] for name, each in learners.items()}
-    simple = {name: score for name, score in f1.items() if is_simple(name)}
-    for name, score in f1.items():
-        if simple and name not in simple:
-            labeled.show_verdict(console, name, score, simple, f"F1, {MACRO}")
 
 
 def _seeds(results):

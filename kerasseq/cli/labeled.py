@@ -318,27 +318,6 @@ def show_repeated(
         )
 
 
-def show_verdict(
-    console: Console, name: str, score: float, others: dict[str, float], what: str
-) -> None:
-    """Prints a sentence if a model does not beat the simple models.
-
-    Args:
-        console: Where to print.
-        name: The model.
-        score: Its score; higher is better.
-        others: The scores of the simple models, by name.
-        what: What the score is, such as "accuracy on the held-out rows".
-    """
-    best = max(others, key=lambda other: others[other])
-    if score <= others[best]:
-        console.write(
-            f"{name} does not beat a simple model: {what} {score:.3f}, {best} "
-            f"{others[best]:.3f}. Train longer, on more data, or with other sizes; "
-            "until then the simple model is the better choice."
-        )
-
-
 def show_baselines(
     console: Console, results: dict[str, Any], seconds: float, rows: int
 ) -> None:

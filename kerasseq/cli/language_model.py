@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, labeled, limits, options, runs, tokenize
+from kerasseq.cli import (
+    figures,
+    heads,
+    labeled,
+    limits,
+    options,
+    runs,
+    tokenize,
+    verdict,
+)
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
@@ -64,6 +73,7 @@ NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
 SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
 SHOWN = 64  # tokens in the figures
 MAX_VALIDATION = 100_000  # tokens on which the best step is chosen
+PIECE = 100  # held-out characters that are drawn together for an interval
 
 
 CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS}
@@ -114,7 +124,7 @@ def train(job: "Job") -> runs.Results:
     job.start(data, describe(data, tokenizer, held_out, ngram_text))
     history = job.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
-        scores = compare(model, tokenizer, ngram_text, held_out)
+        scores = compare(settings, model, tokenizer, ngram_text, held_out)
     results = job.results(model, history, steps, **scores)
     show(job.console, results)
     job.draw(lambda: draw(job, model, held_out, history, results))
@@ -230,6 +240,7 @@ def build(
 
 
 def compare(
+    settings: options.Settings,
     model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
     tokenizer: Tokenizer,
     ngram_text: str,
@@ -238,28 +249,36 @@ def compare(
     """Computes bits per character on the held-out text, for the model and n-grams.
 
     All are evaluated on the same characters: those after the first token. The n-gram
-    models are fitted to the end of the training text.
+    models are fitted to the end of the training text. Differences are those of pieces
+    of the text, as the bits of neighboring characters depend on each other.
     """
     characters = CharacterTokenizer().fit(ngram_text)
     ids, tested = characters.encode(ngram_text), characters.encode(held_out)
     _, _, offsets = tokenizer.encode_with_offsets(held_out)
     first = int(offsets[0, 1])
-    of_ngrams = {}
+    pieces = np.arange(len(held_out) - first) // PIECE
+    sizes = np.bincount(pieces)
+    of_ngrams, of_pieces = {}, {}
     for name, n in NGRAMS.items():
         ngram = NGramModel(n, k=SMOOTHING[n]).fit(ids, characters.vocabulary_size)
-        log_p = ngram.log_probabilities(tested)[first:]
-        of_ngrams[name] = float(-log_p.mean() / np.log(2))
-    tokens_per_character = (len(offsets) - 1) / (len(held_out) - first)
-    bits = model.bits_per_token(tokenizer.encode(held_out))
+        bits = -ngram.log_probabilities(tested)[first:] / np.log(2)
+        of_ngrams[name], of_pieces[name] = float(bits.mean()), np.bincount(pieces, bits)
+    own = model.surprise(tokenizer.encode(held_out)).bits[1:]
+    starts = pieces[offsets[1:, 0] - first]
+    best = of_pieces[verdict.best_of(of_ngrams, lowest=True)]
+    better_by = verdict.difference(best - np.bincount(starts, own, len(best)), sizes)
+    score, what = float(own.sum() / sizes.sum()), "bits per character"
+    words = settings.model, score, of_ngrams, what, better_by, ["more text", "--epochs"]
     if tokenizer.decode(tokenizer.encode(held_out)) != held_out:
         note(
             "this tokenizer does not restore the held-out text exactly: the characters "
             "that are lost cost the model no bits"
         )
     return {
-        "bits_per_character": bits * tokens_per_character,
+        "bits_per_character": score,
         "bits_per_character_of_ngrams": of_ngrams,
         "held_out_characters": len(held_out) - first,
+        "verdict": verdict.verdict(*words, rows="held-out pieces", lowest=True),
     }
 
 
@@ -272,6 +291,7 @@ def show(console: Console, results: runs.Results) -> None:
     rows = [(name, f"{b:.3f}", f"{2**b:.2f}") for name, b in bits_of.items()]
     title = f"On the held-out text ({results['held_out_characters']:,} characters)"
     console.table(title, ("model", ">bits per character", ">perplexity"), rows)
+    console.write(results["verdict"]["sentence"])
 
 
 def draw(

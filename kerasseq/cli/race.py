@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerasseq.cli import competitor, contest, figures, labeled, options, runs
+from kerasseq.cli import competitor, contest, figures, labeled, options, runs, verdict
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend
 from kerasseq.cli.options import Option
@@ -49,6 +49,7 @@ DEFAULTS = {
 KINDS = ("training", "hard")  # of training strings
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "softsign", "linear")
 MAJORITY = "always balanced"
+ADVICE = ("--steps", "--units")
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 
 
@@ -165,8 +166,11 @@ def show(console: Console, results: dict[str, Any]) -> None:
             if share < 1:  # else all strings are balanced
                 constant = {"a constant answer": share}
                 what = f"accuracy on test strings ({TITLES[kind]})"
-                score = float(np.mean(values))
-                labeled.show_verdict(console, name, score, constant, what)
+                gains = verdict.difference(np.subtract(values, share))
+                words = name, float(np.mean(values)), constant, what, gains, ADVICE
+                if gains.mean <= 0:
+                    said = verdict.verdict(*words, rows="seeds")["sentence"]
+                    console.write(said)
     for kind, count in results["repeated"].items():
         name = f"test strings ({TITLES[kind]})"
         advice = "Longer strings repeat less: --lengths"

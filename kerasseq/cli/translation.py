@@ -127,13 +127,18 @@ def train(job: "Job") -> runs.Results:
     tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
+    texts, references = [t.text for t in translations], tested.targets
+    others = translation_scores.answers(training_pairs, tested)
+    evaluate, advice = translation_scores.evaluate, ["more pairs", "--epochs"]
     results = job.results(
         *(model, history, steps),
-        **translation_scores.evaluate([t.text for t in translations], tested.targets),
-        baselines=translation_scores.baselines(training_pairs, tested),
+        **evaluate(texts, references),
+        baselines={name: evaluate(each, references) for name, each in others.items()},
+        verdict=translation_scores.verdict_of(
+            *(settings.model, texts, others, references, advice)
+        ),
     )
     show(job.console, results, translations, tested)
-    translation_scores.show_verdict(job.console, results)
     job.draw(lambda: draw(job, translations, history))
     return job.finish(results)
 
@@ -246,6 +251,7 @@ def show(
     ]
     columns = ("source", "translation", "reference, if different")
     console.table("Examples", columns, examples(rows, translations))
+    console.write(results["verdict"]["sentence"])
 
 
 def examples(rows: list[Any], translations: Translations) -> list[Any]:

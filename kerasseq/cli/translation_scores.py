@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled
-from kerasseq.cli.console import Console, note, status
+from kerasseq.cli import verdict
+from kerasseq.cli.console import note, status
 from kerasseq.datasets import Pairs
 
 BUCKETS = 512  # of hashed characters and pairs of characters
@@ -28,8 +28,25 @@ def evaluate(translations: list[str], references: list[str]) -> dict[str, Any]:
     return scores
 
 
-def baselines(training: Pairs, tested: Pairs) -> dict[str, dict[str, Any]]:
-    """Scores the source itself, and the target of the most similar training source.
+def of_each(translations: list[str], references: list[str]) -> tuple[str, np.ndarray]:
+    """Returns the score of each translation by itself, and what it is.
+
+    Examples:
+        >>> what, scores = of_each(["one", "ten"], ["one", "two"])
+        >>> scores.tolist()[0]
+        100.0
+    """
+    rows = zip(translations, references, strict=True)
+    try:
+        scores = [kerasseq.training.chrf([one], [other]) for one, other in rows]
+        return "mean chrF of a translation", np.array(scores)
+    except ImportError:
+        equal = np.array(translations) == np.array(references)
+        return "exact matches in percent", 100.0 * equal
+
+
+def answers(training: Pairs, tested: Pairs) -> dict[str, list[str]]:
+    """Returns the source itself, and the target of the most similar training source.
 
     Args:
         training: The training pairs.
@@ -38,11 +55,10 @@ def baselines(training: Pairs, tested: Pairs) -> dict[str, dict[str, Any]]:
     with status("translating by the most similar training pair"):
         known = np.stack([_counts(text) for text in training.sources[:ROWS]])
         nearest = [_nearest(known, text) for text in tested.sources]
-    answers = {
+    return {
         "a copy of the source": tested.sources,
         "the most similar training pair": [training.targets[n] for n in nearest],
     }
-    return {name: evaluate(each, tested.targets) for name, each in answers.items()}
 
 
 def _counts(text: str) -> np.ndarray:
@@ -63,9 +79,25 @@ def _nearest(known: np.ndarray, text: str) -> int:
     return int(np.argmax(known @ _counts(text)))
 
 
-def show_verdict(console: Console, results: dict[str, Any]) -> None:
-    """Prints a sentence if the model does not beat these answers."""
-    name = "exact" if results["chrf"] is None else "chrf"
-    what = {"exact": "exact matches in percent", "chrf": "chrF"}[name]
-    others = {other: each[name] for other, each in results["baselines"].items()}
-    labeled.show_verdict(console, results["model"], results[name], others, what)
+def verdict_of(
+    name: str,
+    translations: list[str],
+    others: dict[str, list[str]],
+    references: list[str],
+    advice: list[str],
+) -> dict[str, Any]:
+    """Returns whether the translations are better than answers without a model.
+
+    Args:
+        name: The model.
+        translations: Its translations.
+        others: The other answers, by name.
+        references: The right ones.
+        advice: The options that are most likely to help.
+    """
+    what, own = of_each(translations, references)
+    scores = {other: of_each(each, references)[1] for other, each in others.items()}
+    means = {other: float(each.mean()) for other, each in scores.items()}
+    better_by = verdict.difference(own - scores[verdict.best_of(means)])
+    words = name, float(own.mean()), means, what, better_by, advice
+    return verdict.verdict(*words, rows="held-out pairs")

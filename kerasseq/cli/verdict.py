@@ -29,9 +29,14 @@ class Difference(NamedTuple):
     high: float | None
     rows: int
 
-    def __str__(self) -> str:
-        rows = "row" if self.rows == 1 else "rows"
-        return f"{self.mean:+.3f} ({self.interval}{self.rows:,} held-out {rows})"
+    def of(self, rows: str) -> str:
+        """Returns the difference with its interval.
+
+        Args:
+            rows: What the rows are called, such as "held-out rows".
+        """
+        rows = rows[:-1] if self.rows == 1 else rows
+        return f"{self.mean:+.3f} ({self.interval}{self.rows:,} {rows})"
 
     @property
     def interval(self) -> str:
@@ -83,31 +88,39 @@ def verdict(
     what: str,
     better_by: Difference,
     advice: Sequence[str],
+    *,
+    rows: str = "held-out rows",
+    lowest: bool = False,
 ) -> dict[str, Any]:
     """Returns whether a model beats the best simple model, as plain data.
 
     Args:
         name: The model.
-        score: Its score; higher is better.
+        score: Its score.
         others: The scores of the simple models, by name.
         what: What the score is, such as "accuracy on the held-out rows".
-        better_by: The difference to the best of them.
+        better_by: By how much it is better than the best of them.
         advice: The options that are most likely to help.
+        rows: What the rows of the difference are called.
+        lowest: Whether a lower score is better.
 
     Examples:
         >>> by = difference([1, 0, 0, 1, 0, -1, 0, 1])
         >>> verdict("gru", 0.75, {"majority": 0.5}, "accuracy", by, [])["better"]
         False
     """
-    best = best_of(others)
-    numbers = f"{what} {score:.3f}, {best} {others[best]:.3f}, difference {better_by}"
+    best = best_of(others, lowest)
+    by = "lower by" if lowest else "difference"
+    numbers = (
+        f"{what} {score:.3f}, {best} {others[best]:.3f}, {by} {better_by.of(rows)}"
+    )
     better = better_by.is_certain
     if better:
         sentence = f"{name} is better than the best simple model: {numbers}."
-    elif score > others[best]:
+    elif better_by.mean > 0:
         sentence = (
             f"{name} is not clearly better than a simple model: {numbers}. The "
-            "difference may be chance; more rows would tell."
+            "difference may be chance; more data would tell."
         )
     else:
         sentence = (
@@ -123,11 +136,16 @@ def verdict(
     } | better_by._asdict()
 
 
-def best_of(others: Mapping[str, float]) -> str:
+def best_of(others: Mapping[str, float], lowest: bool = False) -> str:
     """Returns the name of the best simple model.
+
+    Args:
+        others: The scores of the simple models, by name.
+        lowest: Whether a lower score is better.
 
     Examples:
         >>> best_of({"majority": 0.5, "logistic regression": 0.75})
         'logistic regression'
     """
-    return max(others, key=lambda other: others[other])
+    choose = min if lowest else max
+    return choose(others, key=lambda other: others[other])

@@ -346,11 +346,14 @@ class CausalLM(TaskModel):
             count += len(log_p)
         return float(total / count)
 
-    def surprise(self, source: Any, *, sequence_length: int | None = None) -> Surprise:
+    def surprise(
+        self, source: Any, *, batch_size: int = 32, sequence_length: int | None = None
+    ) -> Surprise:
         """Computes the surprise of each token of a text: −log₂ p, given those before.
 
         Args:
             source: A text, file or ids, as for `fit`.
+            batch_size: As for `cross_entropy`.
             sequence_length: As for `cross_entropy`.
 
         Returns:
@@ -370,7 +373,8 @@ class CausalLM(TaskModel):
             (['a', 'b', 'b', 'a'], (4,))
         """
         ids = self._scored_ids(source)
-        log_p = np.concatenate([*self._log_probabilities(ids, 1, sequence_length)])
+        parts = [*self._log_probabilities(ids, batch_size, sequence_length)]
+        log_p = np.concatenate(parts)
         bits = np.concatenate([[np.nan], np.abs(log_p) / math.log(2)])
         source = source if isinstance(source, str) else None
         return Surprise(token_texts(self.tokenizer, source, ids), bits)

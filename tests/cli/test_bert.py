@@ -46,6 +46,11 @@ def test_results_are_those_of_the_model(trained):
     counts = np.bincount(y["tokens"][weights["tokens"] > 0])
     assert results["baselines"]["tokens"] <= counts.max() / counts.sum()
     assert results["baselines"]["next"] == pytest.approx(0.5, abs=0.1)
+    for name, verdict in results["verdicts"].items():
+        gain = results["after"][name] - results["baselines"][name]
+        assert verdict["mean"] == pytest.approx(gain)
+        assert verdict["low"] <= verdict["mean"] <= verdict["high"]
+        assert verdict["rows"] == results["pairs"]
     lines = [line for line in read_progress(folder).lines if "loss" in line]
     assert {"tokens_accuracy", "next_accuracy", "epoch"} < set(lines[-1])
     classifier = model.with_head("classify", labels=2)  # to be fine-tuned

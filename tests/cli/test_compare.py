@@ -117,6 +117,17 @@ def test_winners_are_the_best(compared):
         assert f1[each["best"]] == ranked[0]
 
 
+def test_each_network_is_compared_with_the_best_simple_model(compared):
+    _, results = compared
+    f1 = {n: r["scores"]["macro avg"]["f1"] for n, r in results["learners"].items()}
+    simple = {name: value for name, value in f1.items() if learners.is_simple(name)}
+    assert set(results["verdicts"]) == set(f1) - set(simple) != set()
+    for name, each in results["verdicts"].items():
+        assert each["mean"] == pytest.approx(f1[name] - max(simple.values()))
+        assert each["low"] <= each["mean"] <= each["high"]
+        assert each["better"] == (each["low"] > 0)
+
+
 def test_a_stopped_comparison_trains_only_what_is_missing(
     tmp_path, command, monkeypatch
 ):

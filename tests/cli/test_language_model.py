@@ -60,6 +60,14 @@ def test_ngrams_are_evaluated_on_the_same_characters(trained, text_path):
     log_p = pairs.log_probabilities(model.tokenizer.encode(held_out))[1:]
     bigram = results["bits_per_character_of_ngrams"]["bigram"]
     assert bigram == pytest.approx(-log_p.mean() / 0.6931471805599453)
+    best, verdict = (
+        min(results["bits_per_character_of_ngrams"].values()),
+        results["verdict"],
+    )
+    assert verdict["mean"] == pytest.approx(best - bits, abs=1e-5)
+    assert verdict["low"] < verdict["mean"] < verdict["high"]
+    assert verdict["rows"] == -(-(len(held_out) - 1) // 100)
+    assert f"lower by {verdict['mean']:+.3f}" in verdict["sentence"]
 
 
 def test_json_without_figures_gives_the_same_results(command, text_path, trained):

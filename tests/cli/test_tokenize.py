@@ -85,6 +85,8 @@ def test_language_model_with_byte_pairs(command, refused, text_path, tmp_path):
     assert results["held_out_characters"] == characters
     bits = model.bits_per_token(held_out) * (len(ids) - 1)
     assert results["bits_per_character"] == pytest.approx(bits / characters, abs=1e-5)
+    gain = min(results["bits_per_character_of_ngrams"].values()) - bits / characters
+    assert results["verdict"]["mean"] == pytest.approx(gain, abs=1e-5)
     written = command("generate", run, "--prompt", "gate é", "--length", 5).out
     assert written.startswith("gate é") and len(written) > len("gate é\n")
     assert command("generate", run, "--length", 5).out

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kerasseq.cli import console, main, translation_scores
+from kerasseq.cli import main, translation_scores
 from kerasseq.datasets import Pairs
 from tests.cli.conftest import snapshot
 
@@ -58,16 +58,20 @@ def test_files_of_a_run(finished):
 def test_answers_without_a_model():
     training = Pairs(["one", "two", "three four"], ["eins", "zwei", "drei vier"])
     tested = Pairs(["three fours", "zz"], ["drei vier", "zz"])
-    found = translation_scores.baselines(training, tested)
-    assert found["a copy of the source"]["exact"] == 50
-    assert found["the most similar training pair"]["exact"] == 50
-    for score, count in ((40.0, 1), (90.0, 0)):
-        shown = console.Console()
-        with shown.capture() as text:
-            results = {"model": "gru", "exact": score, "chrf": None}
-            results["baselines"] = {"a copy of the source": {"exact": 50.0}}
-            translation_scores.show_verdict(shown, results)
-        assert text.get().count("gru does not beat a simple model") == count
+    found = translation_scores.answers(training, tested)
+    for each in found.values():
+        assert translation_scores.evaluate(each, tested.targets)["exact"] == 50
+    references, advice = ["one", "two"] * 20, ["--epochs"]
+    others = {"a copy of the source": ["one", "two", "one", "qq"] * 10}
+    for own, words, gain in (
+        (["one", "qq"] * 20, "does not beat a simple model", -25),
+        (others["a copy of the source"], "does not beat a simple model", 0),
+        (references, "is better than the best simple model", 25),
+    ):
+        words_of = "gru", own, others, references, advice
+        verdict = translation_scores.verdict_of(*words_of)
+        assert verdict["sentence"].startswith(f"gru {words}")
+        assert verdict["mean"] == pytest.approx(gain) and verdict["rows"] == 40
 
 
 def test_predict_translates(in_folder, tmp_path):
