@@ -20,6 +20,7 @@ BENCHMARKS = (
     "memory",
     "ngrams",
     "own_data",
+    "own_rows",
     "pretrained",
     "recurrent",
     "shakespeare",

@@ -117,13 +117,13 @@ def _children():
     return usage.ru_utime + usage.ru_stime
 
 
-def lines(play):
-    """800 lines of a play or of the Python reference."""
+def lines(play, count=ROWS):
+    """Lines of a play and of the Python reference: 400 of each, or another number."""
     texts = pathlib.Path(play).read_text(encoding="utf-8").splitlines()
-    of_play = [line for line in texts if len(line) > LINE][:ROWS]
+    of_play = [line for line in texts if len(line) > LINE][:count]
     topics = pydoc_data.topics.topics.values()
     manual = [line.strip() for topic in topics for line in topic.splitlines()
-              if len(line) > LINE][:ROWS]  # fmt: skip
+              if len(line) > LINE][:count]  # fmt: skip
     return [(text, "play") for text in of_play] + [(text, "manual") for text in manual]
 
 
@@ -142,19 +142,24 @@ def docs():
     """Sentences of docstrings, with the package that they are from."""
     rows = []
     for package in PACKAGES:
-        module, sentences = importlib.import_module(package), set()
+        module, found = importlib.import_module(package), set()
         for name in dir(module):
             each = getattr(module, name)
-            text = (inspect.getdoc(each) or "") if callable(each) else ""
-            for sentence in text.split(". "):
-                sentence = " ".join(sentence.split())
-                named = package.split(".")[0] in sentence.lower()
-                if 40 < len(sentence) < 200 and not named:
-                    sentences.add(sentence)
-        chosen = sorted(sentences)
+            found |= sentences(each, package) if callable(each) else set()
+        chosen = sorted(found)
         random.Random(0).shuffle(chosen)
         rows += [(sentence, package) for sentence in chosen[:SENTENCES]]
     return rows
+
+
+def sentences(each, package):
+    """The sentences of a docstring that do not name the package."""
+    found = set()
+    for sentence in (inspect.getdoc(each) or "").split(". "):
+        sentence = " ".join(sentence.split())
+        if 40 < len(sentence) < 200 and package.split(".")[0] not in sentence.lower():
+            found.add(sentence)
+    return found
 
 
 def series(name):

@@ -67,8 +67,8 @@ class PerModel:
         return self.values.get(model, self.default)
 
     def __str__(self) -> str:
-        others = "".join(f"; for {name} {value}" for name, value in self.values.items())
-        return f"{self.default}{others}"
+        values = {"": self.default} | {f"for {n} ": v for n, v in self.values.items()}
+        return "; ".join(f"{n}{v}" for n, v in values.items() if v is not None)
 
 
 def with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -426,7 +426,7 @@ def add(
     more = {"default": default}
     if not names.startswith("-"):
         more = {"nargs": "?", "default": argparse.SUPPRESS}
-    if shown is not None:
+    if shown is not None and "(default" not in help:
         help = f"{help} (default: {shown})"
     group.add_argument(*names.split(), type=type, metavar=metavar, help=help, **more)
 

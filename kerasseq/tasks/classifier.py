@@ -67,8 +67,8 @@ class SequenceClassifier(SequenceModel):
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.
         pooling: "last", "mean", "max" or "mean_max", without padding; a layer with
-            outputs `(batch, units)` has nothing to pool. None for "last", and for the
-            mean of a bag.
+            outputs `(batch, units)` has nothing to pool. None for "mean_max" of texts,
+            "last" of ids and vectors, and the mean of a bag.
         activation: "softmax" for probabilities, "sigmoid" with `multi_label`; None for
             logits, which train the same.
         **kwargs: `name` and `trainable`.

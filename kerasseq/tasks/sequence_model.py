@@ -14,7 +14,11 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.heads import Head
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.pooling import DEFAULT_POOLING, pooling_layer
+from kerasseq.tasks.pooling import (
+    DEFAULT_POOLING,
+    POOLING_OF_TEXTS,
+    pooling_layer,
+)
 from kerasseq.tasks.sequence_inputs import SequencePreprocessor
 
 PADDING = "padding_id"  # in files
@@ -75,7 +79,8 @@ class SequenceModel(LabeledModel):
 
     def _outputs_of_layers(self, x, arguments):
         """The input of the last layer, and the arguments with the pooling."""
-        pooling = arguments.get("pooling") or DEFAULT_POOLING
+        default = POOLING_OF_TEXTS if arguments["tokenizer"] else DEFAULT_POOLING
+        pooling = arguments.get("pooling") or default
         for layer in build_layers(
             arguments["architecture"],
             units=arguments["units"],

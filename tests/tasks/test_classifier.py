@@ -33,7 +33,8 @@ def words(count=96, seed=0):
 def test_learns_texts_and_is_saved(tmp_path):
     keras.utils.set_random_seed(0)
     texts, labels = words()
-    model = SequenceClassifier("gru", tokenizer="character", units=11)
+    options = {"units": 11, "pooling": "last"}  # the last character tells
+    model = SequenceClassifier("gru", tokenizer="character", **options)
     model.compile(keras.optimizers.Adam(0.03))
     held_out = words(24, seed=1)
     model.fit(texts, labels, epochs=9, validation_data=held_out, verbose=0)
@@ -66,7 +67,8 @@ def test_texts_are_the_ids_of_the_tokenizer():
     texts, _ = words(13)
     model = model_of()
     V = model.tokenizer.vocabulary_size
-    other = SequenceClassifier("gru", 2, vocabulary_size=V + 1, units=5)
+    options = {"units": 5, "pooling": "mean_max"}  # that of texts
+    other = SequenceClassifier("gru", 2, vocabulary_size=V + 1, **options)
     table, *rest = model.get_weights()
     other.set_weights([np.roll(table, 1, axis=0), *rest])  # its padding is 0
     rows = [model.tokenizer.encode(text) + 1 for text in texts]

@@ -60,9 +60,8 @@ def test_files_of_ids_from_1_answer_and_train_as_before(tmp_path):
 @pytest.mark.once("reads files")
 def test_weights_and_checkpoints_of_ids_from_1(tmp_path):
     old = kerasseq.load_model(FILES / "classifier_ids_from_1.keras")
-    fresh = SequenceClassifier(
-        "gru", ["x", "y"], tokenizer=old.tokenizer, units=3, embedding_dim=2
-    )
+    options = {"units": 3, "embedding_dim": 2, "pooling": "last"}
+    fresh = SequenceClassifier("gru", ["x", "y"], tokenizer=old.tokenizer, **options)
     fresh.compile(keras.optimizers.SGD(0.3, momentum=0.9))
     fresh.optimizer.build(fresh.trainable_variables)
     fresh.load_weights(FILES / "classifier_ids_from_1.weights.h5")
