@@ -16,6 +16,8 @@ from benchmarks import (
     fitting,
     linear,
     memory,
+    own_data,
+    own_rows,
     recurrent,
     rounds,
     transformer,
@@ -335,3 +337,36 @@ def test_memory():
     found = memory.run(argparse.Namespace(**options, pairs=3, steps=2))
     assert [row["model"] for row in found["table"]] == ["delta_rule", "mamba"]
     assert all(0 <= row["accuracy"] < 0.5 for row in found["table"])
+
+
+@pytest.mark.once("tables, and the words of a command")
+def test_rows_of_own_data(monkeypatch):
+    pairs = dict(zip(own_rows.BRACKETS[:3], own_rows.BRACKETS[:2:-1], strict=True))
+    table = own_rows.brackets()
+    assert len(dict(table)) == len(table) > 10_000
+    for text, label in table[:60]:
+        while any(a + b in text for a, b in pairs.items()):
+            for a, b in pairs.items():
+                text = text.replace(a + b, "")
+        assert (text == "") == (label == "balanced")
+    assert {"fr", "de"} < {label for _, label in own_rows.names()}
+    trained = []
+
+    def train(task, heading, rows, seed, folder, options, words=()):
+        trained.append((options.model, len(rows), seed, words))
+        accuracy = {"gru": 0.5, "bag": 0.75}[options.model] + seed / 8
+        simple = {"one": {"accuracy": 0.25}, "two": {"accuracy": 0.625}}
+        return {"accuracy": accuracy, "baselines": simple}, 3.0
+
+    monkeypatch.setattr(own_data, "train", train)
+    options = argparse.Namespace(
+        data=["brackets"], play=None, rows="300,20000", seeds="0,1"
+    )
+    assert own_rows.run(options)["table"] == [
+        {"data": "brackets", "rows": 300, "gru": 0.5625, "gru seconds": 3.0,
+         "bag": 0.8125, "bag seconds": 3.0, "simple": 0.625}
+    ]  # fmt: skip
+    assert [each[:3] for each in trained] == [
+        (model, 1300, seed) for seed in (0, 1) for model in ("gru", "bag")
+    ]
+    assert all(float(words[1]) * 1300 == 1000 for *_, words in trained)
