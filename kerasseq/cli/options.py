@@ -29,6 +29,7 @@ RECURRENT = (
     "gru",
     "min_gru",
     "min_lstm",
+    "slstm",
 )
 ARCHITECTURES = (
     *RECURRENT,
@@ -38,6 +39,7 @@ ARCHITECTURES = (
     "gla",
     "retention",
     "delta_net",
+    "mlstm",
     "s4d",
     "mamba",
     "rwkv4",
