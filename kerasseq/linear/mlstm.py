@@ -32,13 +32,12 @@ from kerasseq import kernels
 from kerasseq.core import checks, masks
 from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import DType, Identifier, Shape, Tensor
+from kerasseq.core.types import DType, Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.linear.base import StatefulHeads, States
 
 EPSILON = 1e-6  # added to the normalizer
 MASKED = -1e38  # in place of the input gate of a masked step
-FIRST_INPUT = -10.0  # b^i: little is written at first
 FIRST_FORGET = (3.0, 6.0)  # b^f of the first and the last head
 
 
@@ -67,9 +66,10 @@ class MLSTM(StatefulHeads):
             and the forget gate always have.
         kernel_initializer: Initializer of the projections' kernels; those of the input
             and the forget gate start as zeros.
-        bias_initializer: Initializer of the projections' biases; that of the input gate
-            starts as -10, that of the forget gate from 3 in the first head to 6 in the
-            last.
+        bias_initializer: Initializer of the projections' biases; $b^f$ starts from 3 in
+            the first head to 6 in the last.
+        input_bias_initializer: Initializer of $b^i$. It is -10 in large models, which
+            write little at first.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -101,6 +101,7 @@ class MLSTM(StatefulHeads):
     gate_dense: keras.layers.Dense
     norm_scale: keras.Variable
     norm_bias: keras.Variable
+    input_bias_initializer: Initializer
 
     @passes_on(StatefulHeads)
     def __init__(
@@ -115,6 +116,7 @@ class MLSTM(StatefulHeads):
         use_bias: bool = False,
         kernel_initializer: Identifier = "glorot_uniform",
         bias_initializer: Identifier = "zeros",
+        input_bias_initializer: Identifier = "zeros",
         **kwargs: Any,
     ) -> None:
         self.soft_cap: float | None = checks.optional(
@@ -128,7 +130,7 @@ class MLSTM(StatefulHeads):
         self.gate_dense = self.built_dense("gate", D, units)
         gates = {"use_bias": True, "kernel_initializer": "zeros"}
         self.input_dense = self.built_dense(
-            "input", D, N, bias_initializer=first_input_biases, **gates
+            "input", D, N, bias_initializer=self.input_bias_initializer, **gates
         )
         self.forget_dense = self.built_dense(
             "forget", D, N, bias_initializer=first_forget_biases, **gates
@@ -195,8 +197,9 @@ class MLSTM(StatefulHeads):
         v = ops.concatenate([v, ops.ones_like(v[..., :1])], axis=-1)
         y, S = super().kernel(q, i[..., None] * k, v, state, **options)
         least = ops.exp(-m)[..., None]
-        total = ops.maximum(ops.absolute(y[..., -1:]), least) + EPSILON
-        return y[..., :-1] / total, S
+        total = ops.absolute(y[..., -1:])
+        total = ops.where(total > least, total, least)  # a maximum, also in float64
+        return y[..., :-1] / (total + EPSILON), S
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
         """See `StatefulHeads`."""
@@ -219,7 +222,8 @@ def stabilized(
     r"""The scale m of the states at each step, and the gates relative to it.
 
     $m_t = F_t + \max(m_0, \max_{s \le t} \tilde i_s - F_s)$, where $F_t$ is the sum of
-    the $\log f$ up to step t. y does not depend on m, so it has no gradient.
+    the $\log f$ up to step t. y does not depend on m, which has no gradient, and may be
+    rounded.
 
     Args:
         log_i: $\tilde i$, `(B, T, N)`.
@@ -243,14 +247,9 @@ def stabilized(
     if mask is not None:
         grown = ops.where(mask[..., None], grown, MASKED)
     largest = kernels.running_maximum(ops.concatenate([m, grown], axis=1))[:, 1:]
-    path = ops.stop_gradient(F) + largest
+    path = ops.cast(ops.stop_gradient(F) + largest, log_f.dtype)
     before = ops.concatenate([m, path[:, :-1]], axis=1)
     return path, masks.zero_masked(log_i - path, mask), before - path + log_f
-
-
-def first_input_biases(shape: Shape, dtype: DType | None = None) -> Tensor:
-    """Initial biases of the input gate."""
-    return ops.full(shape, FIRST_INPUT, dtype)
 
 
 def first_forget_biases(shape: Shape, dtype: DType | None = None) -> Tensor:

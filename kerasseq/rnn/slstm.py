@@ -179,9 +179,10 @@ class SLSTMCell(RecurrentCell):
         i, f, z, o = ops.split(both, 4, axis=-1)  # each (B, H)
         log_f = ops.log_sigmoid(f) if self.forget_gate == "sigmoid" else f
 
-        # h does not depend on m, so no gradient flows through it.
+        # h does not depend on m: no gradient flows through it, and it may be rounded,
+        # as Keras' maximum does in float64.
         m = ops.stop_gradient(ops.maximum(log_f + m_before, i))
-        m = record(self, "stabilizer", m)
+        m = record(self, "stabilizer", ops.cast(m, i.dtype))
         i = record(self, "input_gate", ops.exp(i - m))
         # The difference first: it is exact where m changes little.
         f = record(self, "forget_gate", ops.exp((m_before - m) + log_f))
