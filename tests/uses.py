@@ -242,6 +242,7 @@ def of_models():
             **{"vocabulary_size": 5, **writing, "position": "learned"},
             **{"norm_placement": "pre", "parallel": False, "sliding_window": None},
             **{"layer_norm_epsilon": 1e-5, "embedding_scale": None, "head": "tokens"},
+            **{"logit_soft_cap": None},
         ),
         Use(
             "BERT",

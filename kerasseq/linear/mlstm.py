@@ -55,7 +55,7 @@ class MLSTM(StatefulHeads):
     Args:
         num_heads: N, number of heads.
         key_dim: K, width of each query and key head.
-        value_dim: V, width of each value head; K if None.
+        value_dim: V, width of each value head, at least 2; K if None.
         soft_cap: Bound of the pre-activations of input and forget gate, as in the
             equation; none if None.
         conv_kernel: Steps that a short convolution with SiLU reads, which follows the
@@ -123,6 +123,11 @@ class MLSTM(StatefulHeads):
             checks.positive, "soft_cap", soft_cap
         )
         self.epsilon: float = checks.positive("epsilon", epsilon)
+        if self.value_dim == 1:
+            raise ValueError(
+                "value_dim must be at least 2, as the norm of a head of one number is "
+                f"0, received {value_dim or key_dim}. Choose wider heads, or fewer"
+            )
 
     def build_heads(self, D: int) -> None:
         """See `StatefulHeads`."""
