@@ -26,10 +26,7 @@ RECURRENT = (
     "peephole_lstm",
     "full_peephole_lstm",
     "coupled_lstm",
-    "gru",
-    "min_gru",
-    "min_lstm",
-    "slstm",
+    *("gru", "min_gru", "min_lstm", "slstm"),
 )
 ARCHITECTURES = (
     *RECURRENT,

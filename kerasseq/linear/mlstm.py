@@ -93,7 +93,7 @@ class MLSTM(StatefulHeads):
 
     References:
         Beck et al., "xLSTM: Extended Long Short-Term Memory", NeurIPS 2024,
-        arXiv:2405.04517. Slides A.
+        arXiv:2405.04517.
     """
 
     input_dense: keras.layers.Dense
@@ -240,10 +240,10 @@ def stabilized(
         m, $\log i'$ and $\log f'$, each `(B, T, N)`, the last two at most 0.
 
     Examples:
-        >>> log_i, log_f = np.array([[[1.0], [-2.0]]]), np.array([[[-4.0], [-0.5]]])
-        >>> [x.tolist() for x in map(
-        ...     keras.ops.convert_to_numpy, stabilized(log_i, log_f, np.zeros((1, 1))))]
-        [[[[1.0], [0.5]]], [[[0.0], [-2.5]]], [[[-5.0], [0.0]]]]
+        >>> log_i, log_f = keras.ops.array([[[[1.0], [-2.0]]], [[[-4.0], [-0.5]]]])
+        >>> m, write, keep = stabilized(log_i, log_f, keras.ops.zeros((1, 1)))
+        >>> [keras.ops.convert_to_numpy(x).ravel().tolist() for x in (m, write, keep)]
+        [[1.0, 0.5], [0.0, -2.5], [-5.0, 0.0]]
     """
     log_f = masks.zero_masked(log_f, mask)
     m = ops.stop_gradient(m)[:, None]  # (B, 1, N)

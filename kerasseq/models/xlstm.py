@@ -75,7 +75,7 @@ class XLSTM(GPT):
 
     References:
         Beck et al., "xLSTM: Extended Long Short-Term Memory", NeurIPS 2024; Beck et
-        al., "xLSTM 7B", 2025. Slides A.
+        al., "xLSTM 7B", 2025.
     """
 
     built_attention = "mlstm"

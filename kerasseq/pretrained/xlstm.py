@@ -57,7 +57,7 @@ def sizes(a: Arguments) -> dict[str, int]:
 
 
 def mismatch(a: Arguments) -> str | None:
-    """Returns why an `XLSTM` is none of Hugging Face, whose blocks are all mLSTM."""
+    """Returns why Hugging Face has no such `XLSTM`: its blocks are all mLSTM."""
     for name in ("soft_cap", "logit_soft_cap"):
         if a[name] is None:
             return f"{name}=None instead of a number"

@@ -76,7 +76,7 @@ class SLSTMCell(RecurrentCell):
 
     References:
         Beck et al., "xLSTM: Extended Long Short-Term Memory", NeurIPS 2024,
-        arXiv:2405.04517. Slides A.
+        arXiv:2405.04517.
     """
 
     state_names: tuple[str, ...] = (
