@@ -77,7 +77,6 @@ def test_the_derived_loop_is_the_loop_over_step(forget_gate):
         assert np.any(fast)
 
 
-@everywhere
 @GATES
 def test_large_gates_have_finite_results_and_gradients(forget_gate):
     """exp(300) is no number of float32; the last input gate is below all others."""
