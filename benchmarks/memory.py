@@ -28,6 +28,7 @@ STEPS = {"copying": 2500, "recall": 700}
 MODELS = (  # delta_rule is DeltaNet with gated=False: it forgets nothing
     *("mamba", "s4d", "rwkv4", "min_gru", "min_lstm", "lstm", "multi_head"),
     *("linear_attention", "gla", "retention", "delta_net", "delta_rule"),
+    *("slstm", "mlstm"),
 )
 
 
@@ -109,6 +110,7 @@ def make(name, vocabulary):
         "gla": layers.GatedLinearAttention,
         "retention": layers.Retention,
         "delta_net": layers.DeltaNet,
+        "mlstm": layers.MLSTM,
         "delta_rule": functools.partial(layers.DeltaNet, gated=False),
     }
     if name in with_heads:

@@ -22,6 +22,7 @@ from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
+from kerasseq.linear.mlstm import MLSTM
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.models.vit.patches import PatchEmbedding
 from kerasseq.positions.alibi import AlibiBias
@@ -42,6 +43,7 @@ from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
 from kerasseq.rnn.min_gru import MinGRU, MinGRUCell
 from kerasseq.rnn.min_lstm import MinLSTM, MinLSTMCell
+from kerasseq.rnn.slstm import SLSTM, SLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
 from kerasseq.state_space.mamba import Mamba
 from kerasseq.state_space.s4d import S4D
@@ -66,6 +68,8 @@ __all__ = [
     "MinGRUCell",
     "MinLSTM",
     "MinLSTMCell",
+    "SLSTM",
+    "SLSTMCell",
     "RNN",
     "StackedRNN",
     "CausalConv1D",
@@ -99,6 +103,7 @@ __all__ = [
     "GatedLinearAttention",
     "Retention",
     "DeltaNet",
+    "MLSTM",
     "RWKV4TimeMix",
     "RWKV4ChannelMix",
     "S4D",

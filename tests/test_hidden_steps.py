@@ -251,6 +251,7 @@ CASES = {
     "GRU-before": last(L.GRU, 3, reset_after=False),
     "MinGRU": steps(L.MinGRU, 3),
     "MinLSTM": last(L.MinLSTM, 3),
+    "SLSTM": steps(L.SLSTM, 3),
     "RNN": last(lambda: L.RNN(keras.layers.GRUCell(3))),
     "StackedRNN": last(
         lambda: L.StackedRNN([L.GRUCell(3), L.GatedCell(3)], bidirectional=True)
@@ -261,6 +262,7 @@ CASES = {
     "GRUCell": cell_in_keras(L.GRUCell, 3),
     "MinGRUCell": cell_in_keras(L.MinGRUCell, 3),
     "MinLSTMCell": cell_in_keras(L.MinLSTMCell, 3),
+    "SLSTMCell": cell_in_keras(L.SLSTMCell, 3),
     "CausalConv1D": carries_state(L.CausalConv1D, 3, 2, dilation_rate=2),
     "WaveNet": carries_state(L.WaveNet, 3, dilations=[1, 2]),
     "WaveNet-traced": traced(carries_state(L.WaveNet, 3, dilations=[1, 2])),
@@ -302,6 +304,8 @@ CASES = {
     "GatedLinearAttention": carries_state(L.GatedLinearAttention, 2, 3),
     "Retention": carries_state(L.Retention, 2, 4),
     "DeltaNet": carries_state(L.DeltaNet, 2, 3),
+    "MLSTM": carries_state(L.MLSTM, 2, 3),
+    "MLSTM-traced": traced(carries_state(L.MLSTM, 2, 3)),
     "RWKV4TimeMix": carries_state(L.RWKV4TimeMix, 7),
     "RWKV4TimeMix-traced": traced(carries_state(L.RWKV4TimeMix)),
     "RWKV4ChannelMix": carries_state(L.RWKV4ChannelMix, 11),

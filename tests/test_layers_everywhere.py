@@ -73,6 +73,8 @@ BUILDERS = {
     "MinGRUCell": [in_keras("MinGRUCell")],
     "MinLSTM": [last("MinLSTM")],
     "MinLSTMCell": [in_keras("MinLSTMCell")],
+    "SLSTM": [sequence("SLSTM", num_heads=3, forget_gate="exp")],
+    "SLSTMCell": [in_keras("SLSTMCell")],
     "RNN": [lambda **kw: layers.RNN(layers.GatedCell(3, **kw), go_backwards=True)],
     "StackedRNN": [
         lambda **kw: layers.StackedRNN(
@@ -137,6 +139,7 @@ BUILDERS = {
     ],
     "Retention": [linear("Retention", 4, epsilon=1e-2, conv_kernel=3)],
     "DeltaNet": [linear("DeltaNet", 3, num_key_heads=1, epsilon=1e-2)],
+    "MLSTM": [linear("MLSTM", 3, epsilon=1e-2)],
     "RWKV4TimeMix": [lambda **kw: layers.RWKV4TimeMix(7)],
     "RWKV4ChannelMix": [lambda **kw: layers.RWKV4ChannelMix(11)],
     "S4D": [lambda **kw: layers.S4D(4, time_step_min=0.05, initialization="inv")],
@@ -156,7 +159,7 @@ BUILDERS = {
 LINEAR = (
     *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
     *(layers.DeltaNet, layers.RWKV4TimeMix, layers.RWKV4ChannelMix),
-    *(layers.S4D, layers.Mamba),
+    *(layers.S4D, layers.Mamba, layers.MLSTM),
 )
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (

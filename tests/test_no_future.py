@@ -22,6 +22,7 @@ LAYERS = {
     "GatedLinearAttention": lambda: L.GatedLinearAttention(2, 3),
     "Retention": lambda: L.Retention(2, 4),
     "DeltaNet": lambda: L.DeltaNet(2, 3),
+    "MLSTM": lambda: L.MLSTM(2, 3),
     "RWKV4TimeMix": lambda: L.RWKV4TimeMix(7),
     "RWKV4ChannelMix": lambda: L.RWKV4ChannelMix(11),
     "Mamba": lambda: L.Mamba(3),
@@ -30,6 +31,7 @@ LAYERS = {
     "CausalConv1D": lambda: L.CausalConv1D(3, 2, dilation_rate=2),
     "MinGRU": lambda: L.MinGRU(3, **RECURRENT),
     "MinLSTM": lambda: L.MinLSTM(3, **RECURRENT),
+    "SLSTM": lambda: L.SLSTM(3, **RECURRENT),
     "LSTM": lambda: L.LSTM(3, **RECURRENT),
     "GRU": lambda: L.GRU(3, **RECURRENT),
     "ElmanRNN": lambda: L.ElmanRNN(3, **RECURRENT),
@@ -45,6 +47,7 @@ LAYERS = {
     ),
 }
 ONCE = ["Retention", "RWKV4ChannelMix", "WaveNet", "CausalConv1D", "MinLSTM"]
+ONCE += ["MLSTM", "SLSTM"]
 ONCE += ["LSTM", "GRU", "ElmanRNN", "AlibiBias", "RotaryEmbedding"]
 ONCE += ["TransformerXLPosition"]
 

@@ -155,6 +155,8 @@ OF_ONNX = {
             "linear_attention",
             "gla",
             "delta_net",
+            "slstm",
+            "mlstm",
             "mamba",
             "rwkv4",
         )

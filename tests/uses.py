@@ -141,6 +141,8 @@ def of_layers():
         layer(layers.GRUCell, X, **CELL),
         layer(layers.MinGRU, X, **MINIMAL),
         layer(layers.MinLSTM, X, **MINIMAL),
+        layer(layers.SLSTM, X, **gates, num_heads=1, forget_gate="exp"),
+        layer(layers.SLSTMCell, X, **CELL, num_heads=1, unit_forget_bias=True),
         layer(
             *(layers.CausalConv1D, X),
             **{"filters": 4, "kernel_size": 2, "dilation_rate": 2, "groups": 2},
@@ -172,6 +174,7 @@ def of_layers():
                 (layers.GatedLinearAttention, {"decay_temperature": 16.0}),
                 (layers.Retention, {**wave, "conv_kernel": 2}),
                 (layers.DeltaNet, {"num_key_heads": 1, "gated": False}),
+                (layers.MLSTM, {"soft_cap": 15.0, "epsilon": 1e-6}),
             )
         ),
         layer(layers.RWKV4TimeMix, X, units=3, layer_index=0, num_layers=2),
@@ -239,6 +242,7 @@ def of_models():
             **{"vocabulary_size": 5, **writing, "position": "learned"},
             **{"norm_placement": "pre", "parallel": False, "sliding_window": None},
             **{"layer_norm_epsilon": 1e-5, "embedding_scale": None, "head": "tokens"},
+            **{"logit_soft_cap": None},
         ),
         Use(
             "BERT",

@@ -67,6 +67,12 @@ def of_models():
             **{**sizes, "attention_dim": None, "intermediate_dim": None},
         ),
         model(
+            *(models.XLSTM, 0 * IDS),
+            **{**sizes, "num_heads": 2, "query_dim": None, "value_dim": 4},
+            **{"intermediate_dim": None, "slstm_at": [0], "soft_cap": 15.0},
+            **{"logit_soft_cap": 30.0},
+        ),
+        model(
             *(models.T5Encoder, 0 * IDS),
             **{**SMALL, "vocabulary_size": 5, "relative_buckets": 8},
             **{"head_dim": None, "feed_forward": "relu", "layer_norm_epsilon": 1e-6},

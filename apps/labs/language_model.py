@@ -38,8 +38,8 @@ TRIES = (
     {"view": "compare"},
 )
 COMPARED = ("lstm", "elman", "min_gru", "gpt", "wavenet")  # unless others are chosen
-NETWORKS = (*COMPARED, "min_lstm", "linear_attention", "gla", "retention")
-NETWORKS += ("delta_net", "s4d", "mamba", "rwkv4")
+NETWORKS = (*COMPARED, "min_lstm", "slstm", "linear_attention", "gla")
+NETWORKS += ("retention", "delta_net", "mlstm", "s4d", "mamba", "rwkv4")
 PROMPT = "If the object is ca"
 MOST = 600  # characters of a text
 SHOWN, SMALL = 20, 10  # tokens in a figure, and in one of several

@@ -33,8 +33,9 @@ TRIES = (
     {"view": "forecast", "horizon": "1"},
 )
 CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
-CELLS += ("min_gru", "min_lstm", "transformer", "wavenet", "linear_attention")
-CELLS += ("gla", "retention", "delta_net", "s4d", "mamba", "rwkv4")
+CELLS += ("min_gru", "min_lstm", "slstm", "transformer", "wavenet")
+CELLS += ("linear_attention", "gla", "retention", "delta_net", "mlstm")
+CELLS += ("s4d", "mamba", "rwkv4")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color

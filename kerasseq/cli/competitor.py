@@ -28,7 +28,7 @@ TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
 TEST_SEED = 2**20  # and the following, which no training uses
 BRACKETS = "()[]{}<>«»"  # a pair for each of the first colors
 LABELS = ("not balanced", "balanced")
-LSTMS = ("lstm", "peephole_lstm", "full_peephole_lstm", "coupled_lstm")
+LSTMS = ("lstm", "peephole_lstm", "full_peephole_lstm", "coupled_lstm", "slstm")
 CELLS = {  # the layers that take another activation, with their options
     "elman": ("ElmanRNN", {}),
     "gated": ("GatedRNN", {}),
@@ -37,6 +37,7 @@ CELLS = {  # the layers that take another activation, with their options
     "full_peephole_lstm": ("LSTM", {"peephole": "full"}),
     "coupled_lstm": ("LSTM", {"coupled": True}),
     "gru": ("GRU", {}),
+    "slstm": ("SLSTM", {}),
 }
 
 

@@ -26,9 +26,7 @@ RECURRENT = (
     "peephole_lstm",
     "full_peephole_lstm",
     "coupled_lstm",
-    "gru",
-    "min_gru",
-    "min_lstm",
+    *("gru", "min_gru", "min_lstm", "slstm"),
 )
 ARCHITECTURES = (
     *RECURRENT,
@@ -38,6 +36,7 @@ ARCHITECTURES = (
     "gla",
     "retention",
     "delta_net",
+    "mlstm",
     "s4d",
     "mamba",
     "rwkv4",

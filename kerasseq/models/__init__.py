@@ -23,6 +23,7 @@ from kerasseq.models.seq2seq.recurrent import Seq2Seq
 from kerasseq.models.seq2seq.t5 import T5, T5Encoder
 from kerasseq.models.seq2seq.transformer import Transformer
 from kerasseq.models.vit.vit import ViT
+from kerasseq.models.xlstm import XLSTM
 from kerasseq.published.architectures import architectures
 from kerasseq.published.counting import count
 from kerasseq.series.forecaster import Forecaster
@@ -46,6 +47,7 @@ __all__ = [
     "GPTTask",
     "Mamba",
     "RWKV",
+    "XLSTM",
     "BERT",
     "ViT",
     "WordVectors",

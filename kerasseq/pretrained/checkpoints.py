@@ -24,10 +24,11 @@ from kerasseq.pretrained.rows import expand_layers
 from kerasseq.pretrained.rwkv import RWKV4
 from kerasseq.pretrained.t5 import T5, T5_ENCODER
 from kerasseq.pretrained.vit import VIT
+from kerasseq.pretrained.xlstm import XLSTM
 
 FAMILIES = (
     *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA),
-    *(MAMBA, RWKV4),
+    *(MAMBA, RWKV4, XLSTM),
     *(BERT, ROBERTA, T5_ENCODER, T5, VIT),
 )
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
@@ -51,7 +52,7 @@ def from_pretrained(folder: FilePath) -> keras.Model:
     |---|---|---|
     | Hugging Face | gpt2, llama, mistral, qwen2, qwen3, gemma | `GPT`; with \
 `head=None` for a base model without weights for logits |
-    | | mamba, rwkv | `Mamba`, `RWKV` |
+    | | mamba, rwkv, xlstm | `Mamba`, `RWKV`, `XLSTM` |
     | | bert | `BERT` with the head in the file: "pretraining", "tokens", \
 "classify", "tag", "span", None, or "sequence" without a pooler |
     | | roberta, xlm-roberta, camembert | `BERT` with `pair_separators=2` and such a \
@@ -167,8 +168,8 @@ def save_pretrained(
 
     Args:
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3 or Gemma,
-            a `Mamba`, an `RWKV`, a `BERT`, which may be a RoBERTa, a `T5`, a
-            `T5Encoder` or a `ViT`.
+            a `Mamba`, an `RWKV`, an `XLSTM` without sLSTM blocks, a `BERT`, which may
+            be a RoBERTa, a `T5`, a `T5Encoder` or a `ViT`.
         folder: Path of the folder, which must not exist or be empty.
         format: "huggingface" or "keras_hub".
 

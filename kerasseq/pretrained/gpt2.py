@@ -73,6 +73,7 @@ OPTIONS = {  # of every GPT-2
     "embedding_norm": False,
     "query_key_norm": None,
     "embedding_scale": None,
+    "logit_soft_cap": None,
 }
 
 

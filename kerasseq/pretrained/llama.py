@@ -141,6 +141,7 @@ OPTIONS = {  # of every LLaMA
     "embedding_norm": False,
     "query_key_norm": None,
     "embedding_scale": None,
+    "logit_soft_cap": None,
 }
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-from keras import tree
+from keras import ops, tree
 
 from kerasseq.core.types import Nested
 
@@ -35,7 +35,7 @@ class BatchStates(keras.layers.Layer):
             lambda value: self.add_weight(
                 name="state",
                 shape=value.shape,
-                initializer="zeros",
+                initializer=lambda shape, dtype, value=value: ops.cast(value, dtype),
                 trainable=False,
                 autocast=False,
             ),
@@ -49,7 +49,7 @@ class BatchStates(keras.layers.Layer):
         return []
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves nothing: a loaded layer starts with zeros, as Keras' do."""
+        """Saves nothing: a loaded layer starts anew, as Keras' do."""
 
     def load_own_variables(self, store: Any) -> None:
         """Loads nothing."""

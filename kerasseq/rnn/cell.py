@@ -255,6 +255,14 @@ class ProjectingCell(Layer, DropoutRNNCell):
         dtype = getattr(self, "state_dtype", self.compute_dtype)
         return [ops.zeros((batch_size, self.units), dtype) for _ in self.state_names]
 
+    def states_from(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Returns first states from any values, as those that a decoder learns.
+
+        Args:
+            values: As many tensors as there are states, of the same shapes.
+        """
+        return list(values)
+
     def own_config(self) -> Config:
         """Returns the arguments of the constructor, without those of `Layer`."""
         config = super().own_config()
@@ -333,12 +341,16 @@ class RecurrentCell(ProjectingCell):
             constraint=self.recurrent_constraint,
         )
 
+    def recurrent_matrix(self) -> Tensor:
+        """Returns $U$, `(units, gates * units)`."""
+        return self.recurrent_kernel
+
     def recurrent_product(
         self, h: Tensor, training: bool = False, first: int = 0, last: int | None = None
     ) -> Tensor:
         """Computes $h U$ for the gates from `first` up to, not including, `last`."""
         last = last or self.gates
-        kernel = self.recurrent_kernel
+        kernel = self.recurrent_matrix()
         if (first, last) != (0, self.gates):
             kernel = kernel[:, first * self.units : last * self.units]
         masks = None

@@ -130,9 +130,15 @@ class RNN(WithSublayers, keras.layers.RNN):
         self._untracked_states = states  # of Keras, until `build` has others
 
     def reset_state(self) -> None:
-        """Sets the states of a stateful layer to zeros."""
-        for state in tree.flatten(self.states or []):
-            state.assign(ops.zeros(state.shape, state.dtype))
+        """Sets the states of a stateful layer to those before the first step: zeros.
+
+        A cell may have others: the stabilizer of an `SLSTMCell` is not 0.
+        """
+        states = tree.flatten(self.states or [])
+        if states:
+            first = tree.flatten(self.get_initial_state(states[0].shape[0]))
+            for state, value in zip(states, first, strict=True):
+                state.assign(ops.cast(value, state.dtype))
 
     def call(
         self,

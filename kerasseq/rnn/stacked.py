@@ -49,6 +49,21 @@ class FedBackCell(keras.layers.Layer):
             if not cell.built:
                 cell.build((None, self.width))
 
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
+        """Returns zeros for y, and the first states of the cells.
+
+        Args:
+            batch_size: Number of sequences.
+        """
+        first = [ops.zeros((batch_size, self.width), self.compute_dtype)]
+        for cell in self.cells:
+            if hasattr(cell, "get_initial_state"):
+                first += tree.flatten(cell.get_initial_state(batch_size=batch_size))
+            else:
+                sizes = tree.flatten(cell.state_size)
+                first += [ops.zeros((batch_size, n), self.compute_dtype) for n in sizes]
+        return first
+
     def call(
         self, inputs: Tensor, states: Sequence[Tensor], training: bool = False
     ) -> tuple[Tensor, list[Tensor]]:

@@ -17,6 +17,7 @@ from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
 from kerasseq.rnn.min_gru import MinGRU
 from kerasseq.rnn.min_lstm import MinLSTM
+from kerasseq.rnn.slstm import SLSTM
 from kerasseq.tasks.both_directions import BothDirections
 from kerasseq.tasks.residual_stack import RESIDUAL, ResidualStack
 from kerasseq.tasks.transformer_stack import TransformerStack
@@ -31,6 +32,7 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "gru": (GRU, {}),
     "min_gru": (MinGRU, {}),
     "min_lstm": (MinLSTM, {}),
+    "slstm": (SLSTM, {}),
 }
 ARCHITECTURES = (*RECURRENT, "transformer", "wavenet", *RESIDUAL)
 BAG = "bag"  # of `SequenceClassifier` alone; see `bag.py`

@@ -48,8 +48,8 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
     all blocks. Padding on either side changes nothing at real steps.
 
     Args:
-        architecture: "linear_attention", "gla", "retention", "delta_net", "s4d",
-            "mamba" or "rwkv4".
+        architecture: "linear_attention", "gla", "retention", "delta_net", "mlstm",
+            "s4d", "mamba" or "rwkv4".
         units: Width of the blocks, D; even for "retention".
         num_layers: Number of blocks, L.
         num_heads: Number of heads, for a layer that has heads; 4 if None, or as
@@ -120,6 +120,8 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
         self.projection: keras.layers.Dense | None = None
 
     def _default_heads(self):
+        if self.architecture == "mlstm":  # heads of one number are normalized to 0
+            return min(math.gcd(self.units, 4), max(self.units // 2, 1))
         if self.architecture != "retention":
             return math.gcd(self.units, 4)
         if self.units % 2:

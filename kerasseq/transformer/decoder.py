@@ -85,10 +85,10 @@ class TransformerDecoder(TransformerBlock):
         output_initializer: Initializer of the last kernel of each sublayer;
             `kernel_initializer` if None.
         attention: What reads the sequence: "multi_head", or in its place
-            "linear_attention", "gla", "retention", "delta_net", "min_gru", "min_lstm",
-            "gru", "lstm", "s4d", "mamba", "rwkv4", or a layer that keeps the shape, of
-            which a copy is made. Arguments of heads apply to names that have heads. If
-            a layer carries states, `advance` continues from them.
+            "linear_attention", "gla", "retention", "delta_net", "mlstm", "min_gru",
+            "min_lstm", "gru", "lstm", "slstm", "s4d", "mamba", "rwkv4", or a layer that
+            keeps the shape, of which a copy is made. Arguments of heads apply to names
+            that have heads. If a layer carries states, `advance` continues from them.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

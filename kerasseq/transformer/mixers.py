@@ -18,11 +18,13 @@ from kerasseq.core.types import Config, DType, Nested, Shape, Tensor
 from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
+from kerasseq.linear.mlstm import MLSTM
 from kerasseq.linear.rwkv4 import RWKV4TimeMix
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.lstm import LSTM
 from kerasseq.rnn.min_gru import MinGRU
 from kerasseq.rnn.min_lstm import MinLSTM
+from kerasseq.rnn.slstm import SLSTM
 from kerasseq.state_space.mamba import Mamba
 from kerasseq.state_space.s4d import S4D
 from kerasseq.transformer.feed_forward import FeedForward
@@ -32,12 +34,14 @@ WITH_HEADS: dict[str, type[keras.Layer]] = {
     "gla": GatedLinearAttention,
     "retention": Retention,
     "delta_net": DeltaNet,
+    "mlstm": MLSTM,
 }
 WITH_UNITS: dict[str, type[keras.Layer]] = {
     "min_gru": MinGRU,
     "min_lstm": MinLSTM,
     "gru": GRU,
     "lstm": LSTM,
+    "slstm": SLSTM,
 }
 OF_ANY_WIDTH: dict[str, type[keras.Layer]] = {
     "s4d": S4D,

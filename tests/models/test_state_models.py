@@ -1,4 +1,4 @@
-"""`Mamba` and `RWKV`: GPTs that carry states of constant size."""
+"""`Mamba`, `RWKV` and `XLSTM`: GPTs that carry states of constant size."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from keras import tree
 
 import kerasseq
-from kerasseq.models import GPT, RWKV, Mamba, architectures
+from kerasseq.models import GPT, RWKV, XLSTM, Mamba, architectures
 from kerasseq.text import CharacterTokenizer
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
@@ -15,6 +15,7 @@ V, L, D = 11, 2, 8
 OPTIONS = {
     Mamba: {"state_size": 3, "expand": 3, "time_step_rank": 2, "use_bias": True},
     RWKV: {"attention_dim": 5, "intermediate_dim": 7, "tie_embeddings": True},
+    XLSTM: {"num_heads": 2, "query_dim": 6, "intermediate_dim": 7, "slstm_at": [1]},
 }
 EACH = pytest.mark.parametrize("cls", OPTIONS)
 IDS = np.random.default_rng(0).integers(0, V, 10_000)
@@ -86,7 +87,48 @@ def test_it_learns_a_text_and_is_fine_tuned(cls):
     assert task.classify("hello").label in ("x", "y")
 
 
+def test_sizes_of_the_published_xlstm():
+    """What is not given has the widths of Hugging Face's settings."""
+    model = XLSTM(vocabulary_size=V, num_layers=3, hidden_dim=76, slstm_at=(2, 0))
+    kinds = [type(b._self_attention_layer).__name__ for b in model.stack.blocks]
+    assert kinds == ["SLSTM", "MLSTM", "SLSTM"]
+    block = model.stack.blocks[1]
+    layer, network = block._self_attention_layer, block._feedforward_sublayer
+    heads = layer.num_heads, layer.key_dim, layer.value_dim, layer.soft_cap
+    assert heads == (4, 64 // 4, 128 // 4, 15.0)
+    assert network.intermediate_dim == 256  # 2.667 * 76 is 202.7
+    assert network.gated and not network.use_bias
+    logits = array(model(IDS[None, :7] + 0))
+    model.stack.embedding.reverse_embeddings.assign(
+        1e4 * array(model.stack.embedding.reverse_embeddings)
+    )
+    large = array(model(IDS[None, :7]))
+    assert np.abs(logits).max() < np.abs(large).max() <= 30
+
+
 def test_wrong_arguments():
+    for options, error, message in (
+        ({"num_heads": 3}, ValueError, "num_heads must divide query_dim=64, received"),
+        (
+            {"num_heads": 4, "hidden_dim": 10, "slstm_at": [0]},
+            ValueError,
+            "num_heads must divide hidden_dim=10, received num_heads=4",
+        ),
+        (
+            {"slstm_at": [4]},
+            ValueError,
+            "distinct indices of the 4 blocks, from 0 to 3",
+        ),
+        ({"slstm_at": [1, 1]}, ValueError, "slstm_at must be distinct indices"),
+        ({"slstm_at": 1}, TypeError, "slstm_at` must be a list of indices of blocks"),
+        ({"slstm_at": [0.5]}, TypeError, "slstm_at must be a whole number"),
+        ({"logit_soft_cap": 0}, ValueError, "logit_soft_cap must be a number above 0"),
+        ({"soft_cap": -1.0}, ValueError, "soft_cap must be a number above 0"),
+        ({"query_dim": 2.5}, TypeError, "query_dim must be a whole number"),
+        ({"value_dim": 10**12}, ValueError, "memory, received 1000000000000"),
+    ):
+        with pytest.raises(error, match=message):
+            XLSTM(vocabulary_size=V, **options)
     with pytest.raises(ValueError, match="state_size must be at least 1, received 0"):
         Mamba(vocabulary_size=V, state_size=0)
     with pytest.raises(TypeError, match="attention_dim must be a whole number"):

@@ -72,6 +72,7 @@ MODELS = {
     "GPT": lambda t: models.GPT(t, **SIZES, num_heads=2),
     "RWKV": lambda t: models.RWKV(t, **SIZES),
     "Mamba": lambda t: models.Mamba(t, **SIZES),
+    "XLSTM": lambda t: models.XLSTM(t, **SIZES),
     "BERT": lambda t: models.BERT(t, **SIZES, num_heads=2),
     "T5": lambda t: models.T5(t, **SIZES, num_heads=2),
     "T5Encoder": lambda t: models.T5Encoder(t, **SIZES, num_heads=2),

@@ -51,6 +51,15 @@ MAKE = {
     "rwkv": lambda: models.RWKV(
         vocabulary_size=29, num_layers=2, hidden_dim=10, attention_dim=12
     ),
+    "xlstm": lambda: models.XLSTM(
+        vocabulary_size=29,
+        num_layers=2,
+        num_heads=3,
+        hidden_dim=10,
+        query_dim=6,
+        value_dim=15,
+        intermediate_dim=7,
+    ),
     "bert": lambda: models.BERT(vocabulary_size=29, max_sequence_length=13, **SIZES),
     "bert_classify": lambda: models.BERT(
         vocabulary_size=29,

@@ -539,7 +539,8 @@ class TestWriting:
     def test_other_things(self, tmp_path):
         lstm = models.LanguageModel("lstm", vocabulary_size=7, units=3)
         with pytest.raises(
-            TypeError, match="GPT, Mamba, RWKV, BERT, T5Encoder, T5, ViT.*LanguageModel"
+            TypeError,
+            match="GPT, Mamba, RWKV, XLSTM, BERT, T5Encoder, T5, ViT.*LanguageModel",
         ):
             models.save_pretrained(lstm, tmp_path / "x")
         task = made("gpt2").with_head("span")

@@ -1,4 +1,6 @@
-"""`Mamba` and `RWKV` in folders that Hugging Face's own classes write and read."""
+"""`Mamba`, `RWKV`, `XLSTM` in folders that Hugging Face's own classes write, read."""
+
+import json
 
 import keras
 import numpy as np
@@ -17,8 +19,15 @@ CONFIGS = {
     "mamba-untied": {**SIZES, "tie_word_embeddings": False, "time_step_rank": "auto"},
     "rwkv": {**SIZES, "attention_hidden_size": 24, "intermediate_size": 17},
     "rwkv-tied": {**SIZES, "tie_word_embeddings": True},
+    "xlstm": {**SIZES, "num_heads": 2, "chunk_size": 16},
+    "xlstm-published": {**SIZES, "hidden_size": 128, "num_heads": 4},
+    "xlstm-wide": {
+        **{**SIZES, "num_heads": 5, "qk_dim_factor": 0.75, "v_dim_factor": 1.25},
+        **{"ffn_proj_factor": 1.4, "ffn_round_up_to_multiple_of": 3, "norm_eps": 1e-4},
+        **{"gate_soft_cap": 2.0, "output_logit_soft_cap": 3.0, "chunk_size": 16},
+    },
 }
-CLASSES = {"mamba": "Mamba", "rwkv": "Rwkv"}
+CLASSES = {"mamba": "Mamba", "rwkv": "Rwkv", "xlstm": "xLSTM"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,13 +76,15 @@ def test_its_folder_and_back(torch, name, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["mamba", "rwkv"])
+@pytest.mark.parametrize("name", ["mamba", "rwkv", "xlstm"])
 def test_it_generates_what_theirs_does(torch, name, tmp_path):
     cls = getattr(peer(name, "modeling"), f"{CLASSES[name]}ForCausalLM")
     model = made(name)
     if name == "rwkv":  # theirs cannot decode with other widths than that of the model
         model = models.RWKV(vocabulary_size=29, num_layers=2, hidden_dim=10)
         shuffle(model.trainable_weights)
+    if name == "xlstm":  # the caches of theirs have the widths of the published model
+        model = models.XLSTM(vocabulary_size=29, num_layers=2, hidden_dim=128)
     models.save_pretrained(model, tmp_path)
     theirs = cls.from_pretrained(tmp_path).eval()
     if name == "rwkv":
@@ -113,16 +124,35 @@ def test_the_tokenizer_of_gpt_neox(tmp_path):
     assert models.LanguageModel("gru", fast, units=3).tokenizer == found.tokenizer
 
 
-@pytest.mark.parametrize("name", ["mamba", "rwkv"])
+@pytest.mark.parametrize("name", ["mamba", "rwkv", "xlstm"])
 def test_a_base_model(name, tmp_path):
     """Without a head the file has no weights of one, and config.json says so."""
-    cls = {"mamba": models.Mamba, "rwkv": models.RWKV}[name]
+    classes = {"mamba": models.Mamba, "rwkv": models.RWKV, "xlstm": models.XLSTM}
+    cls = classes[name]
     model = cls(vocabulary_size=29, num_layers=1, hidden_dim=8, head=None)
     models.save_pretrained(model, tmp_path)
     same = models.from_pretrained(tmp_path)
-    if name == "rwkv":  # a tied Mamba has its head in the embedding
+    if name != "mamba":  # a tied Mamba has its head in the embedding
         assert same.head is None
         assert_same(outputs_of(same), outputs_of(model), 1e-6)
     h, _ = same.stack.hidden_states(same.stack.embedding(IDS))
     found, expected = map(keras.ops.convert_to_numpy, (h, model(IDS)))
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_what_a_folder_of_xlstm_cannot_hold(tmp_path):
+    sizes = {"vocabulary_size": 29, "num_layers": 2, "hidden_dim": 8}
+    for options, message in (
+        ({"slstm_at": [1]}, r"for xlstm it has slstm_at=\[1\] instead of \[\]"),
+        ({"soft_cap": None}, "soft_cap=None instead of a number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            models.save_pretrained(models.XLSTM(**sizes, **options), tmp_path / "no")
+    models.save_pretrained(models.XLSTM(**sizes), tmp_path / "yes")
+    path = tmp_path / "yes" / "config.json"
+    for name, value in (("weight_mode", "fused"), ("use_bias", True)):
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps({**config, name: value}))
+        with pytest.raises(ValueError, match=f"{name} = .*, but kerasseq builds"):
+            models.from_pretrained(path.parent)
+        path.write_text(json.dumps(config))

@@ -96,6 +96,29 @@ def min_lstm(weights, x, states):
     return h, [h]
 
 
+def slstm(num_heads=1, forget_gate="sigmoid"):
+    """The step of an sLSTM without a stabilizer, in float64: gates are large numbers.
+
+    Its states are h, c and n.
+    """
+
+    def step(weights, x, states):
+        h, c, n = states
+        kernel, blocks, bias = weights
+        z = np.split(x @ kernel + bias, 4, axis=-1)
+        d = h.shape[-1] // num_heads
+        for head in range(num_heads):
+            here = slice(head * d, (head + 1) * d)
+            for gate, u in enumerate(np.split(blocks[here], 4, axis=-1)):
+                z[gate][:, here] += h[:, here] @ u
+        i, f = np.exp(z[0]), (sigmoid if forget_gate == "sigmoid" else np.exp)(z[1])
+        c, n = f * c + i * np.tanh(z[2]), f * n + i
+        h = sigmoid(z[3]) * c / n
+        return h, [h, c, n]
+
+    return step
+
+
 def run(step, weights, x, states, mask=None, backwards=False, zero=False):
     """What a recurrent layer must give: see the table of cases in the design.
 

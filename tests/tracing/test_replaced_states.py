@@ -7,7 +7,7 @@ import pytest
 from kerasseq import layers, tracing
 from kerasseq.tracing.gradient_flow import States
 from kerasseq.tracing.listeners import listening
-from tests.tracing.test_state_flow import LAYERS, REAL, B, D, T, X
+from tests.tracing.test_state_flow import LAYERS, NORMALIZED, REAL, B, D, T, X
 from tests.tracing.test_trace import array, randomize
 
 pytestmark = pytest.mark.full("the kernels are tested everywhere")
@@ -47,7 +47,7 @@ def test_the_rest_of_the_sequence_continues_from_it(name, masked):
     first, rest = slice(S + 1), slice(S + 1, None)
     masks = [None, None] if mask is None else [mask[:, first], mask[:, rest]]
     before, states = layer.advance(X[:, first], None, masks[0])
-    if name == "linear":  # z is the last column
+    if name in NORMALIZED:
         states[:2] = [changed(array(state)) for state in states[:2]]
     else:
         states[index] = changed(array(states[index]))
@@ -62,7 +62,7 @@ def test_the_rest_of_the_sequence_continues_from_it(name, masked):
     )
     state = array(last[index])
     found = inside["hidden_state"][:, -1]
-    found = found[..., :-1] if name == "linear" else found
+    found = found[..., :-1] if name in NORMALIZED else found
     np.testing.assert_allclose(found, state, atol=3e-5)
     with tracing.intervene(layer, changes):
         _, again = layer.advance(X, None, mask)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.full("the kernels that it differentiates run everywhere
 B, T, D = 2, 7, 4
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 REAL = np.array([[0, 1, 1, 1, 1, 0, 1], [1] * T], bool)
+NORMALIZED = ("linear", "mlstm")  # the next state is the last column of it
 LAYERS = {  # the layer, and the index of the state that is recorded
     "mamba": (lambda: layers.Mamba(3, name="layer"), 1),
     "delta": (lambda: layers.DeltaNet(2, 3, name="layer"), 0),
@@ -21,6 +22,7 @@ LAYERS = {  # the layer, and the index of the state that is recorded
     "gla": (lambda: layers.GatedLinearAttention(2, 3, conv_kernel=2, name="layer"), 0),
     "retention": (lambda: layers.Retention(2, 4, name="layer"), 0),
     "s4d": (lambda: layers.S4D(6, name="layer"), 0),
+    "mlstm": (lambda: layers.MLSTM(2, 3, name="layer"), 0),
     "rwkv4": (lambda: layers.RWKV4TimeMix(name="layer"), 1),
 }
 
@@ -44,7 +46,7 @@ def test_it_is_the_gradient_of_the_rest_of_the_sequence(name, masked):
         x, real = part(slice(t + 1))
         _, states = layer.advance(x, None, real)
         x, real = part(slice(t + 1, None))
-        traced = slice(2) if name == "linear" else slice(index, index + 1)
+        traced = slice(2) if name in NORMALIZED else slice(index, index + 1)
 
         def loss(some, x=x, real=real, states=states, traced=traced):
             states = [*states]
@@ -93,7 +95,7 @@ def test_the_states_of_each_step_are_those_that_advance_returns(name):
     for t in (0, 4, 6):
         states = [ops.convert_to_numpy(s) for s in layer.advance(X[:, : t + 1])[1]]
         state = states[index]
-        if name == "linear":  # z is the last column
+        if name in NORMALIZED:  # z is the last column
             state = np.concatenate([state, states[1][..., None]], axis=-1)
         np.testing.assert_allclose(inside["hidden_state"][:, t], state, atol=1e-5)
 

@@ -86,6 +86,7 @@ class GPT(GenerationMixin, CausalLM):
             "gla", "min_gru" …, see `TransformerDecoder`; a causal layer, of which each
             block gets a copy; or a list with one of these for each block. Layers that
             carry states know the order of tokens, and need no `position`.
+        logit_soft_cap: c, which bounds the logits: $c \tanh(x / c)$; none if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -139,6 +140,7 @@ class GPT(GenerationMixin, CausalLM):
         embedding_scale: float | None = None,
         head: str | None = "tokens",
         attention: Any = "multi_head",
+        logit_soft_cap: float | None = None,
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
@@ -178,6 +180,9 @@ class GPT(GenerationMixin, CausalLM):
             ),
             "head": checks.one_of("head", head, ("tokens", None)),
             "attention": attention,
+            "logit_soft_cap": checks.optional(
+                checks.positive, "logit_soft_cap", logit_soft_cap
+            ),
         }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)

@@ -157,6 +157,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             D,
             tie_weights=c.tie_embeddings or c.head is None,
             embeddings_initializer=normal(),
+            logit_soft_cap=c.logit_soft_cap,
             name="embedding",
         ),
         embedding_scale=c.embedding_scale,

@@ -13,6 +13,7 @@ import keras
 from keras import ops, tree
 
 from kerasseq.core.types import Tensor
+from kerasseq.rnn.cell import ProjectingCell
 from kerasseq.rnn.loop import (
     call_keras_cell,
     has_steps,
@@ -62,6 +63,8 @@ def split_states(
         for size in state_sizes(layer):
             states[-1].append(flat[:, start : start + size])
             start += size
+        if isinstance(layer.cell, ProjectingCell):
+            states[-1] = layer.cell.states_from(states[-1])
     return states
 
 
