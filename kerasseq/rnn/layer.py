@@ -50,8 +50,8 @@ class RNN(WithSublayers, keras.layers.RNN):
         go_backwards: Whether to process the last step first.
         stateful: Whether a batch starts from the last states of the one before, in
             calls, `fit`, `evaluate` and `predict`, on all backends. They are in
-            `layer.states`; `reset_state` sets them to zeros. They are not weights: a
-            file has none, and a loaded layer starts with zeros.
+            `layer.states`; `reset_state` sets them to the first ones, mostly zeros.
+            They are not weights: a file has none, and a loaded layer starts anew.
         unroll: Whether to write the steps out instead of looping.
         zero_output_for_mask: Whether outputs at masked steps are zeros. Otherwise they
             repeat the last real output.
@@ -118,6 +118,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         super().build(sequences_shape, initial_state_shape)
         if self.stateful and self.batch_states is None:
             self.batch_states = BatchStates(self.states, self.variable_dtype)
+            self.reset_state()
 
     @property
     def states(self) -> list[keras.Variable] | None:
@@ -130,9 +131,12 @@ class RNN(WithSublayers, keras.layers.RNN):
         self._untracked_states = states  # of Keras, until `build` has others
 
     def reset_state(self) -> None:
-        """Sets the states of a stateful layer to zeros."""
-        for state in tree.flatten(self.states or []):
-            state.assign(ops.zeros(state.shape, state.dtype))
+        """Sets the states of a stateful layer to the first ones, which are mostly 0."""
+        states = tree.flatten(self.states or [])
+        if states:
+            first = tree.flatten(self.get_initial_state(states[0].shape[0]))
+            for state, value in zip(states, first, strict=True):
+                state.assign(ops.cast(value, state.dtype))
 
     def call(
         self,
