@@ -141,4 +141,5 @@ def draw(model, file):
     data = datasets.copy_bits(1, bits=BITS, lengths=(10, 10), seed=1)
     with tracing.trace(model) as inside:
         model(data.x)
-    plots.plot_tape(inside, title="A machine copies ten vectors").savefig(file)
+    title = "A machine copies ten vectors"
+    plots.plot_tape(inside, title=title, places=24).savefig(file)

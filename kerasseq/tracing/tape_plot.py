@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerasseq.core.checks import nearest
+from kerasseq.core import checks
 from kerasseq.tracing import drawing
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
@@ -28,6 +28,7 @@ def plot_tape(
     tokens: str | Sequence[object] | None = None,
     title: str | None = None,
     *,
+    places: int | None = None,
     example: int = 0,
 ) -> "Figure":
     r"""Plots where a `NTMCell` writes and reads over time, and what.
@@ -41,12 +42,14 @@ def plot_tape(
         layer: Path of the layer. Defaults to the first one with a tape.
         tokens: The input: a string, or a list with one entry per step.
         title: Title of the figure. Defaults to the path of the layer.
+        places: The number of first places to draw. Defaults to all.
         example: Index of the sequence in the batch.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
+        TypeError: If `places` is not a whole number.
         ValueError: If no layer of the trace has a tape, or the number of tokens is not
             that of steps.
         ImportError: If matplotlib is not installed.
@@ -64,6 +67,10 @@ def plot_tape(
     """
     path, values = _of_layer(trace, layer)
     drawing.one_sequence(values["read"], example, None)  # checks the example
+    if places is not None:
+        places = checks.whole_number("places", places)
+        values |= {name: values[name][..., :places] for name in SHARES}
+        values["tape"] = values["tape"][..., :places, :]
     panels = [
         (name, part) for name in PANELS for part in _parts(name, values[name][example])
     ]
@@ -97,7 +104,7 @@ def _of_layer(trace, layer):
         there = f" There is: {', '.join(paths)}" if paths else ""
         raise ValueError(
             f"layer must be one with a NTMCell, which is in the trace, received "
-            f"{layer!r}.{nearest(layer, paths)}{there}"
+            f"{layer!r}.{checks.nearest(layer, paths)}{there}"
         )
     path = paths[0] if layer is None else layer
     names = (*PANELS, "tape")

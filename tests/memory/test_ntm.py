@@ -193,6 +193,10 @@ def test_picture():
     )
     tape = drawn[-1].images[0].get_array()
     np.testing.assert_array_equal(tape, inside["tape"][1, -1])
+    fewer = plots.plot_tape(inside, places=3).axes
+    assert fewer[0].images[0].get_array().shape == (3, T)
+    with pytest.raises(ValueError, match="places must be at least 1"):
+        plots.plot_tape(inside, places=0)
     for trace, layer_name in ((inside, "lstm"), ({}, None)):
         with pytest.raises(ValueError, match="layer must be one with a NTMCell"):
             plots.plot_tape(trace, layer_name)
