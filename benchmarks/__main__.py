@@ -15,6 +15,7 @@ BENCHMARKS = (
     "beyond",
     "bottleneck",
     "exposure",
+    "external",
     "fitting",
     "linear",
     "memory",

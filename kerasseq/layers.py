@@ -24,6 +24,8 @@ from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.mlstm import MLSTM
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
+from kerasseq.memory.memory_network import MemoryNetwork
+from kerasseq.memory.ntm import NTMCell
 from kerasseq.models.vit.patches import PatchEmbedding
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
@@ -108,6 +110,8 @@ __all__ = [
     "RWKV4ChannelMix",
     "S4D",
     "Mamba",
+    "MemoryNetwork",
+    "NTMCell",
     "PatchEmbedding",
     "CRF",
 ]

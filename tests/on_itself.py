@@ -100,6 +100,33 @@ class Marginals(Wrapper):
 
 
 @keras.saving.register_keras_serializable("tests")
+class Asked(Wrapper):
+    """Adds the first answers of a memory network to the input, scaled by a weight.
+
+    The places of the memory are the steps, whose ids are from 0 to 7; id 3 asks.
+
+    Args:
+        layer: A `MemoryNetwork` of at least 8 ids.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    def build(self, shape):
+        self.weight = self.add_weight(shape=(shape[-1],), initializer="ones")
+        if not self.layer.built:
+            self.layer.build()
+        self.built = True
+
+    def call(self, x, mask=None):
+        ids = sum(2**i * ops.cast(x[..., i] > 0, "int32") for i in range(3))
+        query = ops.full_like(ids[:, 0], 3)
+        answers = self.layer(query, ids, mask=mask)[:, None, : x.shape[-1]]
+        return x * self.weight + answers
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+@keras.saving.register_keras_serializable("tests")
 class AsImage(Wrapper):
     """Calls a layer with a sequence as an image of one channel, one row per step.
 

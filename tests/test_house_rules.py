@@ -25,6 +25,7 @@ HEIGHT = {
     "positions": 3,
     "attention": 4,
     "linear": 4,
+    "memory": 4,
     "state_space": 4,
     "transformer": 5,
     "tasks": 6,

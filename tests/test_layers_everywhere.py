@@ -7,7 +7,7 @@ import pytest
 from kerasseq import layers
 from tests import layer_checks
 from tests.layer_checks import check_config_names_every_argument, check_layer
-from tests.on_itself import Added, AsImage, Marginals, OnItself, Wrapper
+from tests.on_itself import Added, AsImage, Asked, Marginals, OnItself, Wrapper
 from tests.processes import run_python
 
 pytestmark = pytest.mark.everywhere("general checks of layers")
@@ -151,6 +151,11 @@ BUILDERS = {
             kernel_initializer=keras.initializers.RandomNormal(stddev=0.5, seed=1),
         )
     ],
+    "MemoryNetwork": [
+        lambda **kw: Asked(layers.MemoryNetwork(8, 5, 3)),
+        lambda **kw: Asked(layers.MemoryNetwork(8, 5, 2, tie="adjacent")),
+    ],
+    "NTMCell": [lambda **kw: layers.RNN(layers.NTMCell(2, 5, 1, write_heads=2))],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
@@ -211,9 +216,10 @@ def test_layer(build, saved, request):
     width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
     whole = same_shape or isinstance(layer, CONVOLUTIONS)
     whole = getattr(layer, "return_sequences", whole)
-    random = not isinstance(layer, (Added, AsImage, Marginals))
+    random = not isinstance(layer, (Added, AsImage, Asked, Marginals))
     certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
-    random = random and not isinstance(inside, certain)
+    certain += (layers.NTMCell,)
+    random = random and not isinstance(getattr(inside, "cell", inside), certain)
     position = getattr(inside, "position", None)
     check_layer(
         layer,

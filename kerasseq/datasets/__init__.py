@@ -21,6 +21,7 @@ from kerasseq.datasets.family_sentences import (
 )
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
+from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
@@ -50,6 +51,8 @@ from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
     "Analogies",
+    "Chains",
+    "CopyBits",
     "Entry",
     "FamilySentences",
     "FamilyTree",
@@ -66,6 +69,8 @@ __all__ = [
     "cache_folder",
     "calendar_features",
     "catalogue",
+    "chains",
+    "copy_bits",
     "copy_task",
     "counting",
     "dates",

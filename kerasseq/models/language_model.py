@@ -27,6 +27,9 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     $$p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(W h_t + b)$$
 
+    or with `skip` $\mathrm{softmax}(W_{hp} h_t + W_{xp} x_t + b)$, where $x_t$ is the
+    embedding of the token: `W` has the rows of $W_{hp}$, and then those of $W_{xp}$.
+
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
             "coupled_lstm", "gru", "min_gru", "min_lstm", "slstm", "transformer",
@@ -40,6 +43,7 @@ class LanguageModel(GenerationMixin, CausalLM):
             WaveNet.
         embedding_dim: Width of the vector of a token. `units` if None.
         dropout: Fraction dropped before each layer in training.
+        skip: Whether the output also reads the embedding of the token.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -67,6 +71,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         num_layers: int = 1,
         embedding_dim: int | None = None,
         dropout: float = 0.0,
+        skip: bool = False,
         **kwargs: Any,
     ) -> None:
         tokenizer = fitted_tokenizer(tokenizer)
@@ -81,6 +86,7 @@ class LanguageModel(GenerationMixin, CausalLM):
                 checks.size, "embedding_dim", embedding_dim
             ),
             "dropout": checks.rate("dropout", dropout),
+            "skip": checks.flag("skip", skip),
         }
         width = embedding_width(embedding_dim, units)
         checks.fits_memory("vocabulary_size", size, width)
@@ -89,7 +95,7 @@ class LanguageModel(GenerationMixin, CausalLM):
             checks.fits_memory("num_layers", num_layers, units * units)
         inputs = keras.Input((None,), dtype="int32", name="ids")
         embedding = keras.layers.Embedding(size, width, name="embedding")
-        x = embedding(inputs)
+        x = x_t = embedding(inputs)
         layers = build_layers(
             architecture, units=units, num_layers=num_layers, dropout=dropout
         )
@@ -101,7 +107,9 @@ class LanguageModel(GenerationMixin, CausalLM):
                 f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
         logits = keras.layers.Dense(size, dtype=scores_dtype(), name="logits")
-        super().__init__(inputs, logits(x), config, **kwargs)
+        outputs = logits(self._scored(x, x_t) if skip else x)
+        super().__init__(inputs, outputs, config, **kwargs)
+        self.skip: bool = config["skip"]
         self._sequence_layers = layers
         self.hidden_width: int | None = x.shape[-1]
         backwards = any(getattr(layer, "go_backwards", False) for layer in layers)
@@ -155,8 +163,17 @@ class LanguageModel(GenerationMixin, CausalLM):
             # A causal layer does not read the padding after the text.
             h = kernels.take_steps(self._last_outputs(ids), index)
             after = {"ids": ids, "index": state["index"] + 1}
-        logits = self.get_layer("logits")(h[:, -1])
-        return logits, hidden_states.update(state, after, h[:, -1])
+        h = h[:, -1]
+        scored = h
+        if self.skip:
+            scored = self._scored(h, self.get_layer("embedding")(token))
+        logits = self.get_layer("logits")(scored)
+        return logits, hidden_states.update(state, after, h)
+
+    @staticmethod
+    def _scored(h: Tensor, x: Tensor) -> Tensor:
+        """What the logits are computed from: the output, and the input of the step."""
+        return ops.concatenate([h, ops.cast(x, h.dtype)], axis=-1)
 
     def _last_outputs(self, ids: Tensor) -> Tensor:
         """The outputs `(B, T, H)` of the last layer before the logits."""

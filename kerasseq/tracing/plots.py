@@ -21,6 +21,7 @@ from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.positions import plot_positions
 from kerasseq.tracing.score_plot import plot_scores
+from kerasseq.tracing.tape_plot import plot_tape
 from kerasseq.tracing.word_plot import plot_words
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
@@ -43,6 +44,7 @@ __all__ = [
     "plot_positions",
     "plot_race",
     "plot_scores",
+    "plot_tape",
     "plot_words",
 ]
 

@@ -360,6 +360,28 @@ def test_what_is_inside_can_be_traced_and_sliced(trained):
     assert flow["peephole_lstm/cell_state"].shape == (len(TEXT) - 1,)
 
 
+@pytest.mark.parametrize("kind", ["gru", "transformer"])
+def test_an_output_that_also_reads_the_token(kind, tmp_path):
+    keras.utils.set_random_seed(0)
+    tokenizer = CharacterTokenizer().fit("abcde")
+    sizes = {"units": 6, "embedding_dim": 4} if kind == "gru" else {"units": 8}
+    model = LanguageModel(kind, tokenizer, skip=True, **sizes)
+    ids = np.array([[0, 3, 1, 4, 2]])
+    h = array(model._last_outputs(ids))
+    x = model.get_layer("embedding").get_weights()[0][ids]
+    W, b = model.get_layer("logits").get_weights()
+    W_hp, W_xp = W[: h.shape[-1]], W[h.shape[-1] :]
+    expected = h @ W_hp + x @ W_xp + b
+    np.testing.assert_allclose(array(model(ids)), expected, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    text = "ab"
+    for _ in range(7):  # each prefix anew
+        logits = array(loaded(loaded.encode(text)))[0, -1]
+        text += tokenizer.decode([int(logits.argmax())])
+    assert model.generate("ab", 7, sampler="greedy") == text
+
+
 @pytest.mark.everywhere("trained, saved, loaded, generated")
 def test_mixed_precision():
     before = keras.config.dtype_policy()

@@ -1,0 +1,1 @@
+"""External memories: what a network reads and writes beside its state."""
