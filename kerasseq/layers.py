@@ -23,6 +23,8 @@ from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
+from kerasseq.linear.rwkv7 import RWKV7TimeMix
+from kerasseq.linear.rwkv7_channel_mix import RWKV7ChannelMix
 from kerasseq.models.vit.patches import PatchEmbedding
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
@@ -101,6 +103,8 @@ __all__ = [
     "DeltaNet",
     "RWKV4TimeMix",
     "RWKV4ChannelMix",
+    "RWKV7TimeMix",
+    "RWKV7ChannelMix",
     "S4D",
     "Mamba",
     "PatchEmbedding",

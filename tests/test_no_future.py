@@ -24,6 +24,8 @@ LAYERS = {
     "DeltaNet": lambda: L.DeltaNet(2, 3),
     "RWKV4TimeMix": lambda: L.RWKV4TimeMix(7),
     "RWKV4ChannelMix": lambda: L.RWKV4ChannelMix(11),
+    "RWKV7TimeMix": lambda: L.RWKV7TimeMix(2),
+    "RWKV7ChannelMix": lambda: L.RWKV7ChannelMix(11),
     "Mamba": lambda: L.Mamba(3),
     "S4D": lambda: L.S4D(4),
     "WaveNet": lambda: L.WaveNet(3, dilations=[1, 2]),
@@ -46,7 +48,7 @@ LAYERS = {
 }
 ONCE = ["Retention", "RWKV4ChannelMix", "WaveNet", "CausalConv1D", "MinLSTM"]
 ONCE += ["LSTM", "GRU", "ElmanRNN", "AlibiBias", "RotaryEmbedding"]
-ONCE += ["TransformerXLPosition"]
+ONCE += ["TransformerXLPosition", "RWKV7ChannelMix"]
 
 
 def built(name):

@@ -22,6 +22,7 @@ LAYERS = {  # the layer, and the index of the state that is recorded
     "retention": (lambda: layers.Retention(2, 4, name="layer"), 0),
     "s4d": (lambda: layers.S4D(6, name="layer"), 0),
     "rwkv4": (lambda: layers.RWKV4TimeMix(name="layer"), 1),
+    "rwkv7": (lambda: layers.RWKV7TimeMix(2, name="layer"), 1),
 }
 
 
