@@ -157,6 +157,7 @@ OF_ONNX = {
             "delta_net",
             "mamba",
             "rwkv4",
+            "rwkv7",
         )
     },
 }

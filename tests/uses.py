@@ -325,6 +325,11 @@ def of_text():
             {**both, **special, "vocabulary_size": 300, "byte_fallback": True}
             | {"max_piece_length": 5, "add_prefix_space": True, "lossless": None},
         ),
+        Use(
+            "RWKVTokenizer",
+            lambda tokens: text.RWKVTokenizer(tokens).encode("aba"),
+            {"tokens": [b"a", b"b", b"ab"]},
+        ),
         Use("encode", fitted.encode, {"text": "banana"}),
         Use("decode", fitted.decode, {"ids": [0, 1, 2], "skip_special": False}),
         Use("encode_batch", lambda **a: fitted.encode_batch(**a).ids, batch),

@@ -34,7 +34,7 @@ TRIES = (
 )
 CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
 CELLS += ("min_gru", "min_lstm", "transformer", "wavenet", "linear_attention")
-CELLS += ("gla", "retention", "delta_net", "s4d", "mamba", "rwkv4")
+CELLS += ("gla", "retention", "delta_net", "s4d", "mamba", "rwkv4", "rwkv7")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color

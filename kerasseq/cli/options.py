@@ -38,9 +38,7 @@ ARCHITECTURES = (
     "gla",
     "retention",
     "delta_net",
-    "s4d",
-    "mamba",
-    "rwkv4",
+    *("rwkv7", "s4d", "mamba", "rwkv4"),
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained

@@ -111,6 +111,14 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
     key_dense: keras.layers.Dense
     value_dense: keras.layers.Dense
     output_dense: keras.layers.Dense
+    decay_down: keras.layers.Dense
+    decay_up: keras.layers.Dense
+    rate_down: keras.layers.Dense
+    rate_up: keras.layers.Dense
+    value_down: keras.layers.Dense
+    value_up: keras.layers.Dense
+    gate_down: keras.layers.Dense
+    gate_up: keras.layers.Dense
     removal_scale: keras.Variable  # ξ
     rate_scale: keras.Variable  # α
     bonus: keras.Variable  # ρ
@@ -155,11 +163,11 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
         self.key_dense = self._dense("key", D, A)
         self.value_dense = self._dense("value", D, A)
         self._build_low_rank(initial.biases(N, self.head_width, self.start))
-        for name, start in (("removal_scale", 0.71), ("rate_scale", 1.02)):
-            setattr(self, name, self._channel_weight(name, start))
-        self.bonus = self._channel_weight("bonus", -0.04)
-        self.norm_scale = self._channel_weight("norm_scale", 1.0)
-        self.norm_offset = self._channel_weight("norm_offset", 0.0)
+        self.removal_scale = self._channel_weight("removal_scale", A, 0.71)
+        self.rate_scale = self._channel_weight("rate_scale", A, 1.02)
+        self.bonus = self._channel_weight("bonus", (N, self.head_width), -0.04)
+        self.norm_scale = self._channel_weight("norm_scale", A, 1.0)
+        self.norm_offset = self._channel_weight("norm_offset", A, 0.0)
         self.output_dense = self._dense("attention_output", A, D)
         self.built = True
 
@@ -172,10 +180,10 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
             )
         return D // N
 
-    def _channel_weight(self, name, start):
+    def _channel_weight(self, name, shape, start):
         return self.add_weight(
             name=name,
-            shape=(self.channels,),
+            shape=shape if isinstance(shape, tuple) else (shape,),
             initializer=keras.initializers.Constant(start),
             autocast=False,
         )

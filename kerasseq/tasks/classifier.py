@@ -46,7 +46,7 @@ class SequenceClassifier(SequenceModel):
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
             "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet",
             "linear_attention", "gla", "retention", "delta_net", "s4d", "mamba",
-            "rwkv4", "bag", or a layer with outputs `(batch, units)` or
+            "rwkv4", "rwkv7", "bag", or a layer with outputs `(batch, units)` or
             `(batch, time, units)`.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.

@@ -38,10 +38,10 @@ class Seq2Seq(Translator):
         architecture: The encoder: "elman", "gated", "lstm", "peephole_lstm",
             "full_peephole_lstm", "coupled_lstm", "gru", "min_gru" or "min_lstm";
             "transformer", "wavenet", "linear_attention", "gla", "retention",
-            "delta_net", "s4d", "mamba" or "rwkv4", with a recurrent `decoder`; a layer
-            from `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is the
-            source, such as an image, and whose output is `(B, S, M)` or a feature map
-            `(B, rows, columns, M)`.
+            "delta_net", "s4d", "mamba", "rwkv4" or "rwkv7", with a recurrent `decoder`;
+            a layer from `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is
+            the source, such as an image, and whose output is `(B, S, M)` or a feature
+            map `(B, rows, columns, M)`.
         source_tokenizer: Fitted, saved with the model; see
             `kerasseq.text.as_tokenizer`.
         target_tokenizer: The same for targets.
