@@ -24,6 +24,8 @@ from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.mlstm import MLSTM
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
+from kerasseq.linear.rwkv7 import RWKV7TimeMix
+from kerasseq.linear.rwkv7_channel_mix import RWKV7ChannelMix
 from kerasseq.memory.memory_network import MemoryNetwork
 from kerasseq.memory.ntm import NTMCell
 from kerasseq.models.vit.patches import PatchEmbedding
@@ -108,6 +110,8 @@ __all__ = [
     "MLSTM",
     "RWKV4TimeMix",
     "RWKV4ChannelMix",
+    "RWKV7TimeMix",
+    "RWKV7ChannelMix",
     "S4D",
     "Mamba",
     "MemoryNetwork",

@@ -142,6 +142,10 @@ BUILDERS = {
     "MLSTM": [linear("MLSTM", 3, epsilon=1e-2)],
     "RWKV4TimeMix": [lambda **kw: layers.RWKV4TimeMix(7)],
     "RWKV4ChannelMix": [lambda **kw: layers.RWKV4ChannelMix(11)],
+    "RWKV7TimeMix": [
+        lambda **kw: layers.RWKV7TimeMix(2, 3, decay_rank=2, epsilon=1e-1)
+    ],
+    "RWKV7ChannelMix": [lambda **kw: layers.RWKV7ChannelMix(11)],
     "S4D": [lambda **kw: layers.S4D(4, time_step_min=0.05, initialization="inv")],
     "Mamba": [
         lambda **kw: layers.Mamba(
@@ -164,6 +168,7 @@ BUILDERS = {
 LINEAR = (
     *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
     *(layers.DeltaNet, layers.RWKV4TimeMix, layers.RWKV4ChannelMix),
+    *(layers.RWKV7TimeMix, layers.RWKV7ChannelMix),
     *(layers.S4D, layers.Mamba, layers.MLSTM),
 )
 # Layers whose output has the shape of their input.

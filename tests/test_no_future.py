@@ -25,6 +25,8 @@ LAYERS = {
     "MLSTM": lambda: L.MLSTM(2, 3),
     "RWKV4TimeMix": lambda: L.RWKV4TimeMix(7),
     "RWKV4ChannelMix": lambda: L.RWKV4ChannelMix(11),
+    "RWKV7TimeMix": lambda: L.RWKV7TimeMix(2),
+    "RWKV7ChannelMix": lambda: L.RWKV7ChannelMix(11),
     "Mamba": lambda: L.Mamba(3),
     "S4D": lambda: L.S4D(4),
     "WaveNet": lambda: L.WaveNet(3, dilations=[1, 2]),
@@ -49,7 +51,7 @@ LAYERS = {
 ONCE = ["Retention", "RWKV4ChannelMix", "WaveNet", "CausalConv1D", "MinLSTM"]
 ONCE += ["MLSTM", "SLSTM"]
 ONCE += ["LSTM", "GRU", "ElmanRNN", "AlibiBias", "RotaryEmbedding"]
-ONCE += ["TransformerXLPosition"]
+ONCE += ["TransformerXLPosition", "RWKV7ChannelMix"]
 
 
 def built(name):

@@ -159,6 +159,7 @@ OF_ONNX = {
             "mlstm",
             "mamba",
             "rwkv4",
+            "rwkv7",
         )
     },
 }

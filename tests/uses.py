@@ -179,6 +179,13 @@ def of_layers():
         ),
         layer(layers.RWKV4TimeMix, X, units=3, layer_index=0, num_layers=2),
         layer(layers.RWKV4ChannelMix, X, intermediate_dim=7, num_layers=2),
+        layer(
+            *(layers.RWKV7TimeMix, X),
+            **{"num_heads": 2, "key_dim": 3, "layer_index": 0, "num_layers": 2},
+            **{"decay_rank": 2, "rate_rank": 3, "value_rank": 2, "gate_rank": None},
+            **{"epsilon": 64e-5},
+        ),
+        layer(layers.RWKV7ChannelMix, X, intermediate_dim=7, num_layers=2),
         layer(layers.S4D, X, state_size=4, time_step_min=0.1, initialization="inv"),
         layer(layers.Mamba, X, state_size=3, expand=2, time_step_rank=1, use_bias=True),
         layer(layers.AmplitudePosition, X, scale=1.0),
@@ -321,6 +328,11 @@ def of_text():
             fitted_tokenizer(text.UnigramTokenizer),
             {**both, **special, "vocabulary_size": 300, "byte_fallback": True}
             | {"max_piece_length": 5, "add_prefix_space": True, "lossless": None},
+        ),
+        Use(
+            "RWKVTokenizer",
+            lambda tokens: text.RWKVTokenizer(tokens).encode("aba"),
+            {"tokens": [b"a", b"b", b"ab"]},
         ),
         Use("encode", fitted.encode, {"text": "banana"}),
         Use("decode", fitted.decode, {"ids": [0, 1, 2], "skip_special": False}),

@@ -73,6 +73,11 @@ def of_models():
             **{"logit_soft_cap": 30.0},
         ),
         model(
+            *(models.RWKV, 0 * IDS),
+            **{**sizes, "version": 7, "head_dim": 2, "decay_rank": 2, "rate_rank": 3},
+            **{"value_rank": None, "gate_rank": 2},
+        ),
+        model(
             *(models.T5Encoder, 0 * IDS),
             **{**SMALL, "vocabulary_size": 5, "relative_buckets": 8},
             **{"head_dim": None, "feed_forward": "relu", "layer_norm_epsilon": 1e-6},

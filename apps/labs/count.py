@@ -8,6 +8,7 @@ EQUATIONS = (
     r"\text{FLOPs} = 2P + 4\,L\,T\,N H",
     r"\text{cache} = 2\,L\,N_{kv}\,H\,T\,B",
 )
+WITHOUT_HEADS = ("mamba", "rwkv4")
 TRIES = ({"model": "gpt3"}, {"model": "gpt3", "num_heads": "192"}, {"batch": "32"})
 SIZES = {  # attributes of an architecture: the ends of their boxes
     "num_layers": (1, 1000),
@@ -44,7 +45,7 @@ def table():
         for name, a in kerasseq.models.architectures.items()
     }
     for name, row in found.items():
-        if kerasseq.models.architectures[name].attention != "multi_head":
+        if kerasseq.models.architectures[name].attention in WITHOUT_HEADS:
             row["num_heads"] = None
     return found
 

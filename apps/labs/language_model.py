@@ -39,7 +39,7 @@ TRIES = (
 )
 COMPARED = ("lstm", "elman", "min_gru", "gpt", "wavenet")  # unless others are chosen
 NETWORKS = (*COMPARED, "min_lstm", "slstm", "linear_attention", "gla")
-NETWORKS += ("retention", "delta_net", "mlstm", "s4d", "mamba", "rwkv4")
+NETWORKS += ("retention", "delta_net", "mlstm", "s4d", "mamba", "rwkv4", "rwkv7")
 PROMPT = "If the object is ca"
 MOST = 600  # characters of a text
 SHOWN, SMALL = 20, 10  # tokens in a figure, and in one of several

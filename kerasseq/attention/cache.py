@@ -180,6 +180,23 @@ def restore_cache_format(cache: Cache, like: Cache | Tensor) -> Cache | Tensor:
     return ops.stack((cache["key"], cache["value"]), axis=1)
 
 
+def with_cache_format(outputs: Tensor | tuple, like: Cache | Tensor | None) -> list:
+    """Returns outputs as a list, the last one, a cache, in the format of another.
+
+    Args:
+        outputs: What an attention returned.
+        like: The cache whose format to use; None if there is no cache.
+
+    Examples:
+        >>> with_cache_format(np.ones(2), None)
+        [array([1., 1.])]
+    """
+    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+    if like is not None:
+        outputs[-1] = restore_cache_format(outputs[-1], like)
+    return outputs
+
+
 def add_positions(
     cache: Cache, attention: "MultiHeadAttention", cached_mask: Tensor | None = None
 ) -> Cache:

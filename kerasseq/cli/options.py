@@ -36,10 +36,7 @@ ARCHITECTURES = (
     "gla",
     "retention",
     "delta_net",
-    "mlstm",
-    "s4d",
-    "mamba",
-    "rwkv4",
+    *("mlstm", "rwkv7", "s4d", "mamba", "rwkv4"),
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained

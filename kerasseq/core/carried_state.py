@@ -82,6 +82,10 @@ class CarriesState:
             TypeError: If `states` is not a list of tensors.
             ValueError: If the states are those of another layer or batch.
         """
+        return self._continue(x, states, mask)
+
+    def _continue(self, x, states, mask, *tensors, **options):
+        """See `advance`; `_advance` gets further tensors and options."""
         check_sequence("x", x, mask)
         if not self.built:
             self.build(x.shape)
@@ -91,10 +95,12 @@ class CarriesState:
         else:
             states = checked_states(states, shapes, self.state_dtypes(), x.shape[0])
         hidden = Hidden(states, mask)
-        return MethodLayer(self, "_advance_hidden")(x, hidden=hidden)
+        return MethodLayer(self, "_advance_hidden")(
+            x, *tensors, hidden=hidden, **options
+        )
 
-    def _advance_hidden(self, x, hidden):
-        return self._advance(x, hidden.states, hidden.mask)
+    def _advance_hidden(self, x, *tensors, hidden, **options):
+        return self._advance(x, hidden.states, hidden.mask, *tensors, **options)
 
 
 def carries_state(layer: keras.Layer) -> bool:

@@ -11,9 +11,9 @@ floating-point operations: a multiplication and an addition for each parameter, 
 each of the $T$ positions and $N H$ features one of each for the score and for the
 weighted sum. Backpropagation takes twice as many again (Kaplan et al. 2020; Chowdhery
 et al. 2022, appendix B). Layers without attention have no such term: a Mamba takes
-$6 L E N$ for the states of its $E$ channels of $N$ numbers. The memory of the
-activations is that of Korthikanti et al. 2022: what the backward pass needs, without
-recomputation.
+$6 L E N$ for the states of its $E$ channels of $N$ numbers, an RWKV-7 $9 L N H^2$. The
+memory of the activations is that of Korthikanti et al. 2022: what the backward pass
+needs, without recomputation.
 
 Loads no Keras.
 """
@@ -29,6 +29,7 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 BACKWARD = 2  # operations of the backward pass, in those of the forward pass
 MASTER = 4  # bytes of a float32: Adam's two moments, and weights in float32
 STATE = 4  # bytes of a float32: the numbers of a state
+CHUNK = 64  # steps between two states that are kept, as in kernels.linear_attention
 ONCE = ("pooler", "classes")  # applied once in a sequence
 TABLES = ("token_embedding", "segment_embedding", "position_embedding")
 
@@ -168,7 +169,9 @@ def _forward_flops(a: Architecture, length: int) -> int:
             each += part.weights
     width = a.num_heads * a.head_dim
     scores = 4 * a.num_layers * sum(_attentions(a)) * length * width
-    if a.attention != "multi_head":
+    if a.attention == "rwkv7":  # decay, two reads and two writes of each number
+        scores = 9 * a.num_layers * width * a.head_dim
+    elif a.attention != "multi_head":
         scores = 6 * a.num_layers * a.intermediate_dim * (a.state_size or 0)
     return 2 * each + math.ceil(2 * once / length) + scores
 
@@ -182,6 +185,8 @@ def _cache_bytes(a: Architecture, length: int, size: int) -> int:
         return a.num_layers * E * (a.state_size * STATE + (a.conv_kernel - 1) * size)
     if a.attention == "rwkv4":  # two last inputs; both sums and their scale
         return a.num_layers * d * (2 * size + 3 * STATE)
+    if a.attention == "rwkv7":  # two last inputs, and the states of the heads
+        return a.num_layers * (2 * d * size + a.num_heads * a.head_dim**2 * STATE)
     heads = _attentions(a)[-1] * a.num_key_value_heads
     return 2 * a.num_layers * heads * a.head_dim * length * size
 
@@ -201,6 +206,8 @@ def _activations(a: Architecture, length: int, size: int) -> int:
         d, F = a.hidden_dim, a.intermediate_dim
         time_mix = size * 9 * d + STATE * 6 * d
         return a.num_layers * (time_mix + size * (6 * d + 2 * F))
+    if a.attention == "rwkv7":
+        return a.num_layers * _activations_of_rwkv7(a, size)
     d, heads = a.hidden_dim, a.num_heads * a.head_dim
     keys = a.num_key_value_heads * a.head_dim
     attention = size * (d + 2 * heads + 2 * keys) + d
@@ -211,6 +218,18 @@ def _activations(a: Architecture, length: int, size: int) -> int:
     return a.num_layers * sum(
         k * attention + feed_forward + (k + 1) * norm for k in _attentions(a)
     )
+
+
+def _activations_of_rwkv7(a: Architecture, size: int) -> int:
+    """Inputs, mixes, projections and gates; in float32 what the kernel reads.
+
+    There is a state for each chunk of `CHUNK` steps.
+    """
+    d, A, F = a.hidden_dim, a.num_heads * a.head_dim, a.intermediate_dim
+    ranks = a.decay_rank + a.rate_rank + a.value_rank + a.gate_rank
+    time_mix = size * (8 * d + 7 * A + 2 * ranks)
+    kernel = STATE * (9 * A + math.ceil(A * a.head_dim / CHUNK))
+    return time_mix + kernel + size * (3 * d + 2 * F)
 
 
 def _activations_of_mamba(a: Architecture, size: int) -> int:

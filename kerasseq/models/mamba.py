@@ -58,7 +58,7 @@ class Mamba(GPT):
         Gu and Dao 2023. Slides A, C.
     """
 
-    built_attention = "mamba"
+    built_attention: tuple[str, ...] = ("mamba",)
     fields: tuple[str, ...] = (
         *("num_layers", "hidden_dim", "state_size", "conv_kernel", "expand"),
         "tie_embeddings",

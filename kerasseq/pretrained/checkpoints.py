@@ -22,13 +22,14 @@ from kerasseq.pretrained.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from kerasseq.pretrained.mamba import MAMBA
 from kerasseq.pretrained.rows import expand_layers
 from kerasseq.pretrained.rwkv import RWKV4
+from kerasseq.pretrained.rwkv7 import RWKV7
 from kerasseq.pretrained.t5 import T5, T5_ENCODER
 from kerasseq.pretrained.vit import VIT
 from kerasseq.pretrained.xlstm import XLSTM
 
 FAMILIES = (
     *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA),
-    *(MAMBA, RWKV4, XLSTM),
+    *(MAMBA, RWKV4, RWKV7, XLSTM),
     *(BERT, ROBERTA, T5_ENCODER, T5, VIT),
 )
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
@@ -62,15 +63,16 @@ T5EncoderModel |
     | | vit | `ViT`, without classifier if the file has none |
     | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \
 T5Backbone, ViTBackbone | the same |
+    | | RWKV7Backbone | `RWKV` with `version=7` |
     | | BertTextClassifier, ViTImageClassifier | with their classifier |
 
     Other heads, such as that of GPT2ForSequenceClassification, and the pooler of a ViT
     are not loaded; a warning names their tensors. Images for the ViT have values
     from 0 to 1. The model gets the tokenizer of the folder if
     `kerasseq.text.load_tokenizer` can read it and it has as many ids as the model, or
-    is a `HuggingFaceTokenizer` with fewer; otherwise the model takes ids. A BERT
-    without a tokenizer uses the special ids of the published files, [UNK] 100 to
-    [MASK] 103, if it has that many ids.
+    is a `HuggingFaceTokenizer` or `RWKVTokenizer` with fewer; otherwise the model takes
+    ids. A BERT without a tokenizer uses the special ids of the published files, [UNK]
+    100 to [MASK] 103, if it has that many ids.
 
     Args:
         folder: Path of the folder.
@@ -164,7 +166,8 @@ def save_pretrained(
     Hugging Face's `from_pretrained`, KerasHub's `from_preset` and
     `kerasseq.models.from_pretrained` read it. The folder has `config.json` and the
     weights. The tokenizer is saved as `tokenizer.kerasseq.json`, which only kerasseq
-    reads. The folder appears when it is complete.
+    reads; an `RWKVTokenizer` with format="keras_hub" also for KerasHub. The folder
+    appears when it is complete.
 
     Args:
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3 or Gemma,
@@ -198,7 +201,7 @@ def save_pretrained(
             _write_huggingface(part, form, settings, tensors)
         else:
             _write_keras_hub(part, form, settings, tensors)
-        tokenizers.write(part, arguments.get("tokenizer"))
+        tokenizers.write(part, arguments.get("tokenizer"), format)
 
 
 def _arguments(model):
@@ -239,9 +242,10 @@ def family_of_model(model: keras.Model, form: str, arguments: Arguments) -> Fami
     ]
     for family, reason in reasons:
         if reason is None and getattr(family, form) is None:
+            other = next(one for one in FORMATS if getattr(family, one) is not None)
             raise ValueError(
                 f"a model of the kind {family.name} can be written in the form "
-                f'"huggingface", received format="{form}". Leave format out'
+                f'"{other}", received format="{form}". Pass format="{other}"'
             )
         if reason is None:
             return family

@@ -77,7 +77,7 @@ class Family:
         sizes: Returns the size of each letter of the rows for the arguments of a model.
         mismatch: Returns why a model with these arguments is not of this family, or
             None if it is.
-        huggingface: The `Format` of Hugging Face.
+        huggingface: The `Format` of Hugging Face, or None.
         keras_hub: The `Format` of KerasHub, or None.
         check: Called with the folder; raises if another file in it requires something
             that the model does not do.
@@ -87,7 +87,7 @@ class Family:
     model: type[keras.Model]
     sizes: Callable[[Arguments], dict[str, int]]
     mismatch: Callable[[Arguments], str | None]
-    huggingface: Format
+    huggingface: Format | None = None
     keras_hub: Format | None = None
     check: Callable[[pathlib.Path], None] = lambda folder: None
 

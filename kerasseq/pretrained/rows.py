@@ -66,6 +66,7 @@ class Row:
         axes: Axes of each weight.
         file_axes: Axes of each weight in the file. Defaults to `axes`.
         transform: How the values differ.
+        start: Index of the first layer that has the row, if it repeats.
 
     Examples:
         >>> row = Row("q.weight", ("query/kernel",), "D N K", "(N K) D")
@@ -78,6 +79,7 @@ class Row:
     axes: str
     file_axes: str | None = None
     transform: Transform = IDENTITY
+    start: int = 0
 
     def of_layer(self, n: int, num_layers: int) -> "Row":
         """Returns the row of layer `n` of a stack of `num_layers` layers."""
@@ -179,7 +181,7 @@ def expand_layers(rows: list[Row], arguments: dict[str, Any]) -> Iterator[Row]:
     for n in range(max(first, second)):
         for row in rows:
             layers = second if row.weights[0].startswith("decoder_") else first
-            if row.repeats and n < layers:
+            if row.repeats and row.start <= n < layers:
                 yield row.of_layer(n, first)
 
 

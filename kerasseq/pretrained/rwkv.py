@@ -3,7 +3,14 @@
 from typing import Any
 
 from kerasseq.models.rwkv import RWKV
-from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, architecture
+from kerasseq.pretrained.family import (
+    Arguments,
+    Family,
+    Format,
+    Shapes,
+    architecture,
+    difference,
+)
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import Row, dense, layer_norm, weight, within
 
@@ -99,7 +106,7 @@ RWKV4 = Family(
     name="rwkv",
     model=RWKV,
     sizes=sizes,
-    mismatch=lambda a: None,
+    mismatch=lambda a: difference(a, {"version": 4}),
     huggingface=Format(
         kinds=("rwkv",),
         read=read,

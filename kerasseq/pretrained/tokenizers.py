@@ -6,13 +6,15 @@ import warnings
 from kerasseq.core.files import read_json
 from kerasseq.models.bert.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.pretrained.family import Arguments
-from kerasseq.text import WordPieceTokenizer, load_tokenizer
+from kerasseq.pretrained.folders import write_table
+from kerasseq.text import RWKVTokenizer, WordPieceTokenizer, load_tokenizer
 from kerasseq.text.tokenizers.byte_pair_tokenizer import from_vocabulary_and_merges
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "tokenizer.kerasseq.json"
 HUB_ASSETS = "assets/tokenizer"
+HUB_RWKV = "keras_hub>RWKVTokenizer"
 PUBLISHED_IDS = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
 
 
@@ -35,7 +37,8 @@ def with_tokenizer(
     tokenizer, size = _load(folder, source), arguments["vocabulary_size"]
     if tokenizer is None:
         return arguments
-    if isinstance(tokenizer, HuggingFaceTokenizer) and tokenizer.vocabulary_size < size:
+    can_grow = isinstance(tokenizer, HuggingFaceTokenizer | RWKVTokenizer)
+    if can_grow and tokenizer.vocabulary_size < size:
         tokenizer = tokenizer.padded(size)
     if tokenizer.vocabulary_size != size:
         _warn(
@@ -78,6 +81,8 @@ def _warn(reason):
 
 def _load_from_preset(folder):
     assets = folder / HUB_ASSETS
+    if _setting(folder / "tokenizer.json", "registered_name") == HUB_RWKV:
+        return RWKVTokenizer.from_vocab_file(assets / "vocabulary.txt")
     if (assets / "vocabulary.txt").exists():
         lowercase = _setting(folder / "tokenizer.json", "config", "lowercase")
         return _load_word_piece(assets / "vocabulary.txt", lowercase)
@@ -112,7 +117,36 @@ def special_ids(size: int, padding: int) -> dict[str, int]:
     return {**known, "[PAD]": padding}
 
 
-def write(folder: pathlib.Path, tokenizer: Tokenizer | None) -> None:
-    """Saves the tokenizer of a model in a folder."""
-    if tokenizer is not None:
-        tokenizer.save(folder / FILE)
+def write(
+    folder: pathlib.Path, tokenizer: Tokenizer | None, source: str = "huggingface"
+) -> None:
+    """Saves the tokenizer of a model in a folder.
+
+    Args:
+        folder: The folder.
+        tokenizer: The tokenizer, or None.
+        source: With "keras_hub" an `RWKVTokenizer` is saved for KerasHub, too.
+    """
+    if tokenizer is None:
+        return
+    tokenizer.save(folder / FILE)
+    if source == "keras_hub" and isinstance(tokenizer, RWKVTokenizer):
+        _write_rwkv(folder, tokenizer)
+
+
+def _write_rwkv(folder, tokenizer):
+    """Writes the two files of KerasHub's tokenizer."""
+    lines = [f"{line}\n" for line in tokenizer.lines()]
+    config = {"name": "rwkv_tokenizer", "vocabulary": lines, "pad_token_id": 0}
+    write_table(
+        folder / "tokenizer.json",
+        {
+            "module": "keras_hub.tokenizers",
+            "class_name": "RWKVTokenizer",
+            "config": {**config, "start_token_id": None, "end_token_id": 0},
+            "registered_name": HUB_RWKV,
+        },
+    )
+    assets = folder / HUB_ASSETS
+    assets.mkdir(parents=True)
+    (assets / "vocabulary.txt").write_text("".join(lines), encoding="utf-8")

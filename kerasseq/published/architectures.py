@@ -28,7 +28,7 @@ _CHOICES = {
     "kind": tuple(STACKS),
     "norm": ("layer", "rms"),
     "norm_placement": ("pre", "post", "deep"),
-    "attention": ("multi_head", "mamba", "rwkv4"),
+    "attention": ("multi_head", "mamba", "rwkv4", "rwkv7"),
     "feed_forward": (
         *("relu", "gelu", "gelu_tanh", "swiglu", "geglu"),
         *("channel_mix", "none"),
@@ -45,6 +45,8 @@ _CHOICES = {
 }
 _OF_IMAGES = ("image_size", "patch_size", "channels", "classes")
 _OF_TEXT = ("vocabulary_size", "max_sequence_length", "segments", "tie_embeddings")
+_RANKS = ("decay_rank", "rate_rank", "value_rank", "gate_rank")
+_WITH_HEADS = ("multi_head", "rwkv7")
 _TINY = {
     "hidden_dim": 24,
     "num_layers": 2,
@@ -70,7 +72,7 @@ class Architecture:
         kind: "decoder", "prefix_decoder" (bidirectional over the prompt), "encoder",
             "encoder_decoder" or "vision" (an encoder of patches).
         num_layers: L, of each stack.
-        attention: What reads the sequence: "multi_head", "mamba" or "rwkv4".
+        attention: What reads the sequence: "multi_head", "mamba", "rwkv4" or "rwkv7".
         num_heads: N, of attention; 1 where nothing has heads.
         num_key_value_heads: Key and value heads: N, or 1 in multi-query attention.
         head_dim: H, the width of a head.
@@ -79,6 +81,10 @@ class Architecture:
             Mamba.
         state_size: Numbers in the state of each channel of a Mamba.
         conv_kernel: Steps that its short convolution reads.
+        decay_rank: Width between the two matrices of RWKV-7 for the decay.
+        rate_rank: That for the rate of erasing.
+        value_rank: That for the share of the first values.
+        gate_rank: That for the gate.
         vocabulary_size: V; None for images.
         max_sequence_length: T; None if the paper gives none.
         norm: "layer" or "rms".
@@ -116,6 +122,10 @@ class Architecture:
     intermediate_dim: int
     state_size: int | None = None
     conv_kernel: int | None = None
+    decay_rank: int | None = None
+    rate_rank: int | None = None
+    value_rank: int | None = None
+    gate_rank: int | None = None
     vocabulary_size: int | None = None
     max_sequence_length: int | None = None
     norm: str
@@ -166,13 +176,15 @@ class Architecture:
         yield "vocabulary_size"
         if self.attention == "mamba":
             yield from ("state_size", "conv_kernel")
+        if self.attention == "rwkv7":
+            yield from _RANKS
         if self.position == "learned":
             yield "max_sequence_length"
         if self.position == "relative":
             yield "relative_buckets"
 
     def _fill_heads(self) -> None:
-        if self.attention != "multi_head" and self.num_heads != 1:
+        if self.attention not in _WITH_HEADS and self.num_heads != 1:
             raise ValueError(
                 f'num_heads must be 1 for attention="{self.attention}", which has no '
                 f"heads, received {self.num_heads} for {self.title}"
@@ -295,7 +307,7 @@ class Architecture:
             (24, 4, 10, 96)
         """
         sizes = {k: v for k, v in _TINY.items() if getattr(self, k)}
-        if self.attention != "multi_head":
+        if self.attention not in _WITH_HEADS:
             return self.scaled(**(sizes | {"num_heads": 1}))
         fill = self.num_heads * self.head_dim == self.hidden_dim
         return self.scaled(**sizes, head_dim=6 if fill else 10)

@@ -32,6 +32,14 @@ _MATRICES = {  # by the end of the name
     "selection/kernel": "Selection",
     "step/kernel": "Step",
     "receptance/kernel": "Receptance",
+    "decay_down/kernel": "Decay down",
+    "decay_up/kernel": "Decay up",
+    "rate_down/kernel": "Rate down",
+    "rate_up/kernel": "Rate up",
+    "value_down/kernel": "Value down",
+    "value_up/kernel": "Value up",
+    "gate_down/kernel": "Gate down",
+    "gate_up/kernel": "Gate up",
     "gate/kernel": "Gate",
     "up/kernel": "Up-projection",
     "down/kernel": "Down-projection",
@@ -297,11 +305,33 @@ def _time_mix(a: Architecture, path: str) -> Iterator[Part]:
         yield Part(f"{path}/{name}", "attention", (d,), L)
 
 
+def _low_rank_mix(a: Architecture, path: str) -> Iterator[Part]:
+    """The time mix of RWKV-7, whose first layer has no matrices for values."""
+    d, A, L = a.hidden_dim, a.num_heads * a.head_dim, a.num_layers
+    for name in ("receptance", "key", "value"):
+        yield Part(f"{path}/{name}/kernel", "attention", (d, A), L)
+    for name in ("decay", "rate", "value", "gate"):
+        rank, number = getattr(a, f"{name}_rank"), L - (name == "value")
+        yield Part(f"{path}/{name}_down/kernel", "attention", (d, rank), number)
+        yield Part(f"{path}/{name}_up/kernel", "attention", (rank, A), number)
+        if name != "gate":
+            yield Part(f"{path}/{name}_up/bias", "attention", (A,), number)
+        yield Part(f"{path}/{name}_mix", "attention", (d,), L)
+    for name in ("receptance_mix", "key_mix"):
+        yield Part(f"{path}/{name}", "attention", (d,), L)
+    for name in ("removal_scale", "rate_scale", "norm_scale", "norm_offset"):
+        yield Part(f"{path}/{name}", "attention", (A,), L)
+    yield Part(f"{path}/bonus", "attention", (a.num_heads, a.head_dim), L)
+    yield Part(f"{path}/attention_output/kernel", "attention", (A, d), L)
+
+
 def _channel_mix(a: Architecture, path: str) -> Iterator[Part]:
     d, F, L = a.hidden_dim, a.intermediate_dim, a.num_layers
-    for name, shape in (("gate", (d, d)), ("up", (d, F)), ("down", (F, d))):
+    gated = a.attention == "rwkv4"
+    gate = [("gate", (d, d))] if gated else []
+    for name, shape in (*gate, ("up", (d, F)), ("down", (F, d))):
         yield Part(f"{path}/{name}/kernel", "feed-forward", shape, L)
-    for name in ("key_mix", "receptance_mix"):
+    for name in ("key_mix", "receptance_mix")[: 1 + gated]:
         yield Part(f"{path}/{name}", "feed-forward", (d,), L)
 
 
@@ -309,6 +339,7 @@ _MAKE = {  # by the name of a sublayer; others are attention
     "feed_forward": _feed_forward,
     "mamba": _mamba,
     "rwkv4": _time_mix,
+    "rwkv7": _low_rank_mix,
     "channel_mix": _channel_mix,
 }
 

@@ -10,8 +10,9 @@ $$
 $W$ is there only if the inputs have another width than $Z$. There is no position
 encoding: these layers know the order of the steps, "linear_attention" by a convolution
 over four steps before queries, keys and values. A block is the one in which the authors
-use the layer: Mamba's has no feed-forward network and a root-mean-square norm, that of
-RWKV-4 has the channel mix as feed-forward network, others have GELU.
+use the layer: Mamba's has no feed-forward network and a root-mean-square norm, those of
+RWKV have the channel mix as feed-forward network, others have GELU. Blocks of RWKV-7
+after the first mix their values with those of the first.
 """
 
 import math
@@ -31,12 +32,19 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
+from kerasseq.linear.rwkv7 import RWKV7TimeMix
+from kerasseq.linear.rwkv7_channel_mix import RWKV7ChannelMix
 from kerasseq.transformer import mixers
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.norms import make_norm
+from kerasseq.transformer.rwkv7_block import block_class
 
 CONV_KERNEL = 4
+MIXES = {
+    "rwkv4": (RWKV4TimeMix, RWKV4ChannelMix),
+    "rwkv7": (RWKV7TimeMix, RWKV7ChannelMix),
+}
 RESIDUAL = (*mixers.WITH_HEADS, *mixers.OF_ANY_WIDTH)
 
 
@@ -49,7 +57,7 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
 
     Args:
         architecture: "linear_attention", "gla", "retention", "delta_net", "mlstm",
-            "s4d", "mamba" or "rwkv4".
+            "rwkv7", "s4d", "mamba" or "rwkv4".
         units: Width of the blocks, D; even for "retention".
         num_layers: Number of blocks, L.
         num_heads: Number of heads, for a layer that has heads; 4 if None, or as
@@ -149,13 +157,15 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
             )
         if attention == "mamba":
             options = {"intermediate_dim": None, "feed_forward": NONE}
-        if attention == "rwkv4":
+        if attention in MIXES:
+            time_mix, channel_mix = MIXES[attention]
             place = {"layer_index": n, "num_layers": self.num_layers}
             place["dtype"] = self.dtype_policy
-            attention = RWKV4TimeMix(name="time_mix", **place)
-            network = RWKV4ChannelMix(name="channel_mix", **place)
+            heads = {"num_heads": self.num_heads} if attention == "rwkv7" else {}
+            attention = time_mix(name="time_mix", **heads, **place)
+            network = channel_mix(name="channel_mix", **place)
             options = {"intermediate_dim": None, "feed_forward": network}
-        return TransformerDecoder(
+        return block_class(attention)(
             num_heads=self.num_heads,
             dropout=self.dropout,
             norm=self._norm_type,
@@ -182,9 +192,12 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        z = self._project(x, mask)
+        z, first = self._project(x, mask), None
         for block in self.blocks:
-            z = block(z, decoder_padding_mask=mask, training=training)
+            shared = {"first_value": first} if block.shares_value else {}
+            z = block(z, decoder_padding_mask=mask, training=training, **shared)
+            if shared:
+                z, first = z
         return self.norm(z)
 
     def _project(self, x, mask):
@@ -220,11 +233,15 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
         if states[0] is None:
             states = self.get_initial_state(ops.shape(x)[0])
         z, before, after = self._project(x, mask), iter(states), []
+        first = None
         for block in self.blocks:
             own = {"attention": [], "feed_forward": []}
             for key, layer in block.state_carriers.items():
                 own[key] = [next(before) for _ in layer.state_shapes()]
-            z, own = block.advance(z, own, mask)
+            shared = {"first_value": first} if block.shares_value else {}
+            z, own = block.advance(z, own, mask, **shared)
+            if shared:
+                z, first = z
             after += tree.flatten(own)
         return self.norm(z), after
 

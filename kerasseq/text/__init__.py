@@ -18,6 +18,7 @@ from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
 from kerasseq.text.tokenizers.conversion import as_tokenizer
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.loading import load_tokenizer
+from kerasseq.text.tokenizers.rwkv_tokenizer import RWKVTokenizer
 from kerasseq.text.tokenizers.unigram_tokenizer import UnigramTokenizer
 from kerasseq.text.tokenizers.word_tokenizer import WordTokenizer
 from kerasseq.text.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
@@ -32,6 +33,7 @@ __all__ = [
     "HiddenMarkovModel",
     "HuggingFaceTokenizer",
     "NGramModel",
+    "RWKVTokenizer",
     "SlidingWindowModel",
     "Surprise",
     "UnigramTokenizer",

@@ -76,7 +76,7 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
     For each recurrent layer and time step this is
     $\lVert\partial L/\partial h_t\rVert$, and $\lVert\partial L/\partial c_t\rVert$
     if there is a cell state; for each block of a `WaveNet` it is the gradient at the
-    input of the block; for linear attention, its relatives, Mamba, S4D and RWKV-4 that
+    input of the block; for linear attention, its relatives, Mamba, S4D and RWKV that
     at the state, whatever its shape. The norm is over batch and units, and the gradient
     includes all paths from the state to the loss $L$, through later steps as well.
     Where it vanishes, the network cannot learn from the inputs up to that step.

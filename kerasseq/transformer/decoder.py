@@ -85,10 +85,11 @@ class TransformerDecoder(TransformerBlock):
         output_initializer: Initializer of the last kernel of each sublayer;
             `kernel_initializer` if None.
         attention: What reads the sequence: "multi_head", or in its place
-            "linear_attention", "gla", "retention", "delta_net", "mlstm", "min_gru",
-            "min_lstm", "gru", "lstm", "slstm", "s4d", "mamba", "rwkv4", or a layer that
-            keeps the shape, of which a copy is made. Arguments of heads apply to names
-            that have heads. If a layer carries states, `advance` continues from them.
+            "linear_attention", "gla", "retention", "delta_net", "mlstm", "rwkv7",
+            "min_gru", "min_lstm", "gru", "lstm", "slstm", "s4d", "mamba", "rwkv4", or a
+            layer that keeps the shape, of which a copy is made. Arguments of heads
+            apply to names that have heads. If a layer carries states, `advance`
+            continues from them.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -137,6 +138,7 @@ class TransformerDecoder(TransformerBlock):
     """
 
     causal = True
+    shares_value: bool = False  # whether it hands on the values of the first block
 
     def build(
         self, decoder_sequence_shape: Shape, encoder_sequence_shape: Shape | None = None
@@ -308,6 +310,11 @@ class TransformerDecoder(TransformerBlock):
             ValueError: If there is an encoder, or the states are those of another
                 layer.
         """
+        self._check_states(x, states, mask, index)
+        return MethodLayer(self, "_advance")(x, hidden=Hidden(states, mask, index))
+
+    def _check_states(self, x, states, mask, index):
+        """Raises unless the block can advance from these states."""
         self._check_built()
         check_sequence("x", x, mask if index is None else None)
         keys = {"attention", "feed_forward"}
@@ -318,17 +325,14 @@ class TransformerDecoder(TransformerBlock):
             )
         if self._cross_attention_layer is not None:
             raise ValueError(
-                f"{self.name} has cross-attention, and cannot advance. Call it on the "
-                "whole sequence"
+                f"{self.name} has cross-attention: call it on the whole sequence"
             )
-        return MethodLayer(self, "_advance")(x, hidden=Hidden(states, mask, index))
 
     def _advance(self, x, hidden):
         mask, index = hidden.mask, hidden.index
         x = as_floats("x", x, self.compute_dtype)
         x = tracing.record(self, "input", x)
-        norm, name = self._self_attention_layer_norm, "self_attention"
-        n = self._pre_sublayer(x, norm, name)
+        n = self._pre_sublayer(x, self._self_attention_layer_norm, "self_attention")
         attention, states = self._self_attention_layer, dict(hidden.states)
         if self._attends:
             options = {"use_causal_mask": True, "return_attention_scores": False}
@@ -337,17 +341,22 @@ class TransformerDecoder(TransformerBlock):
             )
         else:
             a, states["attention"] = attention.advance(n, states["attention"], mask)
+        x = self._advance_rest(x, n, a, states, mask)
+        return tracing.record(self, "output", x), states
+
+    def _advance_rest(self, x, n, a, states, mask):
+        """Returns the output after attention a of n; changes the other states."""
+        norm, name = self._self_attention_layer_norm, "self_attention"
         if self.parallel:
             f, states["feed_forward"] = self._advance_feed_forward(n, states, mask)
-            x = self._post_sublayer(x, a + f, norm, name)
-            return tracing.record(self, "output", x), states
+            return self._post_sublayer(x, a + f, norm, name)
         x = self._post_sublayer(x, a, norm, name)
         if self._feedforward_sublayer is not None:
             norm, name = self._feedforward_layer_norm, "feed_forward"
             n = self._pre_sublayer(x, norm, name)
             f, states["feed_forward"] = self._advance_feed_forward(n, states, mask)
             x = self._post_sublayer(x, f, norm, name)
-        return tracing.record(self, "output", x), states
+        return x
 
     def _advance_feed_forward(self, n, states, mask):
         layer = self._feedforward_sublayer
@@ -369,7 +378,7 @@ class TransformerDecoder(TransformerBlock):
                 "decoder_padding_mask", *padding_masks, known, index
             )
             options |= caches.call_options(attention, known, index, mask)
-        return _outputs(attention(n, n, **options), cache)
+        return caches.with_cache_format(attention(n, n, **options), cache)
 
     def _attend_to_encoder(self, n, memory, padding_masks, cache, index, **options):
         """Cross-attention: a list of its output, weights and cache, as asked for."""
@@ -388,7 +397,7 @@ class TransformerDecoder(TransformerBlock):
             )
             options |= caches.call_options(attention, known, index, mask)
         memory = n if memory is None else memory  # not used with a complete cache
-        return _outputs(attention(n, memory, **options), cache)
+        return caches.with_cache_format(attention(n, memory, **options), cache)
 
     def _check_encoder(self, memory, cache):
         """Raises unless there is an encoder output or cache for cross-attention."""
@@ -485,14 +494,6 @@ class TransformerDecoder(TransformerBlock):
         self, decoder_sequence_shape: Shape, encoder_sequence_shape: Shape | None = None
     ) -> Shape:
         return decoder_sequence_shape
-
-
-def _outputs(outputs, cache):
-    """The outputs of an attention as a list, the cache in the format it came in."""
-    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
-    if cache is not None:
-        outputs[-1] = caches.restore_cache_format(outputs[-1], cache)
-    return outputs
 
 
 def _check_memory_mask(mask, memory):

@@ -20,6 +20,7 @@ from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.mlstm import MLSTM
 from kerasseq.linear.rwkv4 import RWKV4TimeMix
+from kerasseq.linear.rwkv7 import RWKV7TimeMix
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.lstm import LSTM
 from kerasseq.rnn.min_gru import MinGRU
@@ -35,6 +36,7 @@ WITH_HEADS: dict[str, type[keras.Layer]] = {
     "retention": Retention,
     "delta_net": DeltaNet,
     "mlstm": MLSTM,
+    "rwkv7": RWKV7TimeMix,
 }
 WITH_UNITS: dict[str, type[keras.Layer]] = {
     "min_gru": MinGRU,

@@ -58,6 +58,7 @@ def test_states_do_not_grow_with_the_text():
     for name, numbers in (
         ("mamba_130m", 24 * 1536 * (16 * 4 + 3 * 2)),  # float32, and 3 inputs in 16 bit
         ("rwkv4_169m", 12 * 768 * (2 * 2 + 3 * 4)),
+        ("rwkv7_191m", 12 * 768 * (2 * 2 + 64 * 4)),  # a column of 64 for each channel
     ):
         short, long = (costs(name, sequence_length=n, batch_size=3) for n in (7, 7000))
         assert short.cache_bytes == long.cache_bytes == 3 * numbers
@@ -75,7 +76,8 @@ def test_every_architecture(name):
     a = architectures[name]
     found = costs(a, batch_size=2)
     assert found.parameters == count(a, what="all").total
-    assert 0.75 < found.forward_flops / (2 * found.parameters) < 1.7
+    # An embedding that is not tied is a quarter of the smallest RWKV-7.
+    assert 0.74 < found.forward_flops / (2 * found.parameters) < 1.7
     assert found.training_bytes > 4 * found.inference_bytes - 4 * found.cache_bytes
     if a.kind == "vision":
         assert found.sequence_length == a.patches + 1

@@ -1,6 +1,7 @@
 """Counts against the slides, the papers, published weights, and sums done otherwise."""
 
 import dataclasses
+import fractions
 import math
 
 import hypothesis
@@ -56,6 +57,10 @@ PUBLISHED = {
     "rwkv4_169m": 169_342_464,
     "rwkv4_430m": 430_397_440,
     "rwkv4_1_5b": 1_515_106_304,
+    "rwkv7_191m": 191_034_624,
+    "rwkv7_451m": 450_767_872,
+    "rwkv7_1_5b": 1_527_404_544,
+    "rwkv7_2_9b": 2_947_735_040,
     "vit_base_16": 86_567_656,
     "vit_base_32": 88_224_232,
     "vit_large_16": 304_326_632,
@@ -270,6 +275,11 @@ def without_attention(a, norm):
     d, E, N, R = a.hidden_dim, a.intermediate_dim, a.state_size, -(-a.hidden_dim // 16)
     if a.attention == "mamba":  # without a feed-forward network, and a norm before it
         return E * (3 * d + a.conv_kernel + 2 * R + 3 * N + 3), -norm
+    if a.attention == "rwkv7":  # the first layer has no matrices for values
+        ranks = 2 * d * (a.decay_rank + a.rate_rank + a.gate_rank)
+        share = fractions.Fraction(a.num_layers - 1, a.num_layers)
+        values = (2 * d * a.value_rank + d) * share
+        return 4 * d * d + ranks + values + 13 * d, 2 * d * E + d
     return 4 * d * d + 5 * d, d * d + 2 * d * E + 2 * d
 
 
@@ -290,10 +300,10 @@ def test_attention_has_the_weights_of_the_layer(name):
     assert {p.number for p in parts} == {a.num_layers}
 
 
-@pytest.mark.parametrize("name", ["mamba_130m", "rwkv4_169m"])
+@pytest.mark.parametrize("name", ["mamba_130m", "rwkv4_169m", "rwkv7_191m"])
 def test_models_without_attention_have_these_weights(name):
     a = architectures[name].small()
-    model = {"mamba": models.Mamba, "rwkv4": models.RWKV}[a.attention]
+    model = models.Mamba if a.attention == "mamba" else models.RWKV
     built = model.from_architecture(a)
     shapes = sorted(tuple(w.shape) for w in built.weights)
     parts = [(p.shape,) * p.number for p in count(a, what="all").parts]

@@ -157,6 +157,7 @@ TOKENIZERS = {
     "words": lambda: text.WordTokenizer().fit(TEXT),
     "byte pairs": lambda: text.BytePairTokenizer(270).fit(TEXT),
     "word pieces": lambda: text.WordPieceTokenizer(40).fit(TEXT),
+    "longest matches": lambda: text.RWKVTokenizer([b"", *map(str.encode, "to benr")]),
     "unigram": lambda: text.UnigramTokenizer(280).fit(TEXT),
 }
 

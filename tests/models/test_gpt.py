@@ -55,7 +55,7 @@ def uncached(model, *prompts, length):
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_of_the_table_is_built_with_as_many_weights_as_counted(name):
     row = models.architectures[name].small()
-    kinds = {"mamba": models.Mamba, "rwkv4": models.RWKV}
+    kinds = {"mamba": models.Mamba, "rwkv4": models.RWKV, "rwkv7": models.RWKV}
     model = kinds.get(row.attention, models.GPT).from_architecture(row)
     assert model.count_params() == models.count(row, what="all").total
 

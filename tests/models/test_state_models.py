@@ -13,17 +13,22 @@ pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
 V, L, D = 11, 2, 8
 OPTIONS = {
-    Mamba: {"state_size": 3, "expand": 3, "time_step_rank": 2, "use_bias": True},
-    RWKV: {"attention_dim": 5, "intermediate_dim": 7, "tie_embeddings": True},
-    XLSTM: {"num_heads": 2, "query_dim": 6, "intermediate_dim": 7, "slstm_at": [1]},
+    "Mamba": {"state_size": 3, "expand": 3, "time_step_rank": 2, "use_bias": True},
+    "RWKV-4": {"attention_dim": 5, "intermediate_dim": 7, "tie_embeddings": True},
+    "RWKV-7": {"version": 7, "head_dim": 2, "gate_rank": 3, "intermediate_dim": 7},
+    "xLSTM": {"num_heads": 2, "query_dim": 6, "intermediate_dim": 7, "slstm_at": [1]},
 }
-EACH = pytest.mark.parametrize("cls", OPTIONS)
+EACH = pytest.mark.parametrize("name", OPTIONS)
 IDS = np.random.default_rng(0).integers(0, V, 10_000)
 
 
-def small(cls, **options):
+def class_of(name):
+    return {"Mamba": Mamba, "xLSTM": XLSTM}.get(name, RWKV)
+
+
+def small(name, **options):
     sizes = {"vocabulary_size": V, "num_layers": L, "hidden_dim": D}
-    return cls(**sizes, **OPTIONS[cls], **options)
+    return class_of(name)(**sizes, **OPTIONS[name], **options)
 
 
 def array(value):
@@ -31,8 +36,8 @@ def array(value):
 
 
 @EACH
-def test_written_is_read(cls):
-    model = small(cls)
+def test_written_is_read(name):
+    model = small(name)
     written = model.generate(IDS[:3], 6, temperature=0)
     logits = array(model(written[None]))[0]
     for end in range(3, 9):
@@ -42,9 +47,9 @@ def test_written_is_read(cls):
 
 
 @EACH
-def test_the_state_does_not_grow(cls):
+def test_the_state_does_not_grow(name):
     """After 100 and after 10,000 tokens it has the same bytes."""
-    model, sizes = small(cls), set()
+    model, sizes = small(name), set()
     for length in (100, 10_000):
         state, _ = model.start([IDS[:length].tolist()], 7)
         kept = [array(x) for x in tree.flatten(state["caches"])]
@@ -53,19 +58,20 @@ def test_the_state_does_not_grow(cls):
     assert len(sizes) == 1
 
 
-def test_the_layers_of_rwkv_know_their_place():
+@pytest.mark.parametrize("name", ["RWKV-4", "RWKV-7"])
+def test_the_layers_of_rwkv_know_their_place(name):
     """Their initial mixes and decays depend on it."""
-    for n, block in enumerate(small(RWKV).stack.blocks):
+    for n, block in enumerate(small(name).stack.blocks):
         for layer in block.state_carriers.values():
             assert (layer.layer_index, layer.num_layers) == (n, L)
 
 
 @EACH
-def test_arguments_are_kept(cls, tmp_path):
-    model = small(cls, dropout=0.1, layer_norm_epsilon=1e-4)
+def test_arguments_are_kept(name, tmp_path):
+    model = small(name, dropout=0.1, layer_norm_epsilon=1e-4)
     model.save(tmp_path / "model.keras")
     same = kerasseq.load_model(tmp_path / "model.keras")
-    assert type(same) is cls and same.get_config() == model.get_config()
+    assert type(same) is class_of(name) and same.get_config() == model.get_config()
     np.testing.assert_array_equal(
         array(same(IDS[None, :7])), array(model(IDS[None, :7]))
     )
@@ -73,10 +79,12 @@ def test_arguments_are_kept(cls, tmp_path):
 
 
 @EACH
-def test_it_learns_a_text_and_is_fine_tuned(cls):
+def test_it_learns_a_text_and_is_fine_tuned(name):
+    cls, version = class_of(name), {"version": 7} if name == "RWKV-7" else {}
     keras.utils.set_random_seed(0)
     text = "hello world, " * 40
-    model = cls(CharacterTokenizer().fit(text), num_layers=1, hidden_dim=16)
+    tokenizer = CharacterTokenizer().fit(text)
+    model = cls(tokenizer, num_layers=1, hidden_dim=16, **version)
     model.compile(keras.optimizers.Adam(0.01))
     model.fit(text, sequence_length=26, batch_size=8, steps_per_epoch=60, verbose=0)
     assert model.generate("hello wor", 9, temperature=0) == "hello world, hello"
@@ -133,6 +141,15 @@ def test_wrong_arguments():
         Mamba(vocabulary_size=V, state_size=0)
     with pytest.raises(TypeError, match="attention_dim must be a whole number"):
         RWKV(vocabulary_size=V, attention_dim="5")
+    for sizes, words in (
+        ({"version": 5}, "version=5 is not one of 4, 7"),
+        ({"gate_rank": 3}, "gate_rank must be None in version=4, .* pass version=7"),
+        ({"version": 7, "attention_dim": 8}, "attention_dim must be None in version=7"),
+        ({"version": 7, "head_dim": 3}, "head_dim must divide hidden_dim=128, .*=3"),
+        ({"version": 7, "decay_rank": 0}, "decay_rank must be at least 1, received 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            RWKV(vocabulary_size=V, **sizes)
     with pytest.raises(ValueError, match="memory, received 1000000000000"):
         RWKV(vocabulary_size=V, num_layers=10**12)
     for cls, name, builder in (

@@ -47,6 +47,9 @@ TOKENIZERS = {
     "words": lambda: text.WordTokenizer().fit(TEXT),
     "word pieces": lambda: text.WordPieceTokenizer(40).fit(TEXT),
     "Hugging Face": of_hugging_face,
+    "longest matches": lambda: text.RWKVTokenizer(
+        [b"", *(bytes([n]) for n in range(256)), b"the", b" cat", b"the cat"]
+    ),
     "unigrams": lambda: text.UnigramTokenizer(290).fit(TEXT),
 }
 

@@ -60,6 +60,14 @@ MAKE = {
         value_dim=15,
         intermediate_dim=7,
     ),
+    "rwkv7": lambda: models.RWKV(
+        vocabulary_size=29,
+        num_layers=3,
+        hidden_dim=12,
+        intermediate_dim=17,
+        version=7,
+        gate_rank=5,
+    ),
     "bert": lambda: models.BERT(vocabulary_size=29, max_sequence_length=13, **SIZES),
     "bert_classify": lambda: models.BERT(
         vocabulary_size=29,

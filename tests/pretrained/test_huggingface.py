@@ -48,13 +48,13 @@ def rewrite(folder, change_tensors=None, **settings):
         save_file(change_tensors(tensors) or tensors, folder / FILE)
 
 
-HUB_ALONE = ("llama3", "t5_1_1", "bert_classify", "vit_classify")  # the rest: there
+HUB_ALONE = ("llama3", "rwkv7", "t5_1_1", "bert_classify", "vit_classify")
 
 
 @pytest.mark.everywhere("weights are assigned", cases=1)
 @pytest.mark.parametrize(
     ("name", "form"),
-    [(name, "huggingface") for name in MAKE]
+    [(name, "huggingface") for name in MAKE if name != "rwkv7"]
     + [(name, "keras_hub") for name in HUB_ALONE],
 )
 def test_there_and_back(name, form, tmp_path):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import models
+from kerasseq import models, text
 from kerasseq.pretrained import weight_files
 from tests.pretrained.helpers import assert_same, inputs_of, made, outputs_of, shuffle
 
@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.full("KerasHub's layers are compositions, as ours are"),
     pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask"),
     pytest.mark.filterwarnings("ignore:.*does not support masking"),
+    pytest.mark.filterwarnings("ignore:The 'rwkv_ops' package is not installed"),
 ]
 SIZES = {"vocabulary_size": 29, "num_layers": 2, "hidden_dim": 10}
 LLAMA = {**SIZES, "hidden_dim": 24, "num_query_heads": 6, "num_key_value_heads": 3}
@@ -50,6 +51,17 @@ MAKE = {
         activation=keras_gelu(),
         tie_embedding_weights=False,
     ),
+    "rwkv7": lambda: hub.models.RWKV7Backbone(
+        vocabulary_size=29,
+        num_layers=3,
+        hidden_size=12,
+        head_size=4,
+        intermediate_dim=17,
+        decay_lora=7,
+        aaa_lora=3,
+        mv_lora=2,
+        gate_lora=5,
+    ),
     "vit": lambda: hub.models.ViTBackbone(
         image_shape=(6, 4, 3),
         patch_size=(2, 2),
@@ -72,6 +84,8 @@ def theirs(backbone, ours):
     x = inputs_of(ours)
     if isinstance(ours, models.ViT):
         found = [backbone(2 * x - 1)[:, 0]]
+    elif isinstance(ours, models.RWKV):  # its backbone has the head
+        found = [backbone({"token_ids": x, "padding_mask": np.ones_like(x)})]
     elif isinstance(ours, models.GPT):
         x = {"token_ids": x, "padding_mask": np.ones_like(x)}
         found = [backbone.token_embedding(backbone(x), reverse=True)]
@@ -102,7 +116,7 @@ def test_a_preset_of_keras_hub_gives_its_outputs(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "bert", "llama", "llama3", "t5", "t5_1_1", "vit"]
+    "name", ["gpt2", "bert", "llama", "llama3", "rwkv7", "t5", "t5_1_1", "vit"]
 )
 def test_keras_hub_reads_our_preset(name, tmp_path):
     ours = made(name)
@@ -110,6 +124,41 @@ def test_keras_hub_reads_our_preset(name, tmp_path):
     backbone = hub.models.Backbone.from_preset(str(tmp_path))
     assert_same(outputs_of(ours), theirs(backbone, ours))
     assert_same(outputs_of(ours), outputs_of(models.from_pretrained(tmp_path)))
+
+
+def test_the_tokenizer_of_rwkv7_both_ways(tmp_path):
+    """With fewer ids than the model, as in the published files."""
+    tokens = [b"", *(bytes([n]) for n in range(256)), b"the", b" cat"]
+    tokenizer = text.RWKVTokenizer(tokens)
+    lines = [f"{line}\n" for line in tokenizer.lines()]
+    theirs = hub.tokenizers.RWKVTokenizer(vocabulary=lines)
+    sizes = {"num_layers": 1, "hidden_size": 8, "head_size": 4, "intermediate_dim": 7}
+    hub.models.RWKV7Backbone(vocabulary_size=263, **sizes).save_to_preset(tmp_path)
+    theirs.save_to_preset(tmp_path)
+    ours = models.from_pretrained(tmp_path)
+    assert ours.tokenizer == tokenizer.padded(263)
+    assert ours.generate("the cat", 3, seed=0).startswith("the cat")
+    models.save_pretrained(ours, tmp_path / "ours", format="keras_hub")
+    assert models.from_pretrained(tmp_path / "ours").tokenizer == ours.tokenizer
+    found = hub.tokenizers.RWKVTokenizer.from_preset(str(tmp_path / "ours"))
+    ids = np.asarray(found("the cat é")).tolist()
+    assert ids == tokenizer.encode("the cat é").tolist()
+
+
+def test_padding_on_the_left_of_rwkv7(tmp_path):
+    backbone = MAKE["rwkv7"]()
+    shuffle(backbone.weights)
+    backbone.save_to_preset(tmp_path)
+    stack = models.from_pretrained(tmp_path).stack
+    ids = np.random.default_rng(0).integers(1, 29, (2, 7)).astype("int32")
+    real = np.ones_like(ids)
+    real[1, :3] = 0
+    expected = keras.ops.convert_to_numpy(
+        backbone({"token_ids": ids * real, "padding_mask": real})
+    )
+    h, _ = stack.hidden_states(stack.embedding(ids), mask=real.astype(bool))
+    found = keras.ops.convert_to_numpy(stack.logits(h))
+    assert_same([found[real == 1]], [expected[real == 1]])
 
 
 @pytest.mark.parametrize("name", ["gpt2_wide", "bert", "llama", "llama3", "vit"])

@@ -65,11 +65,31 @@ def test_the_blocks_are_those_of_the_papers():
     assert kinds("mamba") == ["Mamba", "RMSNormalization", None]
     mixes = ["RWKV4TimeMix", "LayerNormalization", "RWKV4ChannelMix"]
     assert kinds("rwkv4") == mixes
+    mixes = ["RWKV7TimeMix", "LayerNormalization", "RWKV7ChannelMix"]
+    assert kinds("rwkv7") == mixes
     assert kinds("s4d") == ["S4D", "LayerNormalization", "FeedForward"]
-    for n, block in enumerate(ResidualStack("rwkv4", H, num_layers=3).blocks):
-        block.build((None, None, H))
-        for layer in block.state_carriers.values():
-            assert (layer.layer_index, layer.num_layers) == (n, 3)
+    for name in ("rwkv4", "rwkv7"):
+        for n, block in enumerate(ResidualStack(name, H, num_layers=3).blocks):
+            block.build((None, None, H))
+            for layer in block.state_carriers.values():
+                assert (layer.layer_index, layer.num_layers) == (n, 3)
+
+
+def test_blocks_of_rwkv7_read_the_values_of_the_first():
+    """Without them, later blocks would not depend on the value kernel of the first."""
+    layer = ResidualStack("rwkv7", H, num_layers=2)
+    layer.build(vectors.shape)
+    first, second = (block._self_attention_layer for block in layer.blocks)
+    first.output_dense.kernel.assign(0 * first.output_dense.kernel)
+    before = array(layer(vectors))
+    first.value_dense.kernel.assign(2 * first.value_dense.kernel)
+    assert np.abs(array(layer(vectors)) - before).max() > 1e-3
+    up = second.value_up
+    up.kernel.assign(0 * up.kernel)
+    up.bias.assign(0 * up.bias - 50)  # the share of the first values is 0
+    before = array(layer(vectors))
+    first.value_dense.kernel.assign(2 * first.value_dense.kernel)
+    np.testing.assert_allclose(array(layer(vectors)), before, atol=1e-6)
 
 
 def test_linear_attention_knows_the_order():
@@ -83,7 +103,7 @@ def test_linear_attention_knows_the_order():
 
 
 @pytest.mark.everywhere("trained, saved, loaded", cases=1)
-@pytest.mark.parametrize("name", ["mamba", "rwkv4"])
+@pytest.mark.parametrize("name", ["rwkv7", "mamba", "rwkv4"])
 def test_classifier_learns_and_is_saved(name, tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))

@@ -42,6 +42,7 @@ def savers():
         "byte_pair": kt.BytePairTokenizer(270, special_tokens=special).fit(TEXT),
         "letter_pair": kt.BytePairTokenizer(30, level="character").fit(TEXT),
         "wordpiece": kt.WordPieceTokenizer(40).fit(TEXT),
+        "rwkv": kt.RWKVTokenizer([b"", *(bytes([n]) for n in range(256)), b"ban"]),
         "unigram": kt.UnigramTokenizer(40, byte_fallback=False).fit(TEXT),
         "ngram": kt.NGramModel(3, tokenizer=characters).fit(TEXT),
         "kneser_ney": kt.NGramModel(2, smoothing="kneser_ney").fit(ids, 4),

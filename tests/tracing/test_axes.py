@@ -32,6 +32,12 @@ CASES = {  # axes other than ("rows", "steps", "units")
         lambda: layers.RWKV4TimeMix(11, alignment_channels=range(N)),
         {"decay": ("units",), "alignment": HEADS},
     ),
+    "rwkv7": (
+        lambda: layers.RWKV7TimeMix(N, 11),
+        {"state": LINEAR_STATE}
+        | dict.fromkeys(("receptance", "key", "value", "heads", "alignment"), HEADS)
+        | dict.fromkeys(("decay", "rate", "removal_key"), HEADS),
+    ),
     "gla": (
         lambda: layers.GatedLinearAttention(N, 11, 13),
         {**QKV, "decay": HEADS, "gate": HEADS, "state": LINEAR_STATE},

@@ -24,6 +24,7 @@ LAYERS = {  # the layer, and the index of the state that is recorded
     "s4d": (lambda: layers.S4D(6, name="layer"), 0),
     "mlstm": (lambda: layers.MLSTM(2, 3, name="layer"), 0),
     "rwkv4": (lambda: layers.RWKV4TimeMix(name="layer"), 1),
+    "rwkv7": (lambda: layers.RWKV7TimeMix(2, name="layer"), 1),
 }
 
 

@@ -59,7 +59,7 @@ def test_a_decoder_with_an_encoder_has_cross_attention_as_well():
     x, memory = np.ones((2, 3, D)), np.ones((2, 5, D))
     y = keras.ops.convert_to_numpy(made(x, memory))
     assert np.abs(y - keras.ops.convert_to_numpy(made(x, memory + x[:, :1]))).max() > 0
-    with pytest.raises(ValueError, match="has cross-attention, and cannot advance"):
+    with pytest.raises(ValueError, match="has cross-attention: call it on the whole"):
         made.advance(x, made.make_cache(2, 1))
 
 

@@ -35,7 +35,7 @@ from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 
 SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
 KINDS = ("decoder", "prefix_decoder")
-BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV"}  # by attention
+BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV", "rwkv7": "RWKV"}
 
 
 @register
@@ -104,7 +104,8 @@ class GPT(GenerationMixin, CausalLM):
         Radford et al. 2018 and 2019. Slides A, C, D, E.
     """
 
-    built_attention = "multi_head"  # of the architectures that this class builds
+    # Of the architectures that this class builds.
+    built_attention: tuple[str, ...] = ("multi_head",)
     fields: tuple[str, ...] = (  # of an architecture, which are arguments here
         *("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "norm"),
         *("norm_placement", "feed_forward", "use_bias", "position", "head_dim"),
@@ -293,11 +294,16 @@ class GPT(GenerationMixin, CausalLM):
         """
         row = find(architecture, **changes)
         cls._check_architecture(row)
-        options = {name: getattr(row, name) for name in cls.fields}
+        options = cls._options_of(row)
         if tokenizer is None:
             options["vocabulary_size"] = row.vocabulary_size
         known = {name: value for name, value in options.items() if value is not None}
         return cls(tokenizer, **known)
+
+    @classmethod
+    def _options_of(cls, row):
+        """The fields of a row that are arguments of this class."""
+        return {name: getattr(row, name) for name in cls.fields}
 
     @classmethod
     def _check_architecture(cls, row):
@@ -307,10 +313,11 @@ class GPT(GenerationMixin, CausalLM):
                 f"{row.title} is of kind={row.kind!r}; {cls.__name__} builds "
                 + " and ".join(KINDS)
             )
-        if row.attention != cls.built_attention:
+        if row.attention not in cls.built_attention:
             raise ValueError(
                 f"{row.title} has attention={row.attention!r}; {cls.__name__} builds "
-                f"{cls.built_attention!r}. Use models.{BUILDERS[row.attention]}"
+                + " and ".join(map(repr, cls.built_attention))
+                + f". Use models.{BUILDERS[row.attention]}"
             )
 
     def start(

@@ -13,6 +13,7 @@ from kerasseq.positions import by_name
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
+from kerasseq.transformer.rwkv7_block import block_class
 
 
 @dataclasses.dataclass
@@ -59,20 +60,23 @@ class Stack:
             x = x + self.position(x, **_position_arguments(index), **padding)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
-        x, updated = self.dropout(x), []
+        x, updated, first = self.dropout(x), [], None
         for n, block in enumerate(self.blocks):
+            shared = {"first_value": first} if block.shares_value else {}
             if caches is None:
-                x = block(x, decoder_padding_mask=mask)
-                continue
-            if block.carries_states:
-                x, cache = block.advance(x, caches[n], mask, index=index)
+                x = block(x, decoder_padding_mask=mask, **shared)
+            elif block.carries_states:
+                x, cache = block.advance(x, caches[n], mask, index=index, **shared)
+                updated.append(cache)
             else:
                 x, cache = block(
                     x,
                     self_attention_cache=caches[n],
                     self_attention_cache_update_index=index,
                 )
-            updated.append(cache)
+                updated.append(cache)
+            if shared:
+                x, first = x
         return x if self.final_norm is None else self.final_norm(x), updated
 
     def logits(self, h: Tensor) -> Tensor:
@@ -124,7 +128,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             "use_query_key_value_bias": c.use_query_key_value_bias,
             "query_key_norm": c.query_key_norm,
         }
-        block = TransformerDecoder(
+        block = block_class(attentions[n])(
             (c.intermediate_dim or 4 * D) if named else None,
             c.num_heads,
             c.dropout,

@@ -38,7 +38,8 @@ class Seq2Seq(Translator):
         architecture: The encoder: "elman", "gated", "lstm", "peephole_lstm",
             "full_peephole_lstm", "coupled_lstm", "gru", "min_gru", "min_lstm" or
             "slstm"; "transformer", "wavenet", "linear_attention", "gla", "retention",
-            "delta_net", "mlstm", "s4d", "mamba" or "rwkv4", with a recurrent `decoder`;
+            "delta_net", "mlstm", "rwkv7", "s4d", "mamba" or "rwkv4", with a recurrent
+            `decoder`;
             a layer from `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is
             the source, such as an image, and whose output is `(B, S, M)` or a feature
             map `(B, rows, columns, M)`.

@@ -35,6 +35,11 @@ LINES = (
         "split_chinese=tokenizer.split_on_cjk, prefix=tokenizer.suffix_indicator)",
     ),
     (
+        KERAS_HUB,
+        "set_vocabulary",  # with neither of the two above: its RWKVTokenizer
+        "kerasseq.text.RWKVTokenizer.from_vocabulary(tokenizer.vocabulary)",
+    ),
+    (
         ("transformers",),
         "save_vocabulary",
         'transformers.AutoTokenizer.from_pretrained("FOLDER"), which is a fast '

@@ -17,6 +17,7 @@ from kerasseq.text.tokenizers.byte_pair_tokenizer import (
 )
 from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
+from kerasseq.text.tokenizers.rwkv_tokenizer import RWKVTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.text.tokenizers.tokenizer_json import covered
 from kerasseq.text.tokenizers.unigram_tokenizer import UnigramTokenizer
@@ -29,6 +30,7 @@ OURS = {
         BytePairTokenizer,
         CharacterTokenizer,
         HuggingFaceTokenizer,
+        RWKVTokenizer,
         UnigramTokenizer,
         WordPieceTokenizer,
         WordTokenizer,
