@@ -142,4 +142,4 @@ def draw(model, file):
     with tracing.trace(model) as inside:
         model(data.x)
     title = "A machine copies ten vectors"
-    plots.plot_tape(inside, title=title, places=24).savefig(file)
+    plots.plot_tape(inside, title=title).savefig(file)

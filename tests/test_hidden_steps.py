@@ -263,6 +263,7 @@ CASES = {
     "MinGRUCell": cell_in_keras(L.MinGRUCell, 3),
     "MinLSTMCell": cell_in_keras(L.MinLSTMCell, 3),
     "SLSTMCell": cell_in_keras(L.SLSTMCell, 3),
+    "NTMCell": last(lambda: L.RNN(L.NTMCell(3, 5, 2))),
     "CausalConv1D": carries_state(L.CausalConv1D, 3, 2, dilation_rate=2),
     "WaveNet": carries_state(L.WaveNet, 3, dilations=[1, 2]),
     "WaveNet-traced": traced(carries_state(L.WaveNet, 3, dilations=[1, 2])),
@@ -364,6 +365,7 @@ WITHOUT_STEPS = {
     "PositionalEmbedding",
     "SegmentEmbedding",
     "PatchEmbedding",
+    "MemoryNetwork",  # of ids
 }
 
 
