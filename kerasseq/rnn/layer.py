@@ -50,8 +50,8 @@ class RNN(WithSublayers, keras.layers.RNN):
         go_backwards: Whether to process the last step first.
         stateful: Whether a batch starts from the last states of the one before, in
             calls, `fit`, `evaluate` and `predict`, on all backends. They are in
-            `layer.states`; `reset_state` sets them to zeros. They are not weights: a
-            file has none, and a loaded layer starts with zeros.
+            `layer.states`; `reset_state` sets them to those before the first
+            step. They are not weights: a file has none, and a loaded layer starts anew.
         unroll: Whether to write the steps out instead of looping.
         zero_output_for_mask: Whether outputs at masked steps are zeros. Otherwise they
             repeat the last real output.
