@@ -20,9 +20,8 @@ from kerasseq.rnn.docstrings import complete_docstring
 from kerasseq.rnn.layer import RecurrentLayer, passes_to_cell
 from kerasseq.tracing import record
 
-# m before the first step, by the compute dtype: then f' is 0, and i' is 1.
-NOTHING = {"float16": -6e4}
-NOTHING_ELSE = -1e38
+FIRST_M = -1e38  # m before the first step, where f' is then 0, and i' is 1
+FIRST_M_OF_FLOAT16 = -6e4  # which has no number as small
 
 
 @register
@@ -195,7 +194,8 @@ class SLSTMCell(RecurrentCell):
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         *zeros, m = super().get_initial_state(batch_size)
-        return [*zeros, m + NOTHING.get(self.compute_dtype, NOTHING_ELSE)]
+        is_float16 = self.compute_dtype == "float16"
+        return [*zeros, m + (FIRST_M_OF_FLOAT16 if is_float16 else FIRST_M)]
 
     def states_from(self, values: Sequence[Tensor]) -> list[Tensor]:
         """See `ProjectingCell`; n must be positive: its value is a logarithm."""

@@ -163,3 +163,16 @@ def test_wrong_arguments():
         Mamba.from_architecture("bert_base")
     with pytest.raises(ValueError, match='num_heads must be 1 for attention="mamba"'):
         architectures["mamba_130m"].scaled(num_heads=12)
+
+
+def test_bounded_logits_of_a_gpt(tmp_path):
+    sizes = {"vocabulary_size": V, "num_layers": 1, "num_heads": 2, "hidden_dim": D}
+    keras.utils.set_random_seed(0)
+    plain, bounded = (GPT(**sizes, logit_soft_cap=cap) for cap in (None, 0.02))
+    bounded.set_weights(plain.get_weights())
+    x = array(plain(IDS[None, :7]))
+    found = array(bounded(IDS[None, :7]))
+    np.testing.assert_allclose(found, 0.02 * np.tanh(x / 0.02), atol=1e-6)
+    assert bounded.generate(IDS[:3], 4, temperature=0).shape == (7,)
+    with pytest.raises(ValueError, match="logit_soft_cap=0.02 instead of None"):
+        kerasseq.models.save_pretrained(bounded, tmp_path / "no")
