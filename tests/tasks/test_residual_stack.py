@@ -103,7 +103,7 @@ def test_linear_attention_knows_the_order():
 
 
 @pytest.mark.everywhere("trained, saved, loaded", cases=1)
-@pytest.mark.parametrize("name", ["rwkv7", "mamba", "rwkv4"])
+@pytest.mark.parametrize("name", ["mamba", "rwkv4", "rwkv7"])
 def test_classifier_learns_and_is_saved(name, tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))
