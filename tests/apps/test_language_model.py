@@ -142,7 +142,7 @@ def test_the_recipes_are_compared_on_the_part_that_ngrams_are_not_fitted_to():
 
     recipes = prepared.recipes().values()
     found = [one.words for one in recipes if one.lab == "language_model"]
-    assert len(found) == 15
+    assert len(found) == 16
     for words in found:
         settings = parse(["train", *words, "--run", "x"])
         for text in ("abc" * 13, "abc" * 100_000):

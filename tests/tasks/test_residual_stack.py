@@ -103,14 +103,14 @@ def test_linear_attention_knows_the_order():
 
 
 @pytest.mark.everywhere("trained, saved, loaded", cases=1)
-@pytest.mark.parametrize("name", ["rwkv7", "mamba", "rwkv4"])
+@pytest.mark.parametrize("name", ["mamba", "rwkv4", "rwkv7"])
 def test_classifier_learns_and_is_saved(name, tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))
     y = (x[:, 0] > V // 2).astype("int32")  # must be carried to the last step
     model = SequenceClassifier(name, 2, vocabulary_size=V, units=16, dropout=0.1)
     model.compile(keras.optimizers.Adam(0.01))
-    model.fit(x, y, epochs=40, verbose=0)
+    model.fit(x, y, epochs=80 if name == "rwkv7" else 40, verbose=0)
     loss, accuracy = model.evaluate(x, y, verbose=0)
     assert accuracy > 0.95
     model.save(tmp_path / "model.keras")
