@@ -96,6 +96,8 @@ BUILDERS = {
         on_itself("MultiHeadAttention", 2, 3),
         on_itself("MultiHeadAttention", 4, 3, num_key_value_heads=2, use_gate=True),
     ],
+    "BlockwiseAttention": [on_itself("BlockwiseAttention", 2, 3, block_size=2)],
+    "LongformerAttention": [on_itself("LongformerAttention", 2, 3, sliding_window=3)],
     "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
     "LayerNormalization": [lambda **kw: layers.LayerNormalization(epsilon=1e-3)],
     "RMSNormalization": [lambda **kw: layers.RMSNormalization(epsilon=1e-3)],

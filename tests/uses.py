@@ -164,6 +164,15 @@ def of_layers():
             **{"use_bias": True, "num_key_value_heads": None, "scale": None},
             **{"position": None, "sliding_window": None, "output_shape": None},
         ),
+        layer(
+            *(layers.BlockwiseAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "block_size": 2},
+        ),
+        layer(
+            *(layers.LongformerAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "sliding_window": 2},
+            **{"max_global_tokens": 1},
+        ),
         *(
             layer(made, X, **{"num_heads": 2, "key_dim": 4, "value_dim": None}, **more)
             for made, more in (
