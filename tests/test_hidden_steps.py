@@ -317,6 +317,15 @@ CASES = {
         L.LongformerAttention, 2, 3, sliding_window=2
     ),
     "LongformerAttention-global": global_tokens(),
+    "LinformerAttention": self_attention(
+        L.LinformerAttention, 2, 3, rank=3, max_length=5
+    ),
+    "LinformerProjection": cross_attention(
+        L.LinformerAttention, 2, 3, rank=3, max_length=7, share="key_value"
+    ),
+    "AdaptiveSpanAttention": self_attention(
+        L.AdaptiveSpanAttention, 2, 3, max_span=2, ramp=3
+    ),
     "LinearAttention": carries_state(L.LinearAttention, 2, 3),
     "LinearAttention-all": with_mask(L.LinearAttention, 2, 3, causal=False),
     "LinearAttention-traced": traced(carries_state(L.LinearAttention, 2, 3)),

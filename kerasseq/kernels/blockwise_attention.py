@@ -18,7 +18,8 @@ dq_t = \sum_s de_{ts} k_s, \quad
 dk_s = \sum_t de_{ts} q_t
 $$
 
-PyTorch's fused attention is computed so, too, and is used where it needs no mask.
+PyTorch's fused attention is computed so, too. It is used where no mask of all pairs has
+to be made for it.
 
 Milakov and Gimelshein 2018; Rabe and Staats 2021; Dao et al. 2022.
 
@@ -83,10 +84,9 @@ def blockwise_attention(
         >>> keras.ops.shape(y), float(y[0, 0, 0, 0])
         ((2, 5, 3, 7), 1.0)
     """
-    if keras.backend.backend() == "torch" and _fusible(
-        (q, v), [x is None for x in (key_mask, mask, window, bias, bias_of)], start
-    ):
-        return fused_attention(q, k, v, scale=scale, causal=causal)
+    made = key_mask, window, bias, bias_of, causal if mask is not None else None
+    if keras.backend.backend() == "torch" and _fusible(q, v, made, start):
+        return _fused(q, k, v, scale, mask, causal)
     S, L = ops.shape(k)[1], block_size
     q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
     blocks = {
@@ -113,11 +113,24 @@ def blockwise_attention(
     return ops.swapaxes(attention(*differentiated), 1, 2)
 
 
-def _fusible(inputs, unmasked, start):
-    """Whether PyTorch's fused attention has no mask to make, or other widths."""
-    q, v = inputs
+def _fusible(q, v, made, start):
+    """Whether PyTorch's fused attention has no mask to make, and equal widths."""
     same = q.shape[-1] == v.shape[-1] and not is_float64(q)
-    return same and isinstance(start, int) and not start and all(unmasked)
+    return (
+        same
+        and isinstance(start, int)
+        and start == 0
+        and not any(x is not None and x is not False for x in made)
+    )
+
+
+def _fused(q, k, v, scale, mask, causal):
+    """Fused attention, with zeros for a fully masked query."""
+    out = fused_attention(q, k, v, scale=scale, mask=mask, causal=causal)
+    if mask is None:
+        return out
+    any_key = ops.swapaxes(ops.any(mask, axis=-1, keepdims=True), 1, 2)
+    return ops.where(any_key, out, ops.zeros_like(out))
 
 
 def _allowed(S, L, queries, causal, window, now):

@@ -28,7 +28,11 @@ from kerasseq.attention.dot_product import (
 )
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.attention.projections import input_projection
-from kerasseq.attention.sparse.window import attend_in_chunks, reads_chunks
+from kerasseq.attention.sparse.window import (
+    attend_in_chunks,
+    check_one_sequence,
+    reads_chunks,
+)
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask
@@ -146,7 +150,7 @@ class LongformerAttention(MultiHeadAttention):
         global_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         index = cache_update_index
-        self._check_sequence(query, value, cache)
+        check_one_sequence(self, query, value, cache)
         if global_mask is not None:
             self._check_global(global_mask, query, value_mask, attention_mask, cache)
         return self._run(
@@ -159,16 +163,6 @@ class LongformerAttention(MultiHeadAttention):
             return_weights=return_attention_scores,
             global_mask=global_mask,
         )
-
-    def _check_sequence(self, query, value, cache):
-        """Raises unless query and value may be one sequence."""
-        T, S = query.shape[1], value.shape[1]
-        if cache is None and None not in (T, S) and T != S:
-            raise ValueError(
-                "LongformerAttention reads one sequence: query and value must have "
-                f"the same length, received {T} and {S}. Use BlockwiseAttention for "
-                "cross-attention"
-            )
 
     def _check_global(self, global_mask, query, value_mask, attention_mask, cache):
         """Raises unless the global tokens are those of a whole, real sequence."""

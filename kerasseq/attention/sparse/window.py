@@ -23,6 +23,19 @@ CHUNK = 16  # at least: chunks of one or two queries are slow
 BLOCK = 128  # keys of a chunk that are read at a time
 
 
+def check_one_sequence(
+    layer: MultiHeadAttention, query: Tensor, value: Tensor, cache: Cache | None
+) -> None:
+    """Raises unless query and value may be one sequence."""
+    T, S = query.shape[1], value.shape[1]
+    if cache is None and None not in (T, S) and T != S:
+        raise ValueError(
+            f"{type(layer).__name__} reads one sequence: query and value must have the "
+            f"same length, received {T} and {S}. Use BlockwiseAttention for "
+            "cross-attention"
+        )
+
+
 def reads_chunks(
     layer: MultiHeadAttention, q: Tensor, attention_mask: Tensor | None, **options: bool
 ) -> bool:
@@ -75,9 +88,10 @@ def attend_in_chunks(
     C = (T + L - 1) // L
     real = ops.ones((B, T), "bool") if real is None else ops.cast(real, "bool")
     content = q if layer.position is None else layer.position.content_queries(q)
-    chunks = {
-        name: _neighbors(x, C, L, causal) for name, x in memory.items() if x is not None
-    }
+    if layer.biases_scores:
+        s = ops.broadcast_to(memory["position"], (B, T))
+        memory = {**memory, "position": s}
+    chunks = {name: _neighbors(x, C, L, causal) for name, x in memory.items()}
     allowed = _neighbors(real, C, L, causal)[:, None, None]  # (B C, 1, 1, S)
     near = masks.window(L, allowed.shape[-1], w, L)[:, None]
     if causal:
