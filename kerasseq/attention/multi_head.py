@@ -144,6 +144,7 @@ class MultiHeadAttention(Layer):
     output_initializer: Initializer
     kernel_regularizer: Regularizer
     bias_regularizer: Regularizer
+    activity_regularizer: Regularizer
     kernel_constraint: Constraint
     bias_constraint: Constraint
 

@@ -106,14 +106,14 @@ class AdaptiveSpanAttention(MultiHeadAttention):
                 f"initial_span must lie between 0 and max_span={max_span}, received "
                 f"{initial_span}. Choose one in between"
             )
-        self.sliding_window = self.max_span + self.ramp
+        self.sliding_window: int | None = self.max_span + self.ramp
         if window not in (None, self.sliding_window):  # a config has its own
             raise ValueError(
                 "AdaptiveSpanAttention learns its window: sliding_window must be None, "
                 f"received {window}. Pass max_span"
             )
         own = ("max_span", "ramp", "span_loss", "initial_span")
-        self.argument_names = (*self.argument_names, *own)
+        self.argument_names: tuple[str, ...] = (*self.argument_names, *own)
 
     @property
     def biases_scores(self) -> bool:

@@ -73,7 +73,7 @@ class BlockwiseAttention(MultiHeadAttention):
     ) -> None:
         super().__init__(num_heads, key_dim, *args, **kwargs)
         self.block_size: int = checks.size("block_size", block_size)
-        self.argument_names = (*self.argument_names, "block_size")
+        self.argument_names: tuple[str, ...] = (*self.argument_names, "block_size")
 
     def _attend(self, q, positions, memory, given_masks, **options):
         if not self._in_blocks(q, memory, options):

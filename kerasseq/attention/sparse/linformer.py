@@ -189,7 +189,7 @@ class LinformerAttention(MultiHeadAttention):
         self.share: str = checks.one_of("share", share, SHARES)
         self.projection: LinformerProjection | None = self._check(projection)
         own = ("rank", "max_length", "share", "projection")
-        self.argument_names = (*self.argument_names, *own)
+        self.argument_names: tuple[str, ...] = (*self.argument_names, *own)
 
     def _check(self, projection):
         """Returns `projection` if it has the sizes of this layer."""

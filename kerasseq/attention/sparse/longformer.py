@@ -102,7 +102,10 @@ class LongformerAttention(MultiHeadAttention):
         self.max_global_tokens: int | None = checks.optional(
             checks.size, "max_global_tokens", max_global_tokens
         )
-        self.argument_names = (*self.argument_names, "max_global_tokens")
+        self.argument_names: tuple[str, ...] = (
+            *self.argument_names,
+            "max_global_tokens",
+        )
 
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
