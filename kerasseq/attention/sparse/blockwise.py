@@ -87,7 +87,7 @@ class BlockwiseAttention(MultiHeadAttention):
             scale=self.factor,
             block_size=self.block_size,
             key_mask=masks.intersect(value_mask, key_mask),
-            mask=masks.add_head_axis(attention_mask),
+            mask=masks.intersect(masks.add_head_axis(attention_mask)),
             causal=options["causal"],
             window=self.sliding_window,
             start=0 if start is None else start,

@@ -138,7 +138,7 @@ class LinformerAttention(MultiHeadAttention):
         share: What shares a matrix: "none", "heads" or "key_value", see
             `LinformerProjection`.
         projection: A `LinformerProjection` that several layers share; one of its own if
-            None.
+            None. A Transformer block copies its attention, and the projection with it.
         **kwargs: As for `MultiHeadAttention`.
 
     Call arguments:
