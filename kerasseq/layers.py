@@ -16,6 +16,13 @@ from kerasseq.attention.alignment import (
 )
 from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.attention.sparse.adaptive_span import AdaptiveSpanAttention
+from kerasseq.attention.sparse.blockwise import BlockwiseAttention
+from kerasseq.attention.sparse.linformer import (
+    LinformerAttention,
+    LinformerProjection,
+)
+from kerasseq.attention.sparse.longformer import LongformerAttention
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.core.namespace import missing_name as _missing_name
@@ -85,6 +92,11 @@ __all__ = [
     "CosineAttention",
     "KernelAttention",
     "MultiHeadAttention",
+    "BlockwiseAttention",
+    "LongformerAttention",
+    "LinformerAttention",
+    "LinformerProjection",
+    "AdaptiveSpanAttention",
     "AmplitudePosition",
     "BinaryPosition",
     "SinePositionEncoding",

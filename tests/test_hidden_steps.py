@@ -112,7 +112,8 @@ def causal_with_mask(cls, *args, **options):
     allowed = np.tril(np.ones((5, 5), bool))[None] & REAL[:, None]
 
     def call(layer, x):
-        name = "attention_mask" if cls is layers.MultiHeadAttention else "mask"
+        of_heads = issubclass(cls, layers.MultiHeadAttention)
+        name = "attention_mask" if of_heads else "mask"
         return [layer(x, x, query_mask=REAL, **{name: allowed})]
 
     return Case(lambda: cls(*args, **options), call)
@@ -234,6 +235,18 @@ def heads(position, case=self_attention):
     return Case(build, found.call, found.real, **found.hidden)
 
 
+def global_tokens():
+    """Longformer's attention to 20 steps, in two chunks, with global tokens."""
+    x, real = np.concatenate(4 * [X], axis=1), np.concatenate(4 * [REAL], axis=1)
+    options = {"query_mask": real, "value_mask": real}
+    options["global_mask"] = real & (np.arange(20) < 3)
+
+    def build():
+        return layers.LongformerAttention(2, 3, sliding_window=2, max_global_tokens=3)
+
+    return Case(build, lambda layer, x: [layer(x, x, **options)], (real,), x=(x, real))
+
+
 L = layers
 PEEPHOLES = {"peephole_initializer": "uniform"}
 CASES = {
@@ -299,6 +312,23 @@ CASES = {
     "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
+    "BlockwiseAttention": self_attention(L.BlockwiseAttention, 2, 3, block_size=2),
+    "BlockwiseAttention-causal": causal_with_mask(
+        L.BlockwiseAttention, 2, 3, block_size=2
+    ),
+    "LongformerAttention": self_attention(
+        L.LongformerAttention, 2, 3, sliding_window=2
+    ),
+    "LongformerAttention-global": global_tokens(),
+    "LinformerAttention": self_attention(
+        L.LinformerAttention, 2, 3, rank=3, max_length=5
+    ),
+    "LinformerProjection": cross_attention(
+        L.LinformerAttention, 2, 3, rank=3, max_length=7, share="key_value"
+    ),
+    "AdaptiveSpanAttention": self_attention(
+        L.AdaptiveSpanAttention, 2, 3, max_span=2, ramp=3
+    ),
     "LinearAttention": carries_state(L.LinearAttention, 2, 3),
     "LinearAttention-all": with_mask(L.LinearAttention, 2, 3, causal=False),
     "LinearAttention-traced": traced(carries_state(L.LinearAttention, 2, 3)),

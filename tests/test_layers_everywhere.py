@@ -98,6 +98,26 @@ BUILDERS = {
         on_itself("MultiHeadAttention", 2, 3),
         on_itself("MultiHeadAttention", 4, 3, num_key_value_heads=2, use_gate=True),
     ],
+    "BlockwiseAttention": [on_itself("BlockwiseAttention", 2, 3, block_size=2)],
+    "LongformerAttention": [on_itself("LongformerAttention", 2, 3, sliding_window=3)],
+    "LinformerAttention": [
+        on_itself("LinformerAttention", 2, 3, rank=3, max_length=19)
+    ],
+    "LinformerProjection": [
+        lambda **kw: OnItself(
+            layers.LinformerAttention(
+                *(2, 3),
+                rank=3,
+                max_length=19,
+                share="heads",
+                projection=layers.LinformerProjection(3, 19, "heads"),
+                **kw,
+            )
+        )
+    ],
+    "AdaptiveSpanAttention": [
+        on_itself("AdaptiveSpanAttention", 2, 3, max_span=5, ramp=3, initial_span=1)
+    ],
     "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
     "LayerNormalization": [lambda **kw: layers.LayerNormalization(epsilon=1e-3)],
     "RMSNormalization": [lambda **kw: layers.RMSNormalization(epsilon=1e-3)],
@@ -209,6 +229,7 @@ def test_builders_cover_all_layers():
         inside = [getattr(built, part, None) for part in ("cell", "layer")]
         inside.append(getattr(inside[-1], "position", None))
         inside.append(getattr(inside[-1], "biases", None))
+        inside.append(getattr(inside[1], "projection", None))
         assert cls in map(type, [built, *inside])
 
 
@@ -232,7 +253,8 @@ def test_layer(build, saved, request):
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
-        if isinstance(position, layers.RotaryEmbedding) or isinstance(inside, LINEAR)
+        if isinstance(position, layers.RotaryEmbedding)
+        or isinstance(inside, (*LINEAR, layers.LinformerAttention))
         else {"key/bias": "adds the same number to all scores of a query"},
         masked=not isinstance(inside, UNMASKED),
         folder=new_folder(saved, request.node.callspec.id),

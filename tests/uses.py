@@ -166,6 +166,25 @@ def of_layers():
             **{"use_bias": True, "num_key_value_heads": None, "scale": None},
             **{"position": None, "sliding_window": None, "output_shape": None},
         ),
+        layer(
+            *(layers.BlockwiseAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "block_size": 2},
+        ),
+        layer(
+            *(layers.LongformerAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "sliding_window": 2},
+            **{"max_global_tokens": 1},
+        ),
+        layer(
+            *(layers.LinformerAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "rank": 2, "max_length": 5},
+            **{"share": "heads"},
+        ),
+        layer(
+            *(layers.AdaptiveSpanAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "max_span": 3, "ramp": 2},
+            **{"span_loss": 0.1, "initial_span": 1.0},
+        ),
         *(
             layer(made, X, **{"num_heads": 2, "key_dim": 4, "value_dim": None}, **more)
             for made, more in (

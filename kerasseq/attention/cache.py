@@ -201,8 +201,7 @@ def add_positions(
     cache: Cache, attention: "MultiHeadAttention", cached_mask: Tensor | None = None
 ) -> Cache:
     """Adds "position" to a cache that lacks it, if the attention biases its scores."""
-    position = attention.position
-    if "position" in cache or position is None or not position.has_bias:
+    if "position" in cache or not attention.biases_scores:
         return cache
     B, S = ops.shape(cache["key"])[:2]
     at = ops.broadcast_to(masks.positions(cached_mask, S), (B, S))

@@ -144,6 +144,7 @@ class MultiHeadAttention(Layer):
     output_initializer: Initializer
     kernel_regularizer: Regularizer
     bias_regularizer: Regularizer
+    activity_regularizer: Regularizer
     kernel_constraint: Constraint
     bias_constraint: Constraint
 
@@ -231,6 +232,11 @@ class MultiHeadAttention(Layer):
         """λ, the factor of the scores."""
         return 1 / math.sqrt(self.key_dim) if self.scale is None else self.scale
 
+    @property
+    def biases_scores(self) -> bool:
+        """Whether scores have a bias by position; caches then hold the positions."""
+        return self.position is not None and self.position.has_bias
+
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
     ) -> None:
@@ -313,12 +319,25 @@ class MultiHeadAttention(Layer):
         causal_cache: bool = True,
     ) -> Tensor | tuple[Tensor, ...]:
         index = cache_update_index
-        given_masks = attention_mask, query_mask, value_mask, key_mask
-        caching = cache, index, cached_mask
-        inputs.check_multi_head_inputs(self, (query, value, key), given_masks, *caching)
-        query, value, key = inputs.zero_masked_inputs(
-            (query, value, key), given_masks, *caching, self.attended_axes
+        return self._run(
+            (query, value, key),
+            (attention_mask, query_mask, value_mask, key_mask),
+            (cache, index, cached_mask),
+            (query_positions, key_positions),
+            causal=use_causal_mask or (index is not None and causal_cache),
+            drop=bool(self.dropout and training),
+            return_weights=return_attention_scores,
         )
+
+    def _run(self, given_inputs, given_masks, caching, given_positions, **options):
+        """Computes a call; `options` are those of `_attend`."""
+        cache, index, cached_mask = caching
+        inputs.check_multi_head_inputs(self, given_inputs, given_masks, *caching)
+        query, value, key = inputs.zero_masked_inputs(
+            given_inputs, given_masks, *caching, self.attended_axes
+        )
+        attention_mask, query_mask, value_mask, key_mask = given_masks
+        query_positions, key_positions = given_positions
         p = self._positions(query_mask, query, query_positions, index, cached_mask)
         q = self._project_query(query, p)  # (B, T, N, K)
         memory = cache
@@ -327,29 +346,21 @@ class MultiHeadAttention(Layer):
             memory = self._project_key_value(value, key, s, cache, index)
         if cache is not None:
             value_mask, key_mask = cached_mask, None  # those given cover new tokens
-        out, alpha = self._attend(
-            q,
-            p,
-            memory,
-            (attention_mask, query_mask, value_mask, key_mask),
-            causal=use_causal_mask or (index is not None and causal_cache),
-            start=index,
-            drop=bool(self.dropout and training),
-            return_weights=return_attention_scores,
-        )
+        given_masks = attention_mask, query_mask, value_mask, key_mask
+        out, alpha = self._attend(q, p, memory, given_masks, start=index, **options)
         if self.use_gate:
             out = out * dense(self.gate_dense, query)
         out = tracing.record(self, "context", dense(self.output_dense, out, axes=2))
         results = [out]
-        if return_attention_scores:
+        if options["return_weights"]:
             results.append(alpha)
         if cache is not None:
             results.append(memory)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _positions(self, mask, x, given, index, cached_mask):
-        """Returns the positions of the tokens of x, if there is a position encoding."""
-        if self.position is None:
+        """Returns the positions of the tokens of x, if anything depends on them."""
+        if self.position is None and not self.biases_scores:
             return None
         return token_positions(mask, ops.shape(x)[1], index, given, cached_mask)
 
@@ -366,7 +377,7 @@ class MultiHeadAttention(Layer):
         if self.position is not None:
             k = self.position.rotate(k, positions)
         new = {"key": k, "value": dense(self.value_dense, value)}
-        if self.position is not None and self.position.has_bias:
+        if self.biases_scores:
             new["position"] = positions
         if cache is None:
             return new
@@ -413,14 +424,14 @@ class MultiHeadAttention(Layer):
 
         Returns:
             Dictionary of zeros: "key" `(B, S, M, K)`, "value" `(B, S, M, V)`, and
-            "position" `(B, S)` if the position encoding has a bias.
+            "position" `(B, S)` if the scores have a bias by position.
         """
         shape, dtype = (batch, length, self.key_value_heads), self.compute_dtype
         cache = {
             "key": ops.zeros((*shape, self.key_dim), dtype),
             "value": ops.zeros((*shape, self.value_dim), dtype),
         }
-        if self.position is not None and self.position.has_bias:
+        if self.biases_scores:
             cache["position"] = ops.zeros((batch, length), "int32")
         return cache
 

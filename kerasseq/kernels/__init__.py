@@ -11,6 +11,7 @@ from kerasseq.core import backend
 
 backend.require()
 
+from kerasseq.kernels.blockwise_attention import blockwise_attention  # noqa: E402
 from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
@@ -68,6 +69,7 @@ __all__ = [
     "Programs",
     "Recurrence",
     "add_to_rows",
+    "blockwise_attention",
     "compiled",
     "compiler",
     "constant",

@@ -70,6 +70,11 @@ class AlibiBias(AttentionPosition):
         b = self._bias(N, s[:, -1:], s)  # (1, N, 1, S)
         return scores + ops.cast(b, scores.dtype)
 
+    @property
+    def bias_is_constant(self) -> bool:
+        """Whether `bias` depends on the positions alone, not on weights or queries."""
+        return True
+
     def bias(
         self,
         query_positions: Tensor,

@@ -158,6 +158,11 @@ class AttentionPosition(Layer):
         """Whether `bias` is overridden; caches then hold the positions of keys."""
         return type(self).bias is not AttentionPosition.bias
 
+    @property
+    def bias_is_constant(self) -> bool:
+        """Whether `bias` depends on the positions alone, not on weights or queries."""
+        return False
+
     def bias(
         self,
         query_positions: Tensor,

@@ -89,6 +89,7 @@ class TransformerBlock(Layer):
         query_key_norm: str | keras.Layer | None = None,
         output_initializer: Identifier = None,
         attention: str | keras.Layer = "multi_head",
+        max_length: int | None = None,
         **kwargs: Any,
     ) -> None:
         self.input_spec = keras.layers.InputSpec(ndim=3)
@@ -131,6 +132,7 @@ class TransformerBlock(Layer):
         self.attention: str | mixers.Template = mixers.check_attention(
             "attention", attention
         )
+        self.max_length: int | None = optional(size, "max_length", max_length)
         self._check_attention_options()
         self._placement = self._check_norm_placement()
         # Each sublayer has a seed of its own, so that dropout differs between them.
@@ -175,7 +177,7 @@ class TransformerBlock(Layer):
 
     def _check_attention_options(self):
         """Raises if an option of multi-head attention is given without it."""
-        if self.attention == "multi_head":
+        if self.attention in mixers.OF_PAIRS:
             return
         for name in (
             *("position", "num_key_value_heads", "scale", "sliding_window"),
@@ -200,24 +202,34 @@ class TransformerBlock(Layer):
 
     def _make_self_attention(self, shape, beta):
         """Creates and builds self-attention, or the layer in its place."""
-        if self.attention == "multi_head":
-            return self._make_attention(
+        if self.attention in mixers.OF_PAIRS:
+            layer = self._make_attention(
                 "self_attention",
                 shape,
                 shape,
                 seed=self._seeds[1],
                 beta=beta,
+                make=mixers.OF_PAIRS[self.attention],
                 position=self.position,
-                sliding_window=self.sliding_window,
+                **mixers.sizes_of(
+                    self.attention, self.sliding_window, self.max_length or shape[1]
+                ),
             )
-        return mixers.make_attention(
-            self.attention,
-            shape,
-            num_heads=self.num_heads,
-            head_dim=self.head_dim,
-            causal=self.causal,
-            dtype=self.dtype_policy,
-        )
+        else:
+            layer = mixers.make_attention(
+                self.attention,
+                shape,
+                num_heads=self.num_heads,
+                head_dim=self.head_dim,
+                causal=self.causal,
+                dtype=self.dtype_policy,
+            )
+        if self.causal and (reason := getattr(layer, "never_causal", None)):
+            raise ValueError(
+                f"attention must be causal in a decoder, received a "
+                f"{type(layer).__name__}, which {reason}. Use it in an encoder"
+            )
+        return layer
 
     @property
     def _attends(self):
@@ -234,14 +246,23 @@ class TransformerBlock(Layer):
                     "out"
                 )
 
-    def _make_attention(self, name, shape, value_shape, seed, beta, **options):
+    def _make_attention(
+        self,
+        name,
+        shape,
+        value_shape,
+        seed,
+        beta,
+        make=MultiHeadAttention,
+        **options,
+    ):
         """Creates and builds an attention whose weights are scaled for DeepNorm."""
         D, N = shape[-1], self.num_heads
         K = mixers.head_width(D, N, self.head_dim)
         # With a larger scale, queries and keys start smaller: the scores stay the same.
         gamma = max(1, (self.scale or 0) * K**0.5) ** -0.5
         norm = self.query_key_norm
-        layer = MultiHeadAttention(
+        layer = make(
             N,
             K,
             dropout=self.dropout,

@@ -84,12 +84,12 @@ class TransformerDecoder(TransformerBlock):
             encoding: "layer", "rms", a layer of which copies are made, or None.
         output_initializer: Initializer of the last kernel of each sublayer;
             `kernel_initializer` if None.
-        attention: What reads the sequence: "multi_head", or in its place
-            "linear_attention", "gla", "retention", "delta_net", "mlstm", "rwkv7",
-            "min_gru", "min_lstm", "gru", "lstm", "slstm", "s4d", "mamba", "rwkv4", or a
-            layer that keeps the shape, of which a copy is made. Arguments of heads
-            apply to names that have heads. If a layer carries states, `advance`
-            continues from them.
+        attention: What reads the sequence: "multi_head", "blockwise", "longformer",
+            "adaptive_span", or in their place "linear_attention", "gla", "retention",
+            "delta_net", "mlstm", "rwkv7", "min_gru", "min_lstm", "gru", "lstm",
+            "slstm", "s4d", "mamba", "rwkv4", or a layer that keeps the shape, which is
+            copied. Arguments of heads apply to names that have heads.
+        max_length: Length of the longest text, for "adaptive_span".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

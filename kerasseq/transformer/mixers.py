@@ -12,6 +12,10 @@ import keras
 from keras import tree
 
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.attention.sparse.adaptive_span import AdaptiveSpanAttention
+from kerasseq.attention.sparse.blockwise import BlockwiseAttention
+from kerasseq.attention.sparse.linformer import LinformerAttention
+from kerasseq.attention.sparse.longformer import LongformerAttention
 from kerasseq.core import checks, objects
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.types import Config, DType, Nested, Shape, Tensor
@@ -30,6 +34,13 @@ from kerasseq.state_space.mamba import Mamba
 from kerasseq.state_space.s4d import S4D
 from kerasseq.transformer.feed_forward import FeedForward
 
+OF_PAIRS: dict[str, type[MultiHeadAttention]] = {
+    "multi_head": MultiHeadAttention,
+    "blockwise": BlockwiseAttention,
+    "longformer": LongformerAttention,
+    "linformer": LinformerAttention,
+    "adaptive_span": AdaptiveSpanAttention,
+}
 WITH_HEADS: dict[str, type[keras.Layer]] = {
     "linear_attention": LinearAttention,
     "gla": GatedLinearAttention,
@@ -50,7 +61,41 @@ OF_ANY_WIDTH: dict[str, type[keras.Layer]] = {
     "mamba": Mamba,
     "rwkv4": RWKV4TimeMix,
 }
-ATTENTIONS = ("multi_head", *WITH_HEADS, *WITH_UNITS, *OF_ANY_WIDTH)
+ATTENTIONS = (*OF_PAIRS, *WITH_HEADS, *WITH_UNITS, *OF_ANY_WIDTH)
+
+
+RANK = 64  # of "linformer", or the longest text if that is shorter
+
+
+def sizes_of(
+    attention: str, sliding_window: int | None, max_length: int | None
+) -> dict[str, Any]:
+    """Returns the arguments that an attention by name from `OF_PAIRS` needs.
+
+    Args:
+        attention: The name.
+        sliding_window: Width of the window, or None.
+        max_length: Length of the longest text; None if it is not known.
+
+    Raises:
+        ValueError: If the length is needed and not known.
+
+    Examples:
+        >>> sizes_of("linformer", None, 37)
+        {'rank': 37, 'max_length': 37}
+    """
+    window = {} if sliding_window is None else {"sliding_window": sliding_window}
+    if attention not in ("linformer", "adaptive_span"):
+        return window
+    if max_length is None:
+        name = OF_PAIRS[attention].__name__
+        raise ValueError(
+            f"max_length must be the length of the longest text with attention="
+            f'"{attention}", received None. Pass max_length, or a {name}'
+        )
+    if attention == "adaptive_span":
+        return {"max_span": max_length, **window}
+    return {"rank": min(RANK, max_length), "max_length": max_length, **window}
 
 
 class Template:
@@ -151,7 +196,7 @@ def make_attention(
     """Creates and builds the layer that stands in place of self-attention.
 
     Args:
-        attention: From `check_attention`, not "multi_head".
+        attention: From `check_attention`, not a name in `OF_PAIRS`.
         shape: Shape of the inputs, `(B, T, D)`.
         num_heads: N, of a layer by name that has heads.
         head_dim: K, the width of these heads; D / N if None.

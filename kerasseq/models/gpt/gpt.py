@@ -82,10 +82,11 @@ class GPT(GenerationMixin, CausalLM):
         embedding_scale: Factor of the token embeddings: $\sqrt D$ in Gemma; 1 if None.
         head: "tokens" for logits `(B, T, V)`, or None for hidden states `(B, T, D)`,
             to which `with_head` adds a task.
-        attention: What reads the sequence in the blocks: "multi_head", or in its place
-            "gla", "min_gru" …, see `TransformerDecoder`; a causal layer, of which each
-            block gets a copy; or a list with one of these for each block. Layers that
-            carry states know the order of tokens, and need no `position`.
+        attention: What reads the sequence in the blocks: "multi_head", "blockwise",
+            "longformer", "adaptive_span", or in their place "gla", "min_gru" …, see
+            `TransformerDecoder`; a causal layer, of which each block gets a copy; or a
+            list with one of these for each block. Layers that carry states know the
+            order of tokens, and need no `position`.
         logit_soft_cap: c, which bounds the logits: $c \tanh(x / c)$; none if None.
         **kwargs: `name` and `trainable`.
 

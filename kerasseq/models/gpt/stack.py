@@ -117,7 +117,8 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
     output_stddev = 0.02 / (2 * L) ** 0.5
     positions = by_name.make_decoder_positions(c.position, L, D)
     attentions = mixers.for_each_block("attention", c.attention, L)
-    no_heads = "multi_head" not in attentions  # then the blocks say what is wrong
+    of_pairs = [isinstance(a, str) and a in mixers.OF_PAIRS for a in attentions]
+    no_heads = not any(of_pairs)  # then the blocks say what is wrong
     blocks = []
     for n, f in enumerate(mixers.for_each_block("feed_forward", c.feed_forward, L)):
         named = f != NONE and not isinstance(f, keras.Layer)
@@ -146,8 +147,9 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             depth=L if c.norm_placement == "deep" else None,
             seed=drawn_seed(c.dropout),
             attention=attentions[n],
+            max_length=c.max_sequence_length,
             name=f"block_{n}",
-            **(heads if no_heads or attentions[n] == "multi_head" else {}),
+            **(heads if no_heads or of_pairs[n] else {}),
         )
         blocks.append(block)
 

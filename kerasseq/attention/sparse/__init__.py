@@ -1,0 +1,1 @@
+"""Attention in less memory or time than all pairs of positions take."""

@@ -1,0 +1,246 @@
+r"""Exact attention over blocks of keys, in memory that grows with the length.
+
+$$
+m' = \max(m, \max_s e_{ts}), \quad
+l' = e^{m - m'} l + \sum_s e^{e_{ts} - m'}, \quad
+O' = e^{m - m'} O + \sum_s e^{e_{ts} - m'} v_s
+$$
+
+for the keys s of one block after the other; the output is $O / l$. The backward pass
+computes the scores of a block again, from the saved $\log \sum_s e^{e_{ts}} = m + \log
+l$: with $\alpha_{ts}$ the weights and G the gradient of the output,
+
+$$
+\delta_t = G_t^T O_t / l_t, \quad
+dv_s = \sum_t \alpha_{ts} G_t, \quad
+de_{ts} = \alpha_{ts} (G_t^T v_s - \delta_t), \quad
+dq_t = \sum_s de_{ts} k_s, \quad
+dk_s = \sum_t de_{ts} q_t
+$$
+
+PyTorch's fused attention is computed so, too. It is used where no mask of all pairs has
+to be made for it.
+
+Milakov and Gimelshein 2018; Rabe and Staats 2021; Dao et al. 2022.
+
+Axes: C blocks, B batch, N heads, T queries, L keys of a block, K width of queries and
+keys, V width of the values.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from kerasseq.core import masks
+from kerasseq.core.types import Tensor
+from kerasseq.kernels.operations import fused_attention, is_float64, matmul
+from kerasseq.kernels.scan import scan
+
+
+def blockwise_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    block_size: int,
+    key_mask: Tensor | None = None,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    start: int | Tensor = 0,
+    bias: Tensor | None = None,
+    bias_of: Callable[[Tensor], Tensor] | None = None,
+    key_positions: Tensor | None = None,
+) -> Tensor:
+    r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, one block of keys at a time.
+
+    Args:
+        q: `(B, T, N, K)`.
+        k: `(B, S, N, K)`.
+        v: `(B, S, N, V)`.
+        scale: λ.
+        block_size: L, number of keys in a block.
+        key_mask: Boolean `(B, S)`, True at real keys, or None.
+        mask: Boolean, of a shape that broadcasts to `(B, N, T, S)`, or None.
+        causal: Whether a query attends to its own and earlier positions only.
+        window: A query attends to keys at a distance below this only.
+        start: Index of the first query among the keys; an integer, or one for each
+            sequence, `(B,)`.
+        bias: b, of a shape that broadcasts to `(B, N, T, S)`, or None.
+        bias_of: Function of positions of keys `(B or 1, L)` that returns their b, of a
+            shape that broadcasts to `(B, N, T, L)`. It gets no gradient.
+        key_positions: Integers `(B or 1, S)`, for `bias_of`.
+
+    Returns:
+        `(B, T, N, V)`; zeros for a fully masked query.
+
+    Examples:
+        >>> x = keras.ops.ones((2, 5, 3, 7))
+        >>> y = blockwise_attention(x, x, x, scale=1.0, block_size=2)
+        >>> keras.ops.shape(y), float(y[0, 0, 0, 0])
+        ((2, 5, 3, 7), 1.0)
+    """
+    made = key_mask, window, bias, bias_of, causal if mask is not None else None
+    if keras.backend.backend() == "torch" and _fusible(q, v, made, start):
+        return _fused(q, k, v, scale, mask, causal)
+    S, L = ops.shape(k)[1], block_size
+    q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
+    blocks = {
+        "key_mask": None if key_mask is None else _split(key_mask, 1, L),
+        "mask": None if mask is None else _split(mask, 3, L),
+        "position": None if bias_of is None else _split(key_positions, 1, L),
+    }
+    blocks = {name: x for name, x in blocks.items() if x is not None}
+    k = _split(ops.swapaxes(k, 1, 2), 2, L)  # (C, B, N, L, K)
+    v = _split(ops.swapaxes(v, 1, 2), 2, L)
+    blocks["first"] = ops.arange(ops.shape(k)[0], dtype="int32") * L
+    queries = _query_indices(ops.shape(q)[2], start)
+    allowed = functools.partial(_allowed, S, L, queries, causal, window)
+
+    def biased(e, now):
+        if "bias" in now:
+            e = e + ops.cast(now["bias"], e.dtype)
+        return e + ops.cast(bias_of(now["position"]), e.dtype) if bias_of else e
+
+    differentiated = [q, k, v]
+    if bias is not None:
+        differentiated.append(_split(bias, 3, L))
+    attention = _with_gradient(blocks, allowed, biased)
+    return ops.swapaxes(attention(*differentiated), 1, 2)
+
+
+def _fusible(q, v, made, start):
+    """Whether PyTorch's fused attention has no mask to make, and equal widths."""
+    same = q.shape[-1] == v.shape[-1] and not is_float64(q)
+    return (
+        same
+        and isinstance(start, int)
+        and start == 0
+        and not any(x is not None and x is not False for x in made)
+    )
+
+
+def _fused(q, k, v, scale, mask, causal):
+    """Fused attention, with zeros for a fully masked query."""
+    out = fused_attention(q, k, v, scale=scale, mask=mask, causal=causal)
+    if mask is None:
+        return out
+    any_key = ops.swapaxes(ops.any(mask, axis=-1, keepdims=True), 1, 2)
+    return ops.where(any_key, out, ops.zeros_like(out))
+
+
+def _allowed(S, L, queries, causal, window, now):
+    """Which keys of a block a query attends to; broadcasts to `(B, N, T, L)`."""
+    keys = (now["first"] + ops.arange(L, dtype="int32"))[None, None, None]
+    found = [keys < S]
+    if causal:
+        found.append(keys <= queries)
+    if window is not None:
+        found.append(ops.abs(queries - keys) < window)
+    if "key_mask" in now:
+        found.append(now["key_mask"][:, None, None])
+    return masks.intersect(*found, now.get("mask"))
+
+
+def _with_gradient(blocks: dict, allowed: Callable, biased: Callable) -> Any:
+    """Returns the function of q, the blocks of k and v, and those of a bias if any."""
+
+    def run(q, k, v, *bias):
+        now = {"key": k, "value": v, **({"bias": bias[0]} if bias else {}), **blocks}
+        dtype = "float64" if is_float64(q) else "float32"
+
+        def scores(now):
+            e = ops.cast(matmul(q, _transpose(now["key"])), dtype)  # (B, N, T, L)
+            mask = allowed(now)
+            return ops.where(mask, biased(e, now), masks.lowest(dtype)), mask
+
+        m, total, summed = _forward(q, now, scores, dtype)
+        log_total = m + ops.log(total)
+
+        def gradient(*arguments, upstream=None):
+            G = arguments[-1] if upstream is None else upstream
+            G = ops.cast(G, dtype)
+            delta = ops.sum(G * summed / total, axis=-1, keepdims=True)
+            return _backward(q, now, scores, log_total, delta, G)
+
+        return ops.cast(summed / total, v.dtype), gradient
+
+    return ops.custom_gradient(run)
+
+
+def _forward(q, blocks, scores, dtype):
+    """The largest score m, the sum l (1 if it is 0) and O, after all blocks."""
+
+    def step(carry, now):
+        before, total, summed = carry  # m, l and O
+        e, mask = scores(now)
+        m = masks.largest(e, axis=-1, keepdims=True)
+        m = ops.where(m > before, m, before)
+        powers = ops.where(mask, ops.exp(e - m), ops.zeros((), dtype))
+        shrunk, v = ops.exp(before - m), now["value"]
+        total = shrunk * total + ops.sum(powers, axis=-1, keepdims=True)
+        read = ops.cast(matmul(ops.cast(powers, v.dtype), v), dtype)
+        return (m, total, shrunk * summed + read), ()
+
+    column = ops.zeros_like(q[..., :1], dtype=dtype)
+    zeros = ops.zeros((*ops.shape(q)[:3], blocks["value"].shape[-1]), dtype)
+    start = column + masks.lowest(dtype), column, zeros
+    (m, total, summed), _ = scan(step, start, blocks)
+    return m, ops.where(total > 0, total, ops.ones_like(total)), summed
+
+
+def _backward(q, blocks, scores, log_total, delta, G):
+    """The gradients of q, of the blocks of k and v, and of those of a bias if any."""
+    short = ops.cast(G, q.dtype)
+
+    def step(dq, now):
+        e, mask = scores(now)
+        alpha = ops.where(mask, ops.exp(e - log_total), ops.zeros((), e.dtype))
+        dv = matmul(_transpose(ops.cast(alpha, q.dtype)), short)
+        products = ops.cast(matmul(short, _transpose(now["value"])), e.dtype)
+        de = alpha * (products - delta)
+        found = {"dv": dv}
+        if "bias" in now:
+            found["de"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
+        de = ops.cast(de, q.dtype)
+        found["dk"] = matmul(_transpose(de), q)
+        return dq + ops.cast(matmul(de, now["key"]), dq.dtype), found
+
+    dq, found = scan(step, ops.zeros_like(q, dtype=G.dtype), blocks)
+    gradients = ops.cast(dq, q.dtype), found["dk"], found["dv"]
+    return (*gradients, found["de"]) if "de" in found else gradients
+
+
+def _sum_like(x, like):
+    """Sums over the axes that have size 1 in another tensor."""
+    axes = tuple(n for n, size in enumerate(like.shape) if size == 1)
+    return ops.sum(x, axis=axes, keepdims=True) if axes else x
+
+
+def _query_indices(T, start):
+    """Indices of the queries among the keys, `(B or 1, 1, T, 1)`."""
+    if len(getattr(start, "shape", ())) == 1:
+        start = ops.cast(start, "int32")[:, None, None, None]
+    return ops.arange(T, dtype="int32")[None, None, :, None] + start
+
+
+def _split(x, axis, size):
+    """Splits an axis into blocks, which come first; the last is filled with zeros."""
+    x = ops.convert_to_tensor(x)
+    shape = list(ops.shape(x))
+    length = shape[axis]
+    C = (length + size - 1) // size
+    if not (isinstance(length, int) and length == C * size):
+        shape[axis] = C * size - length
+        x = ops.concatenate([x, ops.zeros(shape, x.dtype)], axis=axis)
+    split = [*shape[:axis], C, size, *shape[axis + 1 :]]
+    order = [axis, *(n for n in range(len(split)) if n != axis)]
+    return ops.transpose(ops.reshape(x, split), order)
+
+
+def _transpose(x):
+    return ops.swapaxes(x, -1, -2)
