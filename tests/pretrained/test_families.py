@@ -233,7 +233,7 @@ def test_windows_as_settings_say_them(tmp_path):
 
 
 def test_what_kerashub_has_no_folders_for(tmp_path):
-    with pytest.raises(ValueError, match='received format="keras_hub". Leave format'):
+    with pytest.raises(ValueError, match='received format="keras_hub". Pass format'):
         models.save_pretrained(
             small_model("qwen2"), tmp_path / "new", format="keras_hub"
         )
