@@ -315,7 +315,7 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
         return ops.sigmoid(self._split(z))
 
     def _log_decay(self, x):
-        z = ops.tanh(kernels.dense(self.decay_down, x))
+        z = kernels.tanh(kernels.dense(self.decay_down, x))
         z = self._split(kernels.dense(self.decay_up, z))
         return self.record_decay(LOG_DECAY * ops.sigmoid(z))
 

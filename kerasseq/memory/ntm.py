@@ -196,7 +196,7 @@ class NTMCell(Layer):
 
         e, a = ops.split(ops.reshape(edit, (-1, Q, 2 * W)), 2, axis=-1)
         e = record(self, "erase", ops.sigmoid(e), axes=HEADS)
-        a = record(self, "add", ops.tanh(a), axes=HEADS)
+        a = record(self, "add", kernels.tanh(a), axes=HEADS)
         kept = 1 - w_write[..., None] * e[:, :, None]  # (B, Q, N, W)
         added = kernels.matmul(ops.swapaxes(w_write, 1, 2), a)
         for q in range(Q):  # ops.prod would compute float64 in float32 on PyTorch
@@ -219,7 +219,7 @@ class NTMCell(Layer):
         """
         W = self.memory_width
         k, beta, g, gamma, s = ops.split(z, [W, W + 1, W + 2, W + 3], axis=-1)
-        k = ops.tanh(k)
+        k = kernels.tanh(k)
         beta = record(self, "strength", ops.softplus(beta), axes=HEADS)
         g = record(self, "gate", ops.sigmoid(g), axes=HEADS)
         gamma = record(self, "sharpening", 1 + ops.softplus(gamma), axes=HEADS)
