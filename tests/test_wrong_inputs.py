@@ -6,7 +6,7 @@ from keras import ops
 
 from kerasseq import layers
 from tests.layer_checks import assert_close
-from tests.on_itself import Added
+from tests.on_itself import Added, Asked
 from tests.test_layers_everywhere import CASES, SEQUENCE
 
 pytestmark = pytest.mark.once("error messages")
@@ -203,6 +203,8 @@ def test_complex_inputs(build):
         layer = layer.layer
         x = x[..., 0] if hasattr(layer, "token_embedding") else x
         inputs = (SEQUENCE, x[..., 0]) if hasattr(layer, "num_segments") else (x,)
+    elif isinstance(layer, Asked):  # of the network alone, which reads ids
+        layer, inputs = layer.layer, (x[:, 0, 0], x[..., 0])
     else:
         layer.build(SEQUENCE.shape)
         inputs = (x,)

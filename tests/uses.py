@@ -207,6 +207,20 @@ def of_layers():
         layer(layers.RWKV7ChannelMix, X, intermediate_dim=7, num_layers=2),
         layer(layers.S4D, X, state_size=4, time_step_min=0.1, initialization="inv"),
         layer(layers.Mamba, X, state_size=3, expand=2, time_step_rank=1, use_bias=True),
+        layer(
+            *(layers.MemoryNetwork, 0 * IDS[:, 0], 0 * IDS),
+            **{"vocabulary_size": 5, "dim": 3, "hops": 2, "tie": "adjacent"},
+            **{"mask_zero": False, "embeddings_initializer": "ones"},
+        ),
+        layer(
+            *(layers.NTMCell, X),
+            **{"units": 3, "memory_size": 5, "memory_width": 2, "read_heads": 1},
+            **{"write_heads": 2, "shift": 1},
+        ),
+        layer(
+            *(layers.LinformerProjection, HEADS, HEADS, np.arange(5)[None]),
+            **{"rank": 2, "max_length": 5, "share": "heads", "initializer": "ones"},
+        ),
         layer(layers.AmplitudePosition, X, scale=1.0),
         layer(layers.SinePositionEncoding, X, **wave),
         layer(layers.PositionEmbedding, X, sequence_length=5, initializer="zeros"),

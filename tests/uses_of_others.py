@@ -109,6 +109,10 @@ def of_datasets():
             ),
             made,
         ),
+        Use(
+            "chains", datasets.chains, {"size": 3, "pairs": 4, "symbols": 7, "steps": 2}
+        ),
+        Use("copy_bits", datasets.copy_bits, {"size": 3, "bits": 2, "lengths": (1, 2)}),
         Use("analogies", lambda **a: datasets.analogies(**a).sentences, {"words": 50}),
         Use(
             "read_image",

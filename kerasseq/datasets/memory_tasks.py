@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import random_generator, whole_number
+from kerasseq.core.checks import random_generator, several, whole_number
 
 
 class Chains(NamedTuple):
@@ -142,12 +142,13 @@ def copy_bits(
         Graves, Wayne and Danihelka, "Neural Turing Machines", 2014: the copy task.
     """
     size, bits = whole_number("size", size), whole_number("bits", bits)
-    shortest, longest = (whole_number("lengths", n) for n in lengths)
-    if shortest > longest:
+    both = [whole_number("lengths", n) for n in several("lengths", lengths, "numbers")]
+    if len(both) != 2 or both[0] > both[1]:
         raise ValueError(
             "lengths must be the smallest and the largest number of vectors, as in "
             f"(1, 10), received {lengths}"
         )
+    shortest, longest = both
     rng = random_generator(seed)
     count = rng.integers(shortest, longest + 1, size)[:, None]
     vectors = rng.integers(0, 2, (size, longest, bits)).astype("float32")

@@ -9,7 +9,7 @@ from kerasseq import kernels, tracing
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_batches, check_mask
+from kerasseq.core.shapes import check_batches, check_mask, check_real
 from kerasseq.core.types import Identifier, Initializer, Tensor
 
 TIES = ("layer", "adjacent")
@@ -179,6 +179,7 @@ class MemoryNetwork(Layer):
                     f"{name} must be ids {one} or bags of them {bag}, received shape "
                     f"{tuple(ids.shape)}"
                 )
+            check_real(name, ids)
             if not keras.backend.is_int_dtype(ids.dtype):
                 raise TypeError(
                     f"{name} must be integers, as they are ids, received a tensor of "

@@ -66,7 +66,8 @@ def classified(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classified")
     file = write(folder / "words.csv", rows())
     words = ["train", "classify", "--file", file, "--text", "word", "--label", "kind"]
-    words += [*TINY, "--epochs", "12", "--learning-rate", "0.03", "--run", folder / "r"]
+    words += [*TINY, "--epochs", "12", "--learning-rate", "0.03", "--dropout", "0.1"]
+    words += ["--pooling", "last", "--run", folder / "r"]  # the last letter tells
     assert main([str(word) for word in words]) == 0
     return folder / "r", json.loads((folder / "r" / "results.json").read_text())
 
