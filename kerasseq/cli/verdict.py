@@ -38,6 +38,12 @@ class Difference(NamedTuple):
         rows = rows[:-1] if self.rows == 1 else rows
         return f"{self.mean:+.3f} ({self.interval}{self.rows:,} {rows})"
 
+    def reversed(self) -> "Difference":
+        """Returns the difference of the other model."""
+        if self.low is None:
+            return self._replace(mean=-self.mean)
+        return self._replace(mean=-self.mean, low=-self.high, high=-self.low)
+
     @property
     def interval(self) -> str:
         """The interval for a sentence; "" without one."""
@@ -110,10 +116,11 @@ def verdict(
         False
     """
     best = best_of(others, lowest)
-    by = "lower by" if lowest else "difference"
-    numbers = (
-        f"{what} {score:.3f}, {best} {others[best]:.3f}, {by} {better_by.of(rows)}"
-    )
+    by, shown = "difference", better_by
+    if lowest:
+        by = "lower by" if better_by.mean > 0 else "higher by"
+        shown = better_by if better_by.mean > 0 else better_by.reversed()
+    numbers = f"{what} {score:.3f}, {best} {others[best]:.3f}, {by} {shown.of(rows)}"
     better = better_by.is_certain
     if better:
         sentence = f"{name} is better than the best simple model: {numbers}."

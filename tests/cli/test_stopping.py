@@ -127,6 +127,11 @@ def test_what_a_sentence_says_of_few_and_many_rows():
     no = verdict.verdict("gru", 0.1, *scores[1:3], worse, scores[4])
     assert "does not beat a simple model" in no["sentence"]
     assert no["sentence"].endswith("Most likely to help: --model bag.")
+    bits = verdict.verdict("gpt", 2.5, {"trigram": 2.1}, "bits", worse, [], lowest=True)
+    assert not bits["better"] and bits["mean"] == pytest.approx(-0.4)
+    assert "trigram 2.100, higher by +0.400 (95 % interval +0.3" in bits["sentence"]
+    bits = verdict.verdict("gpt", 1.7, {"trigram": 2.1}, "bits", many, [], lowest=True)
+    assert bits["better"] and "trigram 2.100, lower by +0.400" in bits["sentence"]
 
 
 def test_the_tokenizer_fits_the_texts_unless_one_is_named(command, tmp_path):
