@@ -108,6 +108,8 @@ def train(job: "Job") -> runs.Results:
     with about(settings.text):
         text, held_out = split(text, settings.held_out)
     tokenizer = heads.trained_tokenizer(settings, text)
+    with about(settings.text):
+        check_held_out(tokenizer, held_out)
     with status("tokenizing the text", len(text)):
         ids = tokenize.encode(tokenizer, text)
     ngram_text = text[-settings.ngram_characters :]
@@ -184,6 +186,20 @@ def split(text: str, held_out: int) -> tuple[str, str]:
     return text[:cut], text[cut:]
 
 
+def check_held_out(tokenizer: Tokenizer, held_out: str) -> None:
+    """Raises unless a token of the held-out text can be predicted.
+
+    Raises:
+        ValueError: If the text is a single token.
+    """
+    if len(tokenizer.encode(held_out)) < 2:
+        raise ValueError(
+            "the held-out text must have at least two tokens, as the first is not "
+            f"predicted, received one: {held_out[:40]!r}. Give a longer text, or "
+            "another --tokenizer"
+        )
+
+
 def describe(
     data: dict[str, Any], tokenizer: Tokenizer, held_out: str, ngram_text: str
 ) -> str:
@@ -254,7 +270,7 @@ def compare(
     """
     characters = CharacterTokenizer().fit(ngram_text)
     ids, tested = characters.encode(ngram_text), characters.encode(held_out)
-    _, _, offsets = tokenizer.encode_with_offsets(held_out)
+    read, _, offsets = tokenizer.encode_with_offsets(held_out)
     first = int(offsets[0, 1])
     pieces = np.arange(len(held_out) - first) // PIECE
     sizes = np.bincount(pieces)
@@ -263,13 +279,14 @@ def compare(
         ngram = NGramModel(n, k=SMOOTHING[n]).fit(ids, characters.vocabulary_size)
         bits = -ngram.log_probabilities(tested)[first:] / np.log(2)
         of_ngrams[name], of_pieces[name] = float(bits.mean()), np.bincount(pieces, bits)
-    own = model.surprise(tokenizer.encode(held_out)).bits[1:]
-    starts = pieces[offsets[1:, 0] - first]
+    own = model.surprise(read).bits[1:]
+    # The first character may be several tokens, of bytes.
+    starts = pieces[np.clip(offsets[1:, 0] - first, 0, len(pieces) - 1)]
     best = of_pieces[verdict.best_of(of_ngrams, lowest=True)]
     better_by = verdict.difference(best - np.bincount(starts, own, len(best)), sizes)
     score, what = float(own.sum() / sizes.sum()), "bits per character"
     words = settings.model, score, of_ngrams, what, better_by, ["more text", "--epochs"]
-    if tokenizer.decode(tokenizer.encode(held_out)) != held_out:
+    if tokenizer.decode(read) != held_out:
         note(
             "this tokenizer does not restore the held-out text exactly: the characters "
             "that are lost cost the model no bits"

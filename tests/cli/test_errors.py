@@ -35,6 +35,15 @@ def test_unusable_texts(refused, tmp_path, content, message):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_a_held_out_text_of_one_token(refused, tmp_path):
+    (tmp_path / "a.txt").write_text("abcabcabc" * 3 + "ab")
+    words = ["--text", "a.txt", "--tokenizer", "bpe", "--vocabulary-size", 300]
+    message = refused(*TRAIN, *words, "--sequence-length", 2, "--run", "r")
+    assert "a.txt: the held-out text must have at least two tokens" in message
+    assert "received one: 'ab'" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
 def test_missing_text_or_folder(refused, tmp_path):
     assert "There is no file no.txt" in refused(*TRAIN, "--text", "no.txt")
     assert "is a folder" in refused(*TRAIN, "--text", tmp_path)

@@ -87,6 +87,15 @@ def test_language_model_with_byte_pairs(command, refused, text_path, tmp_path):
     assert results["bits_per_character"] == pytest.approx(bits / characters, abs=1e-5)
     gain = min(results["bits_per_character_of_ngrams"].values()) - bits / characters
     assert results["verdict"]["mean"] == pytest.approx(gain, abs=1e-5)
+    # Of letters of two bytes, of which a first one is two tokens.
+    accents = "éàüßñ" * 5 + "ô" + "éàüßñ" * 33
+    (tmp_path / "accents.txt").write_text(accents, encoding="utf-8")
+    words = ("--tokenizer", "bpe", "--vocabulary-size", 257, "--steps", 1, "--json")
+    done = command("train", "language-model", "--text", "accents.txt", *words)
+    found = json.loads(done.out)
+    gain = min(found["bits_per_character_of_ngrams"].values())
+    gain -= found["bits_per_character"]
+    assert found["verdict"]["mean"] == pytest.approx(gain, abs=1e-5)
     written = command("generate", run, "--prompt", "gate é", "--length", 5).out
     assert written.startswith("gate é") and len(written) > len("gate é\n")
     assert command("generate", run, "--length", 5).out
