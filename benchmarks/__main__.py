@@ -25,6 +25,7 @@ BENCHMARKS = (
     "pretrained",
     "recurrent",
     "shakespeare",
+    "sparse",
     "text",
     "tracing",
     "transformer",

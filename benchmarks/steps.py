@@ -75,15 +75,8 @@ def jax_steps(layer, x):
 
     x = jax.numpy.asarray(x)
     rest = [v.value for v in layer.non_trainable_variables]
-    state = {"w": [v.value for v in layer.trainable_variables]}
-
-    def loss(w):
-        y, _ = layer.stateless_call(w, rest, x, training=True)
-        return y.sum(-1).mean()
-
-    @jax.jit
-    def step(w):
-        return [a - 1e-3 * g for a, g in zip(w, jax.grad(loss)(w), strict=True)]
+    step, w = jax_step(layer, x)
+    state = {"w": w}
 
     @jax.jit
     def call(w):
@@ -96,6 +89,23 @@ def jax_steps(layer, x):
         "train": train,
         "infer": lambda: jax.block_until_ready(call(state["w"])),
     }
+
+
+def jax_step(layer, x):
+    """Returns a training step on JAX, a function of the weights, and the weights."""
+    import jax
+
+    rest = [v.value for v in layer.non_trainable_variables]
+
+    def loss(w):
+        y, _ = layer.stateless_call(w, rest, x, training=True)
+        return y.sum(-1).mean()
+
+    @jax.jit
+    def step(w):
+        return [a - 1e-3 * g for a, g in zip(w, jax.grad(loss)(w), strict=True)]
+
+    return step, [v.value for v in layer.trainable_variables]
 
 
 def compiled(function):

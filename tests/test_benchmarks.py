@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from benchmarks import (
     own_rows,
     recurrent,
     rounds,
+    sparse,
     transformer,
     vectors,
     wavenet,
@@ -234,6 +236,20 @@ def test_wavenet(in_this_process):
     options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
     (row,) = wavenet.run(options)["table"]
     assert row["receptive field"] == 8 and row["again / state"] == 1
+
+
+@pytest.mark.parametrize("name", ["dense", "band", "longformer"])
+def test_sparse(name):
+    """A window reads less than all pairs; the rows are those of `rounds`."""
+    layer, x = sparse.built({"name": name, "window": 3, "T": 13})
+    dense, _ = sparse.built({"name": "dense", "window": 3, "T": 13})
+    if name != "dense":
+        dense.attention.sliding_window = 3
+    dense.set_weights(layer.get_weights())
+    assert x.shape == (1, 13, 256)
+    np.testing.assert_allclose(
+        *map(keras.ops.convert_to_numpy, (layer(x), dense(x))), atol=1e-4
+    )
 
 
 def test_ngrams():

@@ -1,10 +1,11 @@
 """`LongformerAttention`: equal to dense attention with the mask of its window."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from kerasseq import layers, tracing
+from kerasseq import kernels, layers, tracing
 from tests.attention.sparse.comparing import (
     on_itself,
     output_and_gradients,
@@ -212,3 +213,18 @@ def test_errors():
         layer(X, X[:, 1:])
     with pytest.raises(ValueError, match="global_mask needs projections"):
         pair()[1](X, X, global_mask=GLOBAL)
+
+
+def test_more_global_tokens_than_the_layer_has_give_nan_when_compiled():
+    """A compiled program cannot raise: it answers nothing."""
+    layer = layers.LongformerAttention(N, K, sliding_window=w, max_global_tokens=G)
+    layer.build(X.shape, X.shape)
+    many = GLOBAL.copy()
+    many[1, :7] = True
+    if keras.backend.backend() == "torch":  # eager, where it raises
+        with pytest.raises(ValueError, match="max_global_tokens=3 .* received 9"):
+            layer(X, X, global_mask=many)
+        return
+    call = kernels.compiled(lambda x, chosen: layer(x, x, global_mask=chosen))
+    y = ops.convert_to_numpy(call(X, ops.convert_to_tensor(many)))
+    assert np.isfinite(y[0]).all() and np.isnan(y[1]).all()
