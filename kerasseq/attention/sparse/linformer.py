@@ -243,8 +243,7 @@ class LinformerAttention(MultiHeadAttention):
             if given is not None:
                 raise ValueError(
                     f"LinformerAttention {self.never_causal}: it takes no {name}, "
-                    "received one. Use MultiHeadAttention, or another layer of "
-                    "attention.sparse"
+                    "received one. Use BlockwiseAttention or LongformerAttention"
                 )
         S = value.shape[1]
         if S is not None and self.max_length < S and not size_is_guessed(value):
