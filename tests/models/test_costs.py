@@ -76,8 +76,9 @@ def test_every_architecture(name):
     a = architectures[name]
     found = costs(a, batch_size=2)
     assert found.parameters == count(a, what="all").total
-    # An embedding that is not tied is a quarter of the smallest RWKV-7.
-    assert 0.74 < found.forward_flops / (2 * found.parameters) < 1.7
+    # 0.26 of the smallest RWKV-7 are an embedding that is not tied, which is looked up.
+    least = 0.74 if name == "rwkv7_191m" else 0.75
+    assert least < found.forward_flops / (2 * found.parameters) < 1.7
     assert found.training_bytes > 4 * found.inference_bytes - 4 * found.cache_bytes
     if a.kind == "vision":
         assert found.sequence_length == a.patches + 1
