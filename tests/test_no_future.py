@@ -47,11 +47,21 @@ LAYERS = {
     "TransformerXLPosition": lambda: L.TransformerDecoder(
         11, 2, position=L.TransformerXLPosition()
     ),
+    "BlockwiseAttention": lambda: L.TransformerDecoder(
+        11, 2, attention=L.BlockwiseAttention(2, 3, block_size=16)
+    ),
+    "LongformerAttention": lambda: L.TransformerDecoder(
+        11, 2, attention=L.LongformerAttention(2, 3, sliding_window=9)
+    ),
+    "AdaptiveSpanAttention": lambda: L.TransformerDecoder(
+        11, 2, attention=L.AdaptiveSpanAttention(2, 3, max_span=7, ramp=5)
+    ),
+    "NTMCell": lambda: L.RNN(L.NTMCell(3, 5, 2), **RECURRENT),
 }
 ONCE = ["Retention", "RWKV4ChannelMix", "WaveNet", "CausalConv1D", "MinLSTM"]
 ONCE += ["MLSTM", "SLSTM"]
 ONCE += ["LSTM", "GRU", "ElmanRNN", "AlibiBias", "RotaryEmbedding"]
-ONCE += ["TransformerXLPosition", "RWKV7ChannelMix"]
+ONCE += ["TransformerXLPosition", "RWKV7ChannelMix", "NTMCell"]
 
 
 def built(name):
