@@ -23,6 +23,7 @@ from kerasseq.attention.sparse.linformer import (
     LinformerProjection,
 )
 from kerasseq.attention.sparse.longformer import LongformerAttention
+from kerasseq.attention.sparse.reformer import ReformerAttention
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.core.namespace import missing_name as _missing_name
@@ -94,6 +95,7 @@ __all__ = [
     "MultiHeadAttention",
     "BlockwiseAttention",
     "LongformerAttention",
+    "ReformerAttention",
     "LinformerAttention",
     "LinformerProjection",
     "AdaptiveSpanAttention",

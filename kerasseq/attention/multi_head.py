@@ -260,7 +260,7 @@ class MultiHeadAttention(Layer):
 
         query, key, value = options(), options(), options(value_kernel)
         self.query_dense = input_projection(query_shape, N, K, name="query", **query)
-        self.key_dense = input_projection(key_shape, M, K, name="key", **key)
+        self.key_dense = self._make_key_dense(key_shape, **key)
         if self.use_gate:
             gate = {**options(bias=self.use_bias), "activation": "sigmoid"}
             self.gate_dense = input_projection(query_shape, N, V, name="gate", **gate)
@@ -280,6 +280,10 @@ class MultiHeadAttention(Layer):
             self.position.build_for(N, K)
             self._tracked_position = self.position
         self.built = True
+
+    def _make_key_dense(self, shape, **options):
+        M, K = self.key_value_heads, self.key_dim
+        return input_projection(shape, M, K, name="key", **options)
 
     def _output_widths(self, query_shape):
         widths = self._output_shape or query_shape[-1]

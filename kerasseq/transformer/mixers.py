@@ -16,6 +16,7 @@ from kerasseq.attention.sparse.adaptive_span import AdaptiveSpanAttention
 from kerasseq.attention.sparse.blockwise import BlockwiseAttention
 from kerasseq.attention.sparse.linformer import LinformerAttention
 from kerasseq.attention.sparse.longformer import LongformerAttention
+from kerasseq.attention.sparse.reformer import ReformerAttention
 from kerasseq.core import checks, objects
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.types import Config, DType, Nested, Shape, Tensor
@@ -38,6 +39,7 @@ OF_PAIRS: dict[str, type[MultiHeadAttention]] = {
     "multi_head": MultiHeadAttention,
     "blockwise": BlockwiseAttention,
     "longformer": LongformerAttention,
+    "reformer": ReformerAttention,
     "linformer": LinformerAttention,
     "adaptive_span": AdaptiveSpanAttention,
 }
@@ -65,6 +67,7 @@ ATTENTIONS = (*OF_PAIRS, *WITH_HEADS, *WITH_UNITS, *OF_ANY_WIDTH)
 
 
 RANK = 64  # of "linformer", or the longest text if that is shorter
+CHUNK = 64  # of "reformer"
 
 
 def sizes_of(
@@ -85,7 +88,7 @@ def sizes_of(
         {'rank': 37, 'max_length': 37}
     """
     window = {} if sliding_window is None else {"sliding_window": sliding_window}
-    if attention not in ("linformer", "adaptive_span"):
+    if attention not in ("linformer", "adaptive_span", "reformer"):
         return window
     if max_length is None:
         name = OF_PAIRS[attention].__name__
@@ -95,6 +98,9 @@ def sizes_of(
         )
     if attention == "adaptive_span":
         return {"max_span": max_length, **window}
+    if attention == "reformer":
+        buckets = 2 * -(-max_length // CHUNK)  # 2 T / L
+        return {"num_buckets": buckets, "chunk_length": CHUNK, **window}
     return {"rank": min(RANK, max_length), "max_length": max_length, **window}
 
 
