@@ -17,6 +17,7 @@ BENCHMARKS = (
     "exposure",
     "external",
     "fitting",
+    "gpu",
     "linear",
     "memory",
     "ngrams",
