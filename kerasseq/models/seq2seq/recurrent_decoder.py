@@ -145,6 +145,11 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                 'attention must be None, "bahdanau", "luong", or a layer such as '
                 f"kerasseq.layers.AlignmentAttention, received {attention!r}"
             )
+        if getattr(attention, "reinforced", False):
+            raise ValueError(
+                'attention must not have gradient="reinforce" in a decoder, received '
+                f'{attention!r}. Choose gradient="straight_through", with sampled=True'
+            )
         random = getattr(attention, "dropout", 0) or getattr(
             attention, "sampled", False
         )
