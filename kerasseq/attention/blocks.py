@@ -20,21 +20,17 @@ if TYPE_CHECKING:
 BLOCK = 128  # keys that are read at a time
 
 
-def is_long(layer: "MultiHeadAttention", q: Tensor, k: Tensor, **options: Any) -> bool:
-    """Whether a layer attends to a text in blocks, since all scores take much memory.
-
-    A length that is not known while a graph is built counts as short.
+def prefers_blocks(layer: "MultiHeadAttention", q: Tensor, **options: Any) -> bool:
+    """Whether a layer attends to a long text in blocks: all scores take much memory.
 
     Args:
         layer: The layer.
         q: Queries, `(B, T, N, K)`.
-        k: Keys, `(B, S, M, K)`.
         **options: Those of `MultiHeadAttention._attend`.
     """
-    if layer.flash_attention or fuses_attention(q) or needs_weights(q, **options):
+    if layer.flash_attention or fuses_attention(q):
         return False
-    longest = layer.dense_length
-    return all(x.shape[1] is not None and x.shape[1] > longest for x in (q, k))
+    return not needs_weights(q, **options)
 
 
 def needs_weights(q: Tensor, *, drop: bool, return_weights: bool, **_: Any) -> bool:

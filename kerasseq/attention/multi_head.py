@@ -23,7 +23,7 @@ from keras import ops
 
 from kerasseq import tracing
 from kerasseq.attention import axes, inputs
-from kerasseq.attention.blocks import attend_in_blocks, is_long
+from kerasseq.attention.blocks import attend_in_blocks, prefers_blocks
 from kerasseq.attention.cache import Cache, token_positions, update_cache
 from kerasseq.attention.dot_product import recorded_attention, repeat_heads
 from kerasseq.attention.projections import input_projection, output_projection
@@ -396,12 +396,17 @@ class MultiHeadAttention(Layer):
             return new
         return {name: update_cache(cache[name], new[name], index) for name in cache}
 
+    def _is_long(self, q, k):
+        """Whether both lengths are known here and above `dense_length`."""
+        lengths = q.shape[1], k.shape[1]
+        return None not in lengths and min(lengths) > self.dense_length
+
     def _attend(
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
         """Returns the heads `(B, T, N, V)`, and the attention weights or None."""
         given = {"drop": drop, "return_weights": return_weights}
-        if is_long(self, q, memory["key"], **given):
+        if self._is_long(q, memory["key"]) and prefers_blocks(self, q, **given):
             tensors, place = (q, positions, memory), {"causal": causal, "start": start}
             return attend_in_blocks(self, *tensors, given_masks, **place), None
         content = q if self.position is None else self.position.content_queries(q)

@@ -89,9 +89,10 @@ def test_both_sides_of_the_length():
     layer.build(x.shape, x.shape)
     q = np.zeros((1, L + 1, 1, 2), "float32")
     options = {"drop": False, "return_weights": False}
-    assert blocks.is_long(layer, q, q, **options) is not FUSED
-    assert not blocks.is_long(layer, q[:, :L], q, **options)
-    assert not blocks.is_long(layer, q, q[:, :L], **options)
+    assert blocks.prefers_blocks(layer, q, **options) is not FUSED
+    assert layer._is_long(q, q)
+    assert not layer._is_long(q[:, :L], q)
+    assert not layer._is_long(q, q[:, :L])
     for part in (x[:, :L], x):
         found = layer(part, part, use_causal_mask=True)
         expected, _ = layer(
