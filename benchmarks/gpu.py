@@ -52,17 +52,30 @@ def run(options):
     for name in options.backends:
         if name not in found:
             result["left out"].append(f"{name}: not installed")
+    stopped = False
     with tempfile.TemporaryDirectory() as folder:
-        reference = os.path.join(folder, "reference.npz")
-        for part in options.parts:
-            if part == "checks" and found:
-                work("reference", found[0], options, reference, result, gpu=False)
-            for name in found:
-                work(part, name, options, reference, result)
-    result["failed"] = sum(row.get("check") == "failed" for row in result["table"])
+        try:
+            run_parts(options, found, os.path.join(folder, "reference.npz"), result)
+        except KeyboardInterrupt:
+            stopped = True
+            result["left out"].append("what would have followed: stopped by Ctrl-C")
     tables = markdown(result)
+    if options.out:
+        options.out.write_text(tables, encoding="utf-8")
     print(tables)
-    return {key: result[key] for key in ("machine", "failed")}
+    failed = [row for row in result["table"] if row.get("check") == "failed"]
+    if failed or stopped:
+        raise SystemExit(f"{len(failed)} checks failed" if failed else 130)
+    return {"machine": result["machine"], "rows": len(result["table"])}
+
+
+def run_parts(options, found, reference, result):
+    """Runs all parts on the backends that were found."""
+    for part in options.parts:
+        if part == "checks" and found:
+            work("reference", found[0], options, reference, result, gpu=False)
+        for name in found:
+            work(part, name, options, reference, result)
 
 
 def work(part, backend, options, reference, result, gpu=True):
@@ -81,7 +94,7 @@ def work(part, backend, options, reference, result, gpu=True):
         for line in process.stdout:
             row = json.loads(line)
             if "machine" in row:
-                result["machine"] = result["machine"] or row["machine"]
+                result["machine"] = row["machine"]
             elif "left out" in row:
                 result["left out"].append(f"{backend}, {part}: {row['left out']}")
             else:

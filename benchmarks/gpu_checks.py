@@ -16,7 +16,7 @@ PATHS = {  # operations of PyTorch, and what XLA calls
 }
 KINDS = {  # policy, TF32, and the largest differences of outputs and of gradients
     "float32": ("float32", False, 2e-5, 2e-4),
-    "float32 by TF32": ("float32", True, 5e-3, 2e-2),
+    "float32 by TF32": ("float32", True, 5e-3, 5e-2),
     "bfloat16": ("mixed_bfloat16", True, 5e-2, 2e-1),
 }
 
@@ -63,12 +63,15 @@ def cases(units, policy):
     }
 
 
+# Of which kinds TF32 is checked: a loop by cuDNN and by steps, attention, a state.
+ROUNDED = ("LSTM", "GRU", "ElmanRNN", "PeepholeLSTM", "MultiHeadAttention", "Mamba")
 EXPECTED = {  # on PyTorch with a GPU, by kind
-    ("LSTM", "float32"): "cuDNN",
-    ("GRU", "float32"): "cuDNN",
-    ("ElmanRNN", "float32"): "cuDNN",
-    ("LSTM", "bfloat16"): "cuDNN",
-    ("MultiHeadAttention", "bfloat16"): "flash",
+    **{
+        (cell, kind): ("cuDNN",)
+        for cell in ("LSTM", "GRU", "ElmanRNN")
+        for kind in KINDS
+    },
+    ("MultiHeadAttention", "bfloat16"): ("flash", "cuDNN's attention"),
 }
 
 
@@ -199,6 +202,8 @@ def rows(file, size):
         for kind, (policy, tf32, *most) in KINDS.items():
             allow_tf32(tf32)
             for name, make in cases(SIZES[size][-1], policy).items():
+                if tf32 and policy == "float32" and name not in ROUNDED:
+                    continue
                 expected = [reference[f"{name} {key}"] for key in ("y", "gradients")]
                 try:
                     *found, path = computed(name, make, size, "float32")
@@ -219,7 +224,7 @@ def rows(file, size):
                 ]
                 right = all(a <= b for a, b in zip(errors, most, strict=True))
                 if strict and (name, kind) in EXPECTED:
-                    right = right and EXPECTED[name, kind] in path
+                    right = right and path in EXPECTED[name, kind]
                 yield {
                     "case": name,
                     "numbers": kind,

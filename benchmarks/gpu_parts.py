@@ -1,7 +1,5 @@
 """The parts of `benchmarks.gpu`, each a function that yields rows; run by a worker."""
 
-import os
-
 import numpy as np
 
 from benchmarks import gpu_checks, recurrent, transformer
@@ -9,9 +7,19 @@ from benchmarks.attention import causal_self_attention, torch_attention
 from benchmarks.rounds import median_time, processor
 from benchmarks.steps import keras_steps, torch_device
 
-SECONDS = {"full": 1.0, "tiny": 0.01}
+SECONDS = {"full": 0.4, "tiny": 0.01}
 RECURRENT = {
-    "full": {"sizes": ("small", "large"), "cells": tuple(recurrent.CELLS)},
+    "full": {
+        "sizes": ("small", "large"),
+        "cells": (
+            "lstm",
+            "gru",
+            "elman",
+            "peephole",
+            "layer_norm_lstm",
+            "minimal_gated",
+        ),
+    },
     "tiny": {"sizes": ("tiny",), "cells": ("lstm", "layer_norm_lstm")},
 }
 ATTENTION = {  # batch, steps, heads, width of a head
@@ -192,37 +200,18 @@ def attention_rows(size):
     """Yields the times of attention, and of layers with a state, in bfloat16."""
     import keras
 
-    from kerasseq import layers
-
     for batch, steps, heads, width in ATTENTION[size]:
         x = np.random.default_rng(0).normal(size=(batch, steps, heads * width))
         x = x.astype("float32")
-        window = min(256, steps)
-        policy = {"dtype": "mixed_bfloat16"}
-        made = {
-            "MultiHeadAttention": lambda h=heads, w=width: causal_self_attention(
-                layers.MultiHeadAttention(h, w, **policy)
-            ),
-            "LongformerAttention": lambda h=heads, w=width, n=window: (
-                causal_self_attention(
-                    layers.LongformerAttention(h, w, sliding_window=n, **policy)
-                )
-            ),
-            "Mamba": lambda: layers.Mamba(**policy),
-        }
-        for name in AFTER:
-            made[name] = lambda h=heads, w=width, n=name: getattr(layers, n)(
-                h, w, **policy
-            )
         case = f"{batch} × {steps} tokens, {heads} heads of {width}"
-        for name, make in made.items():
+        for name, make in attention_layers(heads, width, min(256, steps)).items():
 
-            def steps_of(make=make, x=x):
+            def functions(make=make, x=x):
                 layer = make()
                 layer(x[:, :2])
                 return keras_steps(layer, x)
 
-            yield from attempt(case, name, steps_of, size)
+            yield from attempt(case, name, functions, size)
         if keras.backend.backend() == "torch":
             yield from attempt(
                 case,
@@ -230,6 +219,27 @@ def attention_rows(size):
                 lambda x=x, h=heads: in_bfloat16(torch_attention(x, h)),
                 size,
             )
+
+
+def attention_layers(heads, width, window):
+    """Returns functions that make the layers, by name."""
+    from kerasseq import layers
+
+    policy = {"dtype": "mixed_bfloat16"}
+
+    def attention(name, **more):
+        layer = getattr(layers, name)
+        return lambda: causal_self_attention(layer(heads, width, **policy, **more))
+
+    def with_state(name):
+        return lambda: getattr(layers, name)(heads, width, **policy)
+
+    return {
+        "MultiHeadAttention": attention("MultiHeadAttention"),
+        "LongformerAttention": attention("LongformerAttention", sliding_window=window),
+        "Mamba": lambda: layers.Mamba(**policy),
+        **{name: with_state(name) for name in AFTER},
+    }
 
 
 def in_bfloat16(functions):

@@ -16,6 +16,7 @@ from benchmarks import (
     beyond,
     counting,
     fitting,
+    gpu,
     linear,
     memory,
     modifications,
@@ -220,6 +221,50 @@ def test_fitting(in_this_process):
     assert {"kerasseq", "keras", "products"} <= set(rows) <= {*fitting.IMPLEMENTATIONS}
     assert "torch.nn" in rows or backend.chosen() != "torch"
     assert rows["kerasseq"]["ms per batch"] > 0
+
+
+@pytest.mark.skipif(backend.chosen() == "tensorflow", reason="not a part of it")
+def test_gpu_checks_and_times_where_there_is_none(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "gpu", "--size", "tiny"]
+    command += ["--backends", backend.chosen(), "--out", str(tmp_path / "gpu.md")]
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean_environment({}), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "gpu.md").read_text(encoding="utf-8")
+    assert "failed |" not in text and "ended with" not in text
+    assert text.count("passed |") > 40
+    for part in gpu.PARTS:
+        assert f"\n{part}:\n" in text
+    assert "PeepholeLSTM, masked" in text and "DeltaNet" in text
+
+
+def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
+    rows = [
+        {"case": "a", "implementation": "torch.nn", "train ms": 2.0, "infer ms": 4.0},
+        {"case": "a", "implementation": "kerasseq", "train ms": 3.0, "infer ms": 1.0},
+        {"case": "b", "implementation": "kerasseq", "train ms": 3.0, "infer ms": 1.0},
+    ]
+    _, ours, alone = gpu.with_ratios(rows, "torch.nn")
+    assert ours["train ms / torch.nn"] == 1.5 and ours["infer ms / torch.nn"] == 0.25
+    assert alone["train ms / torch.nn"] == ""
+
+    def work(part, name, options, reference, result, gpu=True):
+        if part == "recurrent":
+            raise KeyboardInterrupt
+        row = {"part": part, "backend": name, "case": "LSTM", "check": "failed"}
+        result["table"].append(row)
+
+    monkeypatch.setattr(gpu, "work", work)
+    out = tmp_path / "gpu.md"
+    options = argparse.Namespace(parts=["checks"], backends=["torch"], out=out)
+    monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(SystemExit, match="2 checks failed"):  # the reference, too
+        gpu.run(options)
+    options.parts = ["recurrent"]
+    with pytest.raises(SystemExit, match="130"):
+        gpu.run(options)
+    assert "stopped by Ctrl-C" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("part", transformer.PARTS)
