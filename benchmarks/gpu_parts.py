@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks import gpu_checks, recurrent, transformer
 from benchmarks.attention import causal_self_attention, torch_attention
 from benchmarks.rounds import median_time, processor
-from benchmarks.steps import keras_steps, torch_device
+from benchmarks.steps import has_gpu, keras_steps, torch_device
 
 SECONDS = {"full": 0.4, "tiny": 0.01}
 RECURRENT = {
@@ -155,7 +155,7 @@ def recurrent_rows(size):
                 made["keras"] = lambda c=cell, u=units: recurrent.keras_layer(
                     "keras", c, u
                 )
-            if cell == "lstm" and not on_torch and kernels_have_cudnn():
+            if cell == "lstm" and not on_torch and has_gpu():
                 made["kerasseq, use_cudnn=True"] = lambda u=units: cudnn_lstm(u)
             case = f"{cell}, {batch} × {steps}, {features} → {units}"
             for implementation, make in made.items():
@@ -181,13 +181,6 @@ def cudnn_lstm(units):
     from kerasseq import layers
 
     return layers.LSTM(units, use_cudnn=True)
-
-
-def kernels_have_cudnn():
-    """Whether there is a GPU with cuDNN."""
-    from kerasseq import kernels
-
-    return kernels.has_cudnn()
 
 
 def layer_steps(layer, x):

@@ -58,6 +58,17 @@ def torch_device():
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def has_gpu():
+    """Whether Keras' backend, PyTorch or JAX, computes on a GPU."""
+    import keras
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.default_backend() == "gpu"
+    return torch_device() == "cuda"
+
+
 def wait_for_torch():
     """Waits for the GPU of PyTorch, if there is one."""
     import torch
