@@ -60,7 +60,9 @@ class PlainGPT(torch.nn.Module):
                 torch.nn.init.zeros_(weight)
 
     def forward(self, ids):
-        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+        x = self.tokens(ids) + self.positions(
+            torch.arange(ids.shape[1], device=ids.device)
+        )
         for block in self.blocks:
             x = block(x)
         return self.norm(x) @ self.tokens.weight.T
@@ -87,4 +89,6 @@ def optimizer(model, learning_rate):
         {"params": decays, "weight_decay": 0.1},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.99))
+    return torch.optim.AdamW(
+        groups, lr=learning_rate, betas=(0.9, 0.99), fused=model.tokens.weight.is_cuda
+    )

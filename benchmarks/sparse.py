@@ -4,10 +4,12 @@ One layer of 4 heads of 64 with a causal mask, batch 1. `memory` counts floats, 
 of the T × T scores of each head: of JAX what XLA plans for the step beside arguments
 and results, of the others by how much the peak of the process grows. `train` and
 `infer` are times, as ratios to `dense`; `band` is dense with a window, a mask of pairs.
-Each layer runs in its own process, in rounds (see `benchmarks.rounds`).
+Both make all scores at any length; `long` is `MultiHeadAttention` as it is. Each layer
+runs in its own process, in rounds (see `benchmarks.rounds`).
 """
 
 import os
+import sys
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from benchmarks.rounds import Worker, report, time_in_rounds
 from benchmarks.steps import jax_step, keras_steps
 
 HEADS, WIDTH, WINDOW = 4, 256, 256
-NAMES = ("dense", "band", "blockwise", "longformer", "adaptive_span")
+NAMES = ("dense", "band", "long", "blockwise", "longformer", "adaptive_span")
 
 
 def add_arguments(parser):
@@ -84,11 +86,14 @@ def make(name, window, T):
     """Makes an attention layer by its name."""
     from kerasseq import layers
 
+    class Dense(layers.MultiHeadAttention):
+        dense_length = sys.maxsize
+
     sizes = HEADS, WIDTH // HEADS
-    if name == "dense":
+    if name in ("dense", "band"):
+        return Dense(*sizes, sliding_window=window if name == "band" else None)
+    if name == "long":
         return layers.MultiHeadAttention(*sizes)
-    if name == "band":
-        return layers.MultiHeadAttention(*sizes, sliding_window=window)
     if name == "blockwise":
         return layers.BlockwiseAttention(*sizes)
     if name == "longformer":

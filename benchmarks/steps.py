@@ -1,7 +1,8 @@
 """Training step and inference of a layer or module, as each backend runs them.
 
 A training step is the forward pass, the mean of the output, the gradients of all
-weights and an SGD update, compiled by tf.function or jax.jit.
+weights and an SGD update, compiled by tf.function or jax.jit. On a GPU each function
+waits until the device has finished.
 """
 
 
@@ -32,6 +33,7 @@ def torch_steps(layer, x):
     """Returns the functions to time on PyTorch, also for a `torch.nn.Module`."""
     import torch
 
+    layer, x = layer.to(torch_device()), x.to(torch_device())
     optimizer = torch.optim.SGD(layer.parameters(), 1e-3)
 
     def train():
@@ -39,12 +41,40 @@ def torch_steps(layer, x):
         y = layer(x)
         (y @ y.new_ones(y.shape[-1])).mean().backward()
         optimizer.step()
+        wait_for_torch()
 
     def infer():
         with torch.no_grad():
             layer(x)
+        wait_for_torch()
 
     return {"train": train, "infer": infer}
+
+
+def torch_device():
+    """Returns the name of the device of PyTorch: that of Keras, too."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def has_gpu():
+    """Whether Keras' backend, PyTorch or JAX, computes on a GPU."""
+    import keras
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.default_backend() == "gpu"
+    return torch_device() == "cuda"
+
+
+def wait_for_torch():
+    """Waits for the GPU of PyTorch, if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def tensorflow_steps(layer, x, jit):

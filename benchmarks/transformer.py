@@ -26,6 +26,7 @@ import numpy as np
 
 from benchmarks.options import add_timing_arguments
 from benchmarks.rounds import Worker, report, time_in_rounds
+from benchmarks.steps import torch_device
 
 PARTS = {
     "training": ("kerasseq", "KerasHub", "plain PyTorch"),
@@ -54,6 +55,11 @@ SIZES = {
     },
 }
 VOCABULARY_SIZE, PROMPT_LENGTH, LEARNING_RATE = 65, 8, 1e-3
+
+
+def vocabulary_of(size):
+    """Returns the number of tokens of a model."""
+    return size.get("vocabulary", VOCABULARY_SIZE)
 
 
 def add_arguments(parser):
@@ -124,7 +130,7 @@ def functions(task):
 def random_batch(size):
     """Returns a batch of random ids and the ids that follow them."""
     rng = np.random.default_rng(0)
-    ids = rng.integers(VOCABULARY_SIZE, size=(size["batch"], size["length"] + 1))
+    ids = rng.integers(vocabulary_of(size), size=(size["batch"], size["length"] + 1))
     return ids[:, :-1].astype("int32"), ids[:, 1:].astype("int32")
 
 
@@ -157,7 +163,7 @@ def kerasseq_gpt(task, compiled=True):
 
     size = task["size"]
     model = (GPT if compiled else NotPure)(
-        vocabulary_size=VOCABULARY_SIZE,
+        vocabulary_size=vocabulary_of(size),
         num_layers=size["layers"],
         num_heads=size["heads"],
         hidden_dim=size["width"],
@@ -184,7 +190,7 @@ def hub_training_step(task):
     size = task["size"]
     ids = keras.Input((None,), dtype="int32")
     embedding = keras_hub.layers.TokenAndPositionEmbedding(
-        VOCABULARY_SIZE, size["length"], size["width"]
+        vocabulary_of(size), size["length"], size["width"]
     )
     x = embedding(ids)
     for _ in range(size["layers"]):
@@ -202,7 +208,7 @@ def hub_generation(task):
 
     size, prompt = task["size"], random_prompt(task["size"])
     backbone = keras_hub.models.GPT2Backbone(
-        VOCABULARY_SIZE,
+        vocabulary_of(size),
         size["layers"],
         size["heads"],
         size["width"],
@@ -225,20 +231,21 @@ def torch_gpt(task):
 
     from benchmarks.plain_gpt import PlainGPT, optimizer
 
-    size = task["size"]
-    model = PlainGPT(
-        VOCABULARY_SIZE, size["length"], size["layers"], size["heads"], size["width"]
-    )
+    size, device = task["size"], torch_device()
+    sizes = size["length"], size["layers"], size["heads"], size["width"]
+    model = PlainGPT(vocabulary_of(size), *sizes).to(device)
     if task["part"] == "generation":
-        prompt = torch.tensor([random_prompt(size)])
+        prompt = torch.tensor([random_prompt(size)], device=device)
         return lambda: model.eval().generate(prompt, task["tokens"])
     adam = optimizer(model, LEARNING_RATE)
-    batch = random_batch(size)
+    batch, half = random_batch(size), task.get("dtype") == "mixed_bfloat16"
+    loss_of = torch.compile(model.loss) if task.get("compiled") else model.loss
 
     def step():
-        x, y = map(torch.from_numpy, batch)
+        x, y = (torch.from_numpy(ids).to(device) for ids in batch)
         adam.zero_grad()
-        loss = model.loss(x, y)
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            loss = loss_of(x, y)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()

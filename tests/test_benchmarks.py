@@ -14,12 +14,16 @@ import pytest
 from benchmarks import (
     attention,
     beyond,
+    counting,
     fitting,
+    gpu,
     linear,
     memory,
+    modifications,
     own_data,
     own_rows,
     recurrent,
+    resumed,
     rounds,
     sparse,
     transformer,
@@ -219,6 +223,50 @@ def test_fitting(in_this_process):
     assert rows["kerasseq"]["ms per batch"] > 0
 
 
+@pytest.mark.skipif(backend.chosen() == "tensorflow", reason="not a part of it")
+def test_gpu_checks_and_times_where_there_is_none(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "gpu", "--size", "tiny"]
+    command += ["--backends", backend.chosen(), "--out", str(tmp_path / "gpu.md")]
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean_environment({}), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "gpu.md").read_text(encoding="utf-8")
+    assert "failed |" not in text and "ended with" not in text
+    assert text.count("passed |") > 40
+    for part in gpu.PARTS:
+        assert f"\n{part}:\n" in text
+    assert "PeepholeLSTM, masked" in text and "DeltaNet" in text
+
+
+def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
+    rows = [
+        {"case": "a", "implementation": "torch.nn", "train ms": 2.0, "infer ms": 4.0},
+        {"case": "a", "implementation": "kerasseq", "train ms": 3.0, "infer ms": 1.0},
+        {"case": "b", "implementation": "kerasseq", "train ms": 3.0, "infer ms": 1.0},
+    ]
+    _, ours, alone = gpu.with_ratios(rows, "torch.nn")
+    assert ours["train ms / torch.nn"] == 1.5 and ours["infer ms / torch.nn"] == 0.25
+    assert alone["train ms / torch.nn"] == ""
+
+    def work(part, name, options, reference, result, gpu=True):
+        if part == "recurrent":
+            raise KeyboardInterrupt
+        row = {"part": part, "backend": name, "case": "LSTM", "check": "failed"}
+        result["table"].append(row)
+
+    monkeypatch.setattr(gpu, "work", work)
+    out = tmp_path / "gpu.md"
+    options = argparse.Namespace(parts=["checks"], backends=["torch"], out=out)
+    monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(SystemExit, match="2 checks failed"):  # the reference, too
+        gpu.run(options)
+    options.parts = ["recurrent"]
+    with pytest.raises(SystemExit, match="130"):
+        gpu.run(options)
+    assert "stopped by Ctrl-C" in out.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("part", transformer.PARTS)
 def test_transformer(part, in_this_process):
     in_this_process(transformer)
@@ -386,3 +434,69 @@ def test_rows_of_own_data(monkeypatch):
         (model, 1300, seed) for seed in (0, 1) for model in ("gru", "bag")
     ]
     assert all(float(words[1]) * 1300 == 1000 for *_, words in trained)
+
+
+def test_runs_are_shared_and_resumed(tmp_path):
+    """Two parts make all runs once; a line that was cut off is run again."""
+    runs, called = [{"name": name, "steps": 7} for name in "abcde"], []
+
+    def measure(run):
+        called.append(run["name"])
+        return {"loss": ord(run["name"])}
+
+    def options(part, out=tmp_path / "runs.jsonl", minutes=1.0):
+        text = f"{part}/2"
+        given = {"part": resumed.part(text), "out": out, "minutes": minutes}
+        return argparse.Namespace(**given)
+
+    first = resumed.run_all(runs, measure, options(1))
+    assert called == ["a", "c", "e"] == [row["name"] for row in first]
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"name": "b", "st\n')
+    both = resumed.run_all(runs, measure, options(2))
+    assert called == [*"acebd"] and [row["name"] for row in both] == [*"abcde"]
+    assert [row["loss"] for row in both] == [97, 98, 99, 100, 101]
+    again = [{**run, "steps": 8} for run in runs]
+    assert resumed.run_all(again, measure, options(1, minutes=-1.0)) == []
+    assert len(called) == 5
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "x/y", "1/0"])
+def test_a_part_is_one_of_n(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"must be i/n .* received"):
+        resumed.part(text)
+
+
+def shared(**options):
+    return argparse.Namespace(out=None, part=(1, 1), minutes=1.0, seeds="0", **options)
+
+
+def test_counting():
+    table = counting.run(shared(names=["slstm"], steps=2))["table"]
+    assert [row["name"] for row in table] == ["slstm"]
+    assert 0 <= table[0]["accuracy"] <= 1 and table[0]["steps"] == 2
+
+
+def test_modifications():
+    names = ["multi_head", "min_gru", "feed_forward=none"]
+    found = modifications.run(shared(names=names, steps=4))
+    assert found["runs"] == len(modifications.RATES) * len(names)
+    assert [row["name"] for row in found["table"]] == names
+    wanted = found["table"][0]["weights"]
+    assert all(abs(row["weights"] / wanted - 1) < 0.01 for row in found["table"])
+    assert all(3 < row["late"] < 5 for row in found["table"])
+
+
+def test_modifications_has_every_option_of_the_block():
+    from kerasseq.positions import by_name
+    from kerasseq.transformer import feed_forward, mixers
+
+    def never_causal(name):
+        return hasattr(mixers.OF_PAIRS.get(name), "never_causal")
+
+    causal = {name for name in mixers.ATTENTIONS if not never_causal(name)}
+    assert {*modifications.OF_PAIRS, *modifications.IN_ITS_PLACE} == causal
+    others = {*feed_forward.FEED_FORWARDS, feed_forward.NONE} - {"gelu"}
+    assert {*modifications.FEED_FORWARDS} == others
+    positions = {name or "none" for name in by_name.DECODER_POSITIONS}
+    assert {*modifications.POSITIONS} == positions - {"learned"}

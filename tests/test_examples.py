@@ -67,6 +67,11 @@ def test_attention_maps(tmp_path, capsys):
     [
         ("own_cell", {"epochs": 1, "strings": 64, "units": 5}, "minimal"),
         ("compare_classifiers", {"epochs": 1, "texts": 97, "units": 5}, "GRU"),
+        (
+            "glimpses",
+            {"epochs": 1, "images": 40, "seeds": 1, "width": 5},
+            "reinforce",
+        ),
         ("tag_words", {"epochs": 1, "lines": 30, "units": 5}, "with CRF"),
         (
             "forecast_covariates",

@@ -17,6 +17,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels, tracing
+from kerasseq.attention import choices
 from kerasseq.attention import scores as score_functions
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
@@ -42,6 +43,7 @@ WEIGHTS = {
 SCORES = tuple(WEIGHTS)
 WITH_UNITS = ("additive", "concat")
 EQUAL_WIDTHS = ("dot", "scaled_dot", "cosine")
+GRADIENTS = ("straight_through", "reinforce")  # of hard attention
 LUONG = ("dot", "general", "concat", "scaled_dot", "location")
 
 
@@ -65,11 +67,14 @@ class AlignmentAttention(SingleHeadAttention):
             $\beta$; "location" $W s$, one row for each source position.
         max_length: Maximum source length of the score "location".
         hard: Whether each query attends to one position only, the one with the highest
-            score. Gradients are those of the soft weights (straight-through).
+            score.
         sampled: With `hard`, whether that position is sampled from the weights in
             training.
         dropout: Fraction of the weights to drop in training.
         seed: Seed of dropout and sampling.
+        gradient: Of `hard`. "straight_through": the gradient of the soft weights.
+            "reinforce": the position is sampled in training, and the scores learn from
+            a reward, see `models.ReinforcedModel`.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -100,7 +105,7 @@ class AlignmentAttention(SingleHeadAttention):
         ((2, 3, 6), (2, 3, 5))
     """
 
-    choices: tuple[str, ...] = SCORES  # of `score`
+    known_scores: tuple[str, ...] = SCORES  # of `score`
 
     @passes_on(SingleHeadAttention)
     def __init__(
@@ -113,9 +118,10 @@ class AlignmentAttention(SingleHeadAttention):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
+        gradient: str = "straight_through",
         **kwargs: Any,
     ) -> None:
-        self.score: str = checks.one_of("score", score, self.choices)
+        self.score: str = checks.one_of("score", score, self.known_scores)
         self.units: int | None = _size_of_scores("units", units, score, WITH_UNITS)
         self.max_length: int | None = _size_of_scores(
             "max_length", max_length, score, ("location",)
@@ -127,9 +133,16 @@ class AlignmentAttention(SingleHeadAttention):
                 "sampled=True needs hard=True, as it samples one position, received "
                 f"hard={hard!r}. Pass both"
             )
+        self.gradient: str = checks.one_of("gradient", gradient, GRADIENTS)
+        self.reinforced: bool = self.gradient == "reinforce"
+        if self.reinforced and not self.hard:
+            raise ValueError(
+                'gradient="reinforce" needs hard=True, as it samples one position, '
+                f"received hard={hard!r}. Pass both"
+            )
         self.dropout: float = checks.rate("dropout", dropout)
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
-        if self.dropout or self.sampled:
+        if self.dropout or self.sampled or self.reinforced:
             self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
 
     def build(
@@ -252,11 +265,24 @@ class AlignmentAttention(SingleHeadAttention):
         return score_functions.dot(query, key)
 
     def select(self, alpha: Tensor, training: bool) -> Tensor:
-        """Hard attention: one position per query, with the gradient of the weights."""
+        """Hard attention: one position per query."""
         if not self.hard:
             return alpha
+        one = self._position(alpha, training and (self.sampled or self.reinforced))
+        if not self.reinforced:
+            return alpha + ops.stop_gradient(one - alpha)
+        if training:
+            # 0 for a fully masked query, which chooses nothing.
+            p = ops.cast(ops.sum(one * alpha, axis=-1), _at_least_float32(alpha))
+            log_p = ops.log(ops.where(p > 0, p, ops.ones_like(p)))
+            choices.add(self.name, tracing.record(self, "log_probability", log_p))
+        return one
+
+    def _position(self, alpha, sampled):
+        """The chosen position of each query as a row with one 1, without gradient."""
+        alpha = ops.stop_gradient(alpha)
         logits = alpha
-        if self.sampled and training:  # the argmax of log α + Gumbel noise samples α
+        if sampled:  # the argmax of log α + Gumbel noise samples α
             # Both logarithms are finite from 1e-6 to 1 - 1e-6 in float32.
             u = keras.random.uniform(
                 ops.shape(alpha), 1e-6, 1 - 1e-6, seed=self.seed_generator
@@ -265,13 +291,16 @@ class AlignmentAttention(SingleHeadAttention):
             logits = ops.log(ops.maximum(alpha, 1e-20)) + gumbel
         position = ops.argmax(logits, axis=-1)
         one = ops.one_hot(position, ops.shape(alpha)[-1], dtype=alpha.dtype)
-        one = ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
-        return alpha + ops.stop_gradient(one - alpha)
+        return ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
 
     def drop(self, alpha: Tensor, training: bool) -> Tensor:
         if not (self.dropout and training):
             return alpha
         return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
+
+
+def _at_least_float32(x):
+    return keras.backend.result_type(x.dtype, "float32")
 
 
 def _size_of_scores(name, value, score, scores):
@@ -305,6 +334,7 @@ class BahdanauAttention(AlignmentAttention):
         sampled: Whether that position is sampled in training.
         dropout: Fraction of the weights to drop in training.
         seed: Seed of dropout and sampling.
+        gradient: Of `hard`: "straight_through" or "reinforce".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Examples:
@@ -324,6 +354,7 @@ class BahdanauAttention(AlignmentAttention):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
+        gradient: str = "straight_through",
         **kwargs: Any,
     ) -> None:
         pass  # the base class has all of them
@@ -345,6 +376,7 @@ class LuongAttention(AlignmentAttention):
         sampled: Whether that position is sampled in training.
         dropout: Fraction of the weights to drop in training.
         seed: Seed of dropout and sampling.
+        gradient: Of `hard`: "straight_through" or "reinforce".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Examples:
@@ -353,7 +385,7 @@ class LuongAttention(AlignmentAttention):
         (2, 3, 6)
     """
 
-    choices: tuple[str, ...] = LUONG
+    known_scores: tuple[str, ...] = LUONG
 
     @passes_on(AlignmentAttention)
     def __init__(
@@ -366,6 +398,7 @@ class LuongAttention(AlignmentAttention):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
+        gradient: str = "straight_through",
         **kwargs: Any,
     ) -> None:
         pass  # the base class has all of them
@@ -385,6 +418,7 @@ class LocationAttention(AlignmentAttention):
         sampled: Whether that position is sampled in training.
         dropout: Fraction of the weights to drop in training.
         seed: Seed of dropout and sampling.
+        gradient: Of `hard`: "straight_through" or "reinforce".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Examples:
@@ -402,6 +436,7 @@ class LocationAttention(AlignmentAttention):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
+        gradient: str = "straight_through",
         **kwargs: Any,
     ) -> None:
         pass  # the base class has all of them
@@ -419,6 +454,7 @@ class CosineAttention(AlignmentAttention):
         sampled: Whether that position is sampled in training.
         dropout: Fraction of the weights to drop in training.
         seed: Seed of dropout and sampling.
+        gradient: Of `hard`: "straight_through" or "reinforce".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Examples:
@@ -435,6 +471,7 @@ class CosineAttention(AlignmentAttention):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
+        gradient: str = "straight_through",
         **kwargs: Any,
     ) -> None:
         pass  # the base class has all of them

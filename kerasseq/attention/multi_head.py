@@ -23,6 +23,7 @@ from keras import ops
 
 from kerasseq import tracing
 from kerasseq.attention import axes, inputs
+from kerasseq.attention.blocks import attend_in_blocks, prefers_blocks
 from kerasseq.attention.cache import Cache, token_positions, update_cache
 from kerasseq.attention.dot_product import recorded_attention, repeat_heads
 from kerasseq.attention.projections import input_projection, output_projection
@@ -51,6 +52,12 @@ class MultiHeadAttention(Layer):
     and results, except that a fully masked query gets zeros before the output
     projection, with and without returned scores. The backend's fused attention is used
     unless scores are returned or replaced, or dropout is active.
+
+    On TensorFlow and JAX, where it makes the scores of all pairs, a call with more than
+    2,048 queries and keys (`dense_length`) attends over blocks of keys, as
+    `BlockwiseAttention` does: memory then grows with the length, not with its square.
+    The lengths must be known when a graph is built, and a position encoding whose bias
+    has weights, such as `RelativePositionBias`, still makes the bias of all pairs.
 
     Args:
         num_heads: N, number of query heads.
@@ -130,6 +137,7 @@ class MultiHeadAttention(Layer):
             "activity_regularizer": "_activity_regularizer",
         }
     )
+    dense_length: int = 2048  # queries and keys; longer texts are read in blocks
     query_key_norm: Config | None
     sliding_window: int | None
     attended_axes: tuple[int, ...]
@@ -236,6 +244,11 @@ class MultiHeadAttention(Layer):
     def biases_scores(self) -> bool:
         """Whether scores have a bias by position; caches then hold the positions."""
         return self.position is not None and self.position.has_bias
+
+    @property
+    def bias_is_constant(self) -> bool:
+        """Whether that bias has no weights and depends on the positions alone."""
+        return self.position is None or self.position.bias_is_constant
 
     def build(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
@@ -387,10 +400,19 @@ class MultiHeadAttention(Layer):
             return new
         return {name: update_cache(cache[name], new[name], index) for name in cache}
 
+    def _is_long(self, q, k):
+        """Whether both lengths are known here and above `dense_length`."""
+        lengths = q.shape[1], k.shape[1]
+        return None not in lengths and min(lengths) > self.dense_length
+
     def _attend(
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
         """Returns the heads `(B, T, N, V)`, and the attention weights or None."""
+        given = {"drop": drop, "return_weights": return_weights}
+        if self._is_long(q, memory["key"]) and prefers_blocks(self, q, **given):
+            tensors, place = (q, positions, memory), {"causal": causal, "start": start}
+            return attend_in_blocks(self, *tensors, given_masks, **place), None
         content = q if self.position is None else self.position.content_queries(q)
         bias, q = self._bias(q, positions, memory), content
         k = repeat_heads(memory["key"], self.heads_per_group)  # (B, S, N, K)

@@ -206,6 +206,22 @@ def has_cudnn() -> bool:
     return backend_module("functions").has_cudnn()
 
 
+def fuses_attention(q: Tensor) -> bool:
+    """Whether `fused_attention` computes no scores of all pairs for such queries.
+
+    PyTorch never does; JAX does not with cuDNN in half precision.
+
+    Examples:
+        >>> isinstance(fuses_attention(keras.ops.ones((2, 5, 3, 7))), bool)
+        True
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        half = keras.backend.standardize_dtype(q.dtype) in ("float16", "bfloat16")
+        return half and has_cudnn()
+    return backend == "torch"
+
+
 def is_concrete(value: Tensor) -> bool:
     """Whether `value` holds numbers now, and is not a tracer or a symbolic tensor."""
     if isinstance(value, keras.KerasTensor):

@@ -221,6 +221,11 @@ def _agrees(run) -> bool:
     return programs(run.cell).get("native", key, lambda: _try(run))
 
 
+def _width(weight: keras.Variable) -> int:
+    """How many products each sum with a weight has."""
+    return weight.shape[0] if len(weight.shape) > 1 else 1
+
+
 def _try(run) -> bool:
     rng, cell = np.random.default_rng(0), run.cell
 
@@ -229,7 +234,9 @@ def _try(run) -> bool:
         return ops.convert_to_tensor(x, dtype=run.inputs.dtype)
 
     with backend_module("functions").eagerly():
-        weights = [numbers(*v.shape) for v in cell.variables]
+        # Sums near 1: errors stay below `atol` also where a GPU rounds the factors of
+        # products to TF32, as cuDNN does by default.
+        weights = [numbers(*v.shape) / _width(v) ** 0.5 for v in cell.variables]
         x = numbers(*TRIED, run.inputs.shape[-1])
         states = [numbers(TRIED[1], n) for n in _as_list(cell.state_size)]
         with keras.StatelessScope(list(zip(cell.variables, weights, strict=True))):
@@ -250,4 +257,4 @@ def _try(run) -> bool:
             for pair in zip(last, wanted, strict=True)
         ]
         short = keras.backend.standardize_dtype(run.inputs.dtype).endswith("16")
-        return all(np.allclose(*p, atol=0.03 if short else 1e-3) for p in pairs)
+        return all(np.allclose(*p, atol=0.03 if short else 2e-3) for p in pairs)

@@ -18,6 +18,7 @@ from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.language_model import LanguageModel
 from kerasseq.models.mamba import Mamba
+from kerasseq.models.reinforced import ReinforcedModel
 from kerasseq.models.rwkv import RWKV
 from kerasseq.models.seq2seq.recurrent import Seq2Seq
 from kerasseq.models.seq2seq.t5 import T5, T5Encoder
@@ -50,6 +51,7 @@ __all__ = [
     "XLSTM",
     "BERT",
     "ViT",
+    "ReinforcedModel",
     "WordVectors",
     "architectures",
     "costs",

@@ -1,5 +1,7 @@
 """PyTorch's own kernels: they compute what `step` says, or do not run."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,39 @@ def test_native_kernels_compute_what_step_says(name, bias, monkeypatch, runs):
     for a, b in zip(gradients(fast), gradients(slow), strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
     assert len(runs) == 3  # the trial, and two calls
+
+
+def rounded(x):
+    """Factors of TF32, which has 10 bits behind the point."""
+    bits = x.contiguous().view(torch.int32) + 2**12
+    return (bits & -(2**13)).view(torch.float32)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_products_rounded_to_tf32_pass_the_trial(name, monkeypatch, runs):
+    """cuDNN rounds so by default; the loop instead took 25 to 46 times as long."""
+
+    def run(name, it, states, run=native.run):
+        parts = {
+            key: getattr(it, key)
+            for key in ("inputs", "kernel", "recurrent_kernel", "bias")
+        }
+        parts = {key: rounded(x.detach()) for key, x in parts.items()}
+        return run(name, dataclasses.replace(it, **parts), states)
+
+    monkeypatch.setattr(native, "run", run)
+    monkeypatch.setattr(derived, "can_run", lambda *_: False)
+    cls, own = LAYERS[name]
+    layer = cls(509, **own)
+    x = np.random.default_rng(0).normal(size=(2, 3, 257)).astype("float32")
+    layer(x)
+    assert len(runs) == 2  # the trial, and the call
+    layer.cell.step = lambda z, states, training=False: (
+        0.99 * states[0],
+        [0.99 * s for s in states],
+    )
+    layer(x)
+    assert len(runs) == 3  # the trial alone
 
 
 def test_an_edited_step_does_not_run_natively(runs):

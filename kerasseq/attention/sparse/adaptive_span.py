@@ -121,6 +121,11 @@ class AdaptiveSpanAttention(MultiHeadAttention):
         return True
 
     @property
+    def bias_is_constant(self) -> bool:
+        """False: the spans are weights."""
+        return False
+
+    @property
     def spans(self) -> Tensor:
         """Z of each head, `(N,)`."""
         return self.max_span * ops.convert_to_tensor(self.span_fractions)

@@ -12,14 +12,13 @@ backward pass, which computes them again. Dao et al. 2022; Liu et al. 2023. Cour
 slides E. The loop is in `kernels/blockwise_attention.py`.
 """
 
+import sys
 from typing import Any
 
-from kerasseq.attention.dot_product import record_heads, repeat_heads
+from kerasseq.attention.blocks import BLOCK, attend_in_blocks, needs_weights
 from kerasseq.attention.multi_head import MultiHeadAttention
-from kerasseq.core import checks, masks
+from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.kernels import blockwise_attention
-from kerasseq.tracing import listeners
 
 
 @register
@@ -63,12 +62,14 @@ class BlockwiseAttention(MultiHeadAttention):
         Large Context Models", NeurIPS 2023. Slides E.
     """
 
+    dense_length: int = sys.maxsize  # one block is computed at once
+
     def __init__(
         self,
         num_heads: int,
         key_dim: int,
         *args: Any,
-        block_size: int = 128,
+        block_size: int = BLOCK,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads, key_dim, *args, **kwargs)
@@ -78,41 +79,13 @@ class BlockwiseAttention(MultiHeadAttention):
     def _attend(self, q, positions, memory, given_masks, **options):
         if not self._in_blocks(q, memory, options):
             return super()._attend(q, positions, memory, given_masks, **options)
-        attention_mask, query_mask, value_mask, key_mask = given_masks
-        start = options["start"]
-        out = blockwise_attention(
-            q if self.position is None else self.position.content_queries(q),
-            repeat_heads(memory["key"], self.heads_per_group),
-            repeat_heads(memory["value"], self.heads_per_group),
-            scale=self.factor,
-            block_size=self.block_size,
-            key_mask=masks.intersect(value_mask, key_mask),
-            mask=masks.intersect(masks.add_head_axis(attention_mask)),
-            causal=options["causal"],
-            window=self.sliding_window,
-            start=0 if start is None else start,
-            **self._block_bias(q, positions, memory),
-        )
-        return record_heads(self, "heads", masks.zero_masked(out, query_mask)), None
+        L = self.block_size
+        tensors = q, positions, memory, given_masks
+        return attend_in_blocks(self, *tensors, block_size=L, **options), None
 
     def _in_blocks(self, q, memory, options):
         """Whether the scores are more than one block of queries or of keys."""
-        if options["drop"] or options["return_weights"] or listeners.active():
+        if needs_weights(q, **options):
             return False
         lengths = q.shape[1], memory["key"].shape[1]
-        return len(q.shape) == 4 and all(
-            length is None or length > self.block_size for length in lengths
-        )
-
-    def _block_bias(self, q, positions, memory):
-        """The arguments of the kernel for the bias of the position encoding."""
-        position = self.position
-        if position is None or not position.has_bias:
-            return {}
-        if not position.bias_is_constant:
-            return {"bias": self._bias(q, positions, memory)}
-
-        def bias_of(key_positions):
-            return position.bias(positions, key_positions, None, self.factor)
-
-        return {"bias_of": bias_of, "key_positions": memory["position"]}
+        return all(length is None or length > self.block_size for length in lengths)

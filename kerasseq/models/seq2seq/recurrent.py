@@ -15,7 +15,10 @@ from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.pooling import EncoderPooling, pooling_mode
-from kerasseq.models.seq2seq.recurrent_decoder import RecurrentDecoder
+from kerasseq.models.seq2seq.recurrent_decoder import (
+    OUTPUT_READS,
+    RecurrentDecoder,
+)
 from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
@@ -65,6 +68,9 @@ class Seq2Seq(Translator):
         dropout: Dropout rate.
         scheduled_sampling: A `training.ScheduledSampling`: how often the input of the
             decoder is the target token in training. Always if None.
+        output_reads: What the output reads beside the state and the context of a step:
+            "previous", the embedding of the previous token, as in Bahdanau's
+            $g(y_{t-1}, s_t, c_t)$; nothing if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -100,6 +106,7 @@ class Seq2Seq(Translator):
         input_feeding: bool = False,
         dropout: float = 0.0,
         scheduled_sampling: ScheduledSampling | None = None,
+        output_reads: str | None = None,
         **kwargs: Any,
     ) -> None:
         source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
@@ -119,6 +126,7 @@ class Seq2Seq(Translator):
             "input_feeding": checks.flag("input_feeding", input_feeding),
             "dropout": checks.rate("dropout", dropout),
             "scheduled_sampling": scheduled_sampling,
+            "output_reads": checks.one_of("output_reads", output_reads, OUTPUT_READS),
         }
         features = isinstance(architecture, keras.Model)  # sources are not ids
         source_vocabulary = None
@@ -166,6 +174,7 @@ class Seq2Seq(Translator):
             input_feeding=input_feeding,
             dropout=dropout,
             scheduled_sampling=scheduled_sampling,
+            output_reads=output_reads,
             name="decoder",
         )
         logits = recurrent_decoder(target, memory, summary, memory_mask=mask)

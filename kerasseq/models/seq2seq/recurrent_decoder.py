@@ -13,7 +13,8 @@ $$
 
 with the outputs of the encoder $h$ (the memory), their summary $\bar h$, and the
 embedding of the previous token, $y_{t-1}$. With input feeding, $o_{t-1}$ is an input of
-$f$ as well.
+$f$ as well. With `output_reads="previous"` the output reads the previous token, too, as
+in Bahdanau's $p_t = g(y_{t-1}, s_t, c_t)$: $o_t = \tanh(W_o [s_t; c_t; y_{t-1}])$.
 
 In training all target tokens are known. If no step needs the output of the step before,
 each layer processes all of them at once, `_call_parallel`; else `_call_step_by_step`
@@ -46,6 +47,8 @@ from kerasseq.tasks.architectures import first_output
 from kerasseq.tracing import listeners
 from kerasseq.training import ScheduledSampling
 
+OUTPUT_READS = (None, "previous")  # beside the state and the context
+
 
 @register
 class RecurrentDecoder(WithSublayers, keras.layers.Layer):
@@ -60,6 +63,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         input_feeding: Whether $o_{t-1}$ is an input of step t.
         dropout: Dropout rate of the token embeddings and of $o_t$.
         scheduled_sampling: A `training.ScheduledSampling`; None for teacher forcing.
+        output_reads: What $o_t$ reads beside $s_t$ and $c_t$: "previous", the embedding
+            $y_{t-1}$ of the previous token; nothing if None.
         **kwargs: For `keras.layers.Layer`.
 
     Call arguments:
@@ -88,6 +93,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         input_feeding: bool = False,
         dropout: float = 0.0,
         scheduled_sampling: ScheduledSampling | None = None,
+        output_reads: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -101,6 +107,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             self.attention is None or self.attends_before_step
         )
         self.input_feeding: bool = bool(input_feeding)
+        self.output_reads: str | None = checks.one_of(
+            "output_reads", output_reads, OUTPUT_READS
+        )
         self.dropout = dropout
         self.units: int = cells.output_size(self.recurrent_layers[-1])
         dtype = self.dtype_policy
@@ -136,6 +145,11 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                 'attention must be None, "bahdanau", "luong", or a layer such as '
                 f"kerasseq.layers.AlignmentAttention, received {attention!r}"
             )
+        if getattr(attention, "reinforced", False):
+            raise ValueError(
+                'attention must not have gradient="reinforce" in a decoder, received '
+                f'{attention!r}. Choose gradient="straight_through", with sampled=True'
+            )
         random = getattr(attention, "dropout", 0) or getattr(
             attention, "sampled", False
         )
@@ -168,7 +182,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             if not layer.built:
                 layer.build((None, None, features))
             features = cells.output_size(layer)
-        self.combine.build((None, H + context_size))
+        token_size = self.embedding_dim if self.output_reads else 0
+        self.combine.build((None, H + context_size + token_size))
         self.logits.build((None, H))
         self.scheduled_sampler.build()
         self.built = True
@@ -238,8 +253,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         To be called by a `core.method_layer.MethodLayer`, like `initial_state` and
         `attention_scores`.
         """
-        s, c, _, cell_states = self._observed_step(self.embedding(token), state)
-        o = self.combine(ops.concatenate([s, c], axis=-1))
+        y = self.embedding(token)
+        s, c, _, cell_states = self._observed_step(y, state)
+        o = self.combine(self._read_by_output(s, c, y))
         after = {"source": state["source"], "cell_states": cell_states}
         if self.input_feeding:
             after["output"] = o
@@ -248,6 +264,11 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
     def attention_scores(self, *args: Any, **kwargs: Any) -> Tensor:
         """Computes the attention weights `(B, T, S)`, with the arguments of `call`."""
         return self.call(*args, **kwargs, return_attention_scores=True)[1]
+
+    def _read_by_output(self, s, c, y):
+        """What $o_t$ is computed from: $[s_t; c_t]$, or $[s_t; c_t; y_{t-1}]$."""
+        parts = [s, c, y] if self.output_reads == "previous" else [s, c]
+        return ops.concatenate(parts, axis=-1)
 
     def _observed_step(self, y, state):
         """One step, as a loop of one step for those who listen to the layers."""
@@ -330,7 +351,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             x = first_output(layer(x, initial_state=first, training=training))
         if self.attention is not None:
             c, alpha = self._attend(x, source, training)
-        return self.combine(ops.concatenate([x, c], axis=-1)), alpha
+        return self.combine(self._read_by_output(x, c, y)), alpha
 
     def _call_step_by_step(self, target, y, state, training):
         """Processes the target tokens one after the other; see `_call_parallel`.
@@ -363,8 +384,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                 outputs = changed if observed.changes else outputs
         outputs = {name: ops.swapaxes(x, 0, 1) for name, x in outputs.items()}
         if "o" not in outputs:  # no step needed it: computed for all steps at once
-            both = ops.concatenate([outputs["s"], outputs["c"]], axis=-1)
-            outputs["o"] = self.combine(both)
+            read = self._read_by_output(outputs["s"], outputs["c"], y)
+            outputs["o"] = self.combine(read)
         return outputs["o"], outputs.get("alpha")
 
     def _loop_step(self, source, training, carry, inputs):
@@ -380,7 +401,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         if alpha is not None:
             outputs["alpha"] = alpha
         if carry.keys() != after.keys():  # the next step needs o
-            o = outputs["o"] = self.combine.call(ops.concatenate([s, c], axis=-1))
+            o = outputs["o"] = self.combine.call(self._read_by_output(s, c, y))
         if "output" in carry:
             after["output"] = o
         if "predicted" in carry:
@@ -401,4 +422,5 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             "input_feeding": self.input_feeding,
             "dropout": self.dropout,
             "scheduled_sampling": serialize(self.scheduled_sampler.schedule),
+            "output_reads": self.output_reads,
         }

@@ -73,7 +73,8 @@ def run_row(decoder, target, memory, summary, real, use_target, choose):
             x, states[n] = step(layer.get_weights(), x, states[n])
         if after:
             c, alpha = attend(decoder.attention, x, memory, real)
-        output = o = np.tanh(dense(decoder.combine, np.concatenate([x, c])))
+        read = [x, c, y] if decoder.output_reads == "previous" else [x, c]
+        output = o = np.tanh(dense(decoder.combine, np.concatenate(read)))
         logits.append(dense(decoder.logits, o))
         alignments.append(alpha)
         predicted = choose(logits[-1])

@@ -32,6 +32,10 @@ CONFIGS = {
     "bahdanau, input feeding": ("bahdanau", True, "LSTM"),
     "luong": ("luong", False, "GRU LSTM"),
     "luong, input feeding": ("luong", True, "GRU"),
+    "none, previous": (None, False, "LSTM", "previous"),
+    "bahdanau, previous": ("bahdanau", False, "GRU", "previous"),
+    "luong, previous": ("luong", False, "GRU LSTM", "previous"),
+    "luong, input feeding, previous": ("luong", True, "GRU", "previous"),
 }
 ATTENTIONS = {
     None: lambda: None,
@@ -41,7 +45,7 @@ ATTENTIONS = {
 CELLS = {"GRU": GRU, "LSTM": LSTM, "ElmanRNN": ElmanRNN}
 
 
-def decoder(attention, input_feeding=False, layers="GRU", **options):
+def decoder(attention, input_feeding=False, layers="GRU", output_reads=None, **options):
     """A decoder whose layers have different units."""
     names = layers.split()
     layer = RecurrentDecoder(
@@ -53,6 +57,7 @@ def decoder(attention, input_feeding=False, layers="GRU", **options):
         embedding_dim=E,
         attention=ATTENTIONS[attention](),
         input_feeding=input_feeding,
+        output_reads=output_reads,
         **options,
     )
     return built(layer)
@@ -112,7 +117,7 @@ def test_decode_step_equals_call(name):
     np.testing.assert_allclose(np.stack(logits, 1), called(name)[1], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["none", "luong"])
+@pytest.mark.parametrize("name", ["none", "luong", "luong, previous"])
 def test_parallel_equals_step_by_step(name, monkeypatch):
     layer = made(name)
     assert not layer.runs_step_by_step(training=False)
@@ -143,6 +148,7 @@ def test_config():
         "bahdanau",
         True,
         "LSTM GRU",
+        "previous",
         dropout=0.25,
         scheduled_sampling=ScheduledSampling("linear", steps=9, sampled=True),
         name="custom",
@@ -249,6 +255,11 @@ def test_dropout_masks_are_drawn_for_each_call():
             {"scheduled_sampling": 0.5},
             TypeError,
             "ScheduledSampling or None, received 0.5",
+        ),
+        (
+            {"output_reads": "next"},
+            ValueError,
+            'output_reads="next" is not one of None, "previous"',
         ),
     ],
 )

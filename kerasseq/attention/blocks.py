@@ -1,0 +1,92 @@
+"""Multi-head attention without the scores of all pairs of queries and keys.
+
+`BlockwiseAttention` always attends so, and `MultiHeadAttention` to long texts. The loop
+over the blocks is in `kernels/blockwise_attention.py`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from kerasseq.attention.cache import Cache
+from kerasseq.attention.dot_product import record_heads, repeat_heads
+from kerasseq.core import masks
+from kerasseq.core.types import Tensor
+from kerasseq.kernels import blockwise_attention, fuses_attention
+from kerasseq.tracing import listeners
+
+if TYPE_CHECKING:
+    from kerasseq.attention.inputs import Masks
+    from kerasseq.attention.multi_head import MultiHeadAttention
+
+BLOCK = 128  # keys that are read at a time
+
+
+def prefers_blocks(layer: "MultiHeadAttention", q: Tensor, **options: Any) -> bool:
+    """Whether a layer attends to a long text in blocks: all scores take much memory.
+
+    Args:
+        layer: The layer.
+        q: Queries, `(B, T, N, K)`.
+        **options: Those of `MultiHeadAttention._attend`.
+    """
+    if layer.flash_attention or fuses_attention(q):
+        return False
+    return not needs_weights(q, **options)
+
+
+def needs_weights(q: Tensor, *, drop: bool, return_weights: bool, **_: Any) -> bool:
+    """Whether the weights have to exist: to be returned, dropped or recorded."""
+    return drop or return_weights or listeners.active() or len(q.shape) > 4
+
+
+def attend_in_blocks(
+    layer: "MultiHeadAttention",
+    q: Tensor,
+    positions: Tensor | None,
+    memory: Cache,
+    given_masks: "Masks",
+    *,
+    block_size: int = BLOCK,
+    causal: bool,
+    start: int | Tensor | None,
+    **_: Any,
+) -> Tensor:
+    """Returns the heads `(B, T, N, V)`, computed over one block of keys at a time.
+
+    Args:
+        layer: The layer.
+        q: `(B, T, N, K)`.
+        positions: `(B, T)` or `(1, T)`; needed if the layer biases scores.
+        memory: Keys `(B, S, M, K)`, values, and "position" if it biases scores.
+        given_masks: `attention_mask`, `query_mask`, `value_mask` and `key_mask`.
+        block_size: L, number of keys in a block.
+        causal: Whether a query attends to its own and earlier positions only.
+        start: Index of the first query among the keys; None for 0.
+    """
+    attention_mask, query_mask, value_mask, key_mask = given_masks
+    out = blockwise_attention(
+        q if layer.position is None else layer.position.content_queries(q),
+        repeat_heads(memory["key"], layer.heads_per_group),
+        repeat_heads(memory["value"], layer.heads_per_group),
+        scale=layer.factor,
+        block_size=block_size,
+        key_mask=masks.intersect(value_mask, key_mask),
+        mask=masks.intersect(masks.add_head_axis(attention_mask)),
+        causal=causal,
+        window=layer.sliding_window,
+        start=0 if start is None else start,
+        **_bias(layer, q, positions, memory),
+    )
+    return record_heads(layer, "heads", masks.zero_masked(out, query_mask))
+
+
+def _bias(layer, q, positions, memory):
+    """The arguments of the kernel for the bias by position."""
+    if not layer.biases_scores:
+        return {}
+    if not layer.bias_is_constant:
+        return {"bias": layer._bias(q, positions, memory)}
+
+    def bias_of(key_positions):
+        return layer.position.bias(positions, key_positions, None, layer.factor)
+
+    return {"bias_of": bias_of, "key_positions": memory["position"]}
