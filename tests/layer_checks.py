@@ -197,7 +197,7 @@ def check_seed(layer, inputs, seeded=None):
         return type(layer).from_config({**layer.get_config(), **changes})
 
     inputs = np.repeat(shortest(inputs), 5, axis=0)
-    weights = layer.get_weights()
+    weights = [keras.ops.convert_to_numpy(w) for w in layer.trainable_weights]
 
     def two_calls(seed):
         random = (seeded or default)(seed)

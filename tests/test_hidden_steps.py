@@ -320,6 +320,9 @@ CASES = {
         L.LongformerAttention, 2, 3, sliding_window=2
     ),
     "LongformerAttention-global": global_tokens(),
+    "ReformerAttention": self_attention(
+        L.ReformerAttention, 2, 3, num_buckets=4, chunk_length=2
+    ),
     "LinformerAttention": self_attention(
         L.LinformerAttention, 2, 3, rank=3, max_length=5
     ),

@@ -100,6 +100,9 @@ BUILDERS = {
     ],
     "BlockwiseAttention": [on_itself("BlockwiseAttention", 2, 3, block_size=2)],
     "LongformerAttention": [on_itself("LongformerAttention", 2, 3, sliding_window=3)],
+    "ReformerAttention": [
+        on_itself("ReformerAttention", 2, 3, num_buckets=4, chunk_length=3)
+    ],
     "LinformerAttention": [
         on_itself("LinformerAttention", 2, 3, rank=3, max_length=19)
     ],
@@ -254,7 +257,9 @@ def test_layer(build, saved, request):
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
         if isinstance(position, layers.RotaryEmbedding)
-        or isinstance(inside, (*LINEAR, layers.LinformerAttention))
+        or isinstance(
+            inside, (*LINEAR, layers.LinformerAttention, layers.ReformerAttention)
+        )
         else {"key/bias": "adds the same number to all scores of a query"},
         masked=not isinstance(inside, UNMASKED),
         folder=new_folder(saved, request.node.callspec.id),

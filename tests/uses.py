@@ -176,6 +176,11 @@ def of_layers():
             **{"max_global_tokens": 1},
         ),
         layer(
+            *(layers.ReformerAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "num_buckets": 4, "num_hashes": 3},
+            **{"chunk_length": 2, "seed": 0},
+        ),
+        layer(
             *(layers.LinformerAttention, X, X),
             **{"num_heads": 2, "key_dim": 3, "rank": 2, "max_length": 5},
             **{"share": "heads"},

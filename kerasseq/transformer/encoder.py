@@ -73,10 +73,11 @@ class TransformerEncoder(TransformerBlock):
         output_initializer: Initializer of the last kernel of each sublayer;
             `kernel_initializer` if None.
         attention: What reads the sequence: "multi_head", "blockwise", "longformer",
-            "linformer", "adaptive_span", or in its place "linear_attention", or a layer
-            that keeps the shape, of which a copy is made. Other names of
-            `TransformerDecoder` are causal here as well.
-        max_length: Length of the longest text, for "linformer" and "adaptive_span".
+            "linformer", "reformer", "adaptive_span", or in its place
+            "linear_attention", or a layer that keeps the shape, of which a copy is
+            made. Other names of `TransformerDecoder` are causal here as well.
+        max_length: Length of the longest text, for "linformer", "reformer" and
+            "adaptive_span".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

@@ -13,7 +13,7 @@ from tests.models.test_gpt import tiny, uncached
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
 MIXED = ["multi_head", "min_lstm"]
-CAUSAL = [name for name in ATTENTIONS if name != "linformer"]
+CAUSAL = [name for name in ATTENTIONS if name not in ("linformer", "reformer")]
 CHOICES = [  # attention, other options
     (MIXED, {"position": "rope", "feed_forward": ["swiglu", "none"]}),
     *(

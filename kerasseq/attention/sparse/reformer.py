@@ -130,7 +130,7 @@ class ReformerAttention(MultiHeadAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads, key_dim, *args, **kwargs)
-        self.num_buckets: int = checks.size("num_buckets", num_buckets, 2)
+        self.num_buckets: int = checks.size("num_buckets", num_buckets)
         if num_buckets % 2:
             raise ValueError(
                 "num_buckets must be even, as a rotation and its opposite are buckets, "
@@ -226,8 +226,8 @@ class ReformerAttention(MultiHeadAttention):
     def make_cache(self, batch: int, length: int) -> Cache:
         """Raises: the layer has no cache."""
         raise ValueError(
-            f"ReformerAttention {self.never_causal}, and has no cache. Call it on whole "
-            "sequences"
+            f"ReformerAttention {self.never_causal}, and has no cache. Call it on "
+            "whole sequences"
         )
 
     def project_memory(
@@ -242,7 +242,7 @@ class ReformerAttention(MultiHeadAttention):
     def _attend(self, q, positions, memory, given_masks, **options):
         real, T = given_masks[1], q.shape[1]
         k, v = unit_keys(q), memory["value"]
-        if T is None or T > self.chunk_length:
+        if T is None or self.chunk_length < T:
             return self._attend_in_chunks(q, k, v, real, **options)
         return recorded_attention(
             *(self, q, k, v),
@@ -345,8 +345,9 @@ def unit_keys(q: Tensor) -> Tensor:
         [[0.6000000238418579, 0.800000011920929]]
     """
     wide = q if is_float64(q) else ops.cast(q, "float32")
-    mean = ops.mean(ops.square(wide), axis=-1, keepdims=True)
-    k = wide * ops.rsqrt(q.shape[-1] * (mean + EPSILON))
+    K = q.shape[-1]  # sums, as `ops.mean` computes in float32 on PyTorch
+    square = ops.sum(ops.square(wide), axis=-1, keepdims=True)
+    k = wide * ops.rsqrt(square + K * EPSILON)
     return ops.cast(k, q.dtype)
 
 

@@ -48,6 +48,7 @@ def test_gpt_reads_a_text_in_parts_as_a_whole(attention, options):
         ("blockwise", layers.BlockwiseAttention),
         ("longformer", layers.LongformerAttention),
         ("linformer", layers.LinformerAttention),
+        ("reformer", layers.ReformerAttention),
         ("adaptive_span", layers.AdaptiveSpanAttention),
     ],
 )
@@ -64,6 +65,8 @@ def test_encoders_take_each_name(attention, made):
 def test_errors():
     with pytest.raises(ValueError, match="a LinformerAttention, which mixes all pos"):
         models.GPT(TOKENIZER, attention="linformer", position=None, **SIZES)
+    with pytest.raises(ValueError, match="a ReformerAttention, which sorts all pos"):
+        models.GPT(TOKENIZER, attention="reformer", position=None, **SIZES)
     linformer = layers.LinformerAttention(2, 4, rank=3, max_length=7)
     with pytest.raises(ValueError, match="must be causal in a decoder, received a Lin"):
         layers.TransformerDecoder(11, 2, attention=linformer).build((None, 7, 8))
