@@ -201,7 +201,15 @@ def recorded_weights(
         mask: Boolean, broadcastable to `(B, N, T, S)`, or None.
         bias: b, broadcastable to `(B, N, T, S)`, or None.
     """
-    e = attention_scores(q, k, scale=scale, bias=bias)
+    return weights_of_scores(
+        layer, attention_scores(q, k, scale=scale, bias=bias), mask
+    )
+
+
+def weights_of_scores(
+    layer: keras.Layer, e: Tensor, mask: Tensor | None
+) -> RecordedWeights:
+    """Returns the softmax of scores `(B, N, T, S)`, recorded with scores and mask."""
     scores = tracing.record(layer, "scores", e, axes=listeners.HEAD_AXES)
     everywhere, allowed = mask, mask
     if listeners.active():

@@ -11,6 +11,7 @@ from kerasseq.models.bert.bert import BERT as MODEL
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
+    DENSE,
     HUB_HEAD,
     HUB_SIZES,
     Arguments,
@@ -178,8 +179,9 @@ def mismatch(a: Arguments) -> str | None:
 
 def _unlearned(a):
     """Returns why a head cannot be written yet, or None."""
-    waits = a["head"] in ("classify", "tag") and a["labels"] is None
-    return "labels that have not been learned yet" if waits else None
+    if a["head"] in ("classify", "tag") and a["labels"] is None:
+        return "labels that have not been learned yet"
+    return difference(a, DENSE)
 
 
 def read(settings: Settings, shapes: Shapes) -> Arguments:

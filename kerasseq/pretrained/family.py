@@ -92,6 +92,9 @@ class Family:
     check: Callable[[pathlib.Path], None] = lambda folder: None
 
 
+DENSE = {"attention": "multi_head", "sliding_window": None}  # of published encoders
+
+
 def difference(arguments: Arguments, expected: Arguments) -> str | None:
     """Describes the first argument that is not as expected; None if there is none.
 
@@ -100,7 +103,7 @@ def difference(arguments: Arguments, expected: Arguments) -> str | None:
         "norm='rms' instead of 'layer'"
     """
     for name, value in expected.items():
-        if arguments[name] != value:
+        if arguments.get(name, value) != value:
             return f"{name}={arguments[name]!r} instead of {value!r}"
     return None
 

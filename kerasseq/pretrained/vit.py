@@ -9,6 +9,7 @@ from kerasseq.pretrained import folders
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
+    DENSE,
     HUB_HEAD,
     Arguments,
     Family,
@@ -83,6 +84,7 @@ OPTIONS = {  # of every published ViT
     "activation": None,
     "value_range": None,
     "data_format": "channels_last",
+    **DENSE,
 }
 
 

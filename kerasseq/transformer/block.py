@@ -31,6 +31,7 @@ from kerasseq.transformer.norms import check_norm, make_norm
 # Arguments of a call with which a block has one output, of the shape of its input.
 OF_ONE_OUTPUT = frozenset(
     ("inputs", "padding_mask", "inputs_mask", "mask", "training", "use_causal_mask")
+    + ("global_mask",)
     + ("decoder_sequence", "decoder_padding_mask", "decoder_sequence_mask")
     + ("encoder_sequence", "encoder_padding_mask", "encoder_sequence_mask")
 )

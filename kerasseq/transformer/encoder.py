@@ -16,6 +16,7 @@ Course slides A, B, C, D.
 """
 
 from kerasseq import tracing
+from kerasseq.attention.sparse.longformer import LongformerAttention
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats
@@ -88,6 +89,8 @@ class TransformerEncoder(TransformerBlock):
         return_attention_scores: Whether to return the attention weights as well.
         mask: Set by Keras, and used if `padding_mask` is None. Keras sets `inputs_mask`
             instead if there are other tensors beside the inputs.
+        global_mask: Boolean `(B, T)`, True at global tokens of a `LongformerAttention`
+            with `max_global_tokens`, or None.
 
     Returns:
         `(B, T, D)`, and the attention weights `(B, N, T, T)` if asked for.
@@ -134,6 +137,7 @@ class TransformerEncoder(TransformerBlock):
         *,
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
+        global_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         padding_mask = masks.first_given(padding_mask, mask, inputs_mask)
         check_self_attention_masks(inputs, padding_mask, attention_mask)
@@ -142,6 +146,7 @@ class TransformerEncoder(TransformerBlock):
         x = tracing.record(self, "input", x)
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)
+        options = self._global_options(global_mask)
         if self._attends:
             a = self._self_attention_layer(
                 n,
@@ -151,6 +156,7 @@ class TransformerEncoder(TransformerBlock):
                 attention_mask=attention_mask,
                 return_attention_scores=return_attention_scores,
                 training=training,
+                **options,
             )
         else:
             self._check_no_scores(
@@ -172,6 +178,17 @@ class TransformerEncoder(TransformerBlock):
             y = self._feed_forward_branch(z, training, padding_mask)
         y = tracing.record(self, "output", y)
         return (y, *weights) if weights else y
+
+    def _global_options(self, global_mask):
+        """Returns the argument of an attention that has global tokens, if given."""
+        if global_mask is None:
+            return {}
+        if not isinstance(self._self_attention_layer, LongformerAttention):
+            raise ValueError(
+                "global_mask needs a LongformerAttention with max_global_tokens, "
+                f"received a block with {self._self_attention_layer.name}. Leave it out"
+            )
+        return {"global_mask": global_mask}
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

@@ -22,9 +22,9 @@ from kerasseq.attention.cache import Cache
 from kerasseq.attention.dot_product import (
     attention_scores,
     record_heads,
-    recorded_attention,
     repeat_heads,
     weighted_sum,
+    weights_of_scores,
 )
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.attention.projections import input_projection
@@ -222,64 +222,79 @@ class LongformerAttention(MultiHeadAttention):
         in_chunks = reads_chunks(self, q, attention_mask, **options)
         if global_mask is None and not in_chunks:
             return super()._attend(q, positions, local, given_masks, **options)
-        real, alpha, found = masks.intersect(*key_masks), None, None
+        real, found = masks.intersect(*key_masks), None
         if global_mask is not None:
             global_mask = masks.intersect(global_mask, real)
             found = _find(global_mask, local, self.max_global_tokens)
-            real = masks.intersect(real, ops.logical_not(global_mask))
-        if in_chunks:
-            causal, drop = options["causal"], options["drop"]
-            out = attend_in_chunks(
-                *(self, q, positions, local, real),
-                causal=causal,
-                drop=drop,
-                extra=found,
-            )
-        else:
-            out, alpha = self._attend_to_pairs(
-                q, positions, local, (real, global_mask), options
-            )
+        if not in_chunks:
+            given = (q, positions, memory), (real, query_mask)
+            return self._attend_to_pairs(*given, (global_mask, found), options)
+        others = real
+        if global_mask is not None:
+            others = masks.intersect(real, ops.logical_not(global_mask))
+        causal, drop = options["causal"], options["drop"]
+        out = attend_in_chunks(
+            *(self, q, positions, local, others), causal=causal, drop=drop, extra=found
+        )
         if found is not None:
-            out, alpha = self._insert_global(
-                (out, alpha),
-                positions,
-                memory,
-                masks.intersect(*key_masks),
-                (global_mask, found),
-                options,
-            )
-        out = masks.zero_masked(out, query_mask)
-        if alpha is not None and query_mask is not None:
-            alpha = ops.where(
-                ops.cast(query_mask, "bool")[:, None, :, None], alpha, 0 * alpha
-            )
-        return record_heads(self, "heads", out) if in_chunks else out, alpha
+            tokens = global_mask, found
+            out = self._insert_global(out, positions, memory, real, tokens, options)
+        return record_heads(self, "heads", masks.zero_masked(out, query_mask)), None
 
-    def _attend_to_pairs(self, q, positions, memory, key_masks, options):
-        """Heads and weights of local tokens, with all pairs of scores."""
-        real, global_mask = key_masks
+    def _attend_to_pairs(self, given, given_masks, tokens, options):
+        """Returns the heads `(B, T, N, V)` and the weights, with all pairs of scores.
+
+        Rows of global tokens have their scores and values by other projections.
+        """
+        (q, positions, memory), (real, query_mask) = given, given_masks
+        global_mask, found = tokens
         T = ops.shape(q)[1]
-        near = masks.window(T, T, self.sliding_window)
-        near = masks.intersect(near, real[:, None])
-        mask = ops.logical_or(near, global_mask[:, None])
+        heads = [record_heads(self, "query", q)]
+        for name in ("key", "value"):
+            x = repeat_heads(memory[name], self.heads_per_group)
+            heads.append(record_heads(self, name, x))
+        q, k, v = heads
+        e = self._scores(q, k, positions, memory)
+        global_key, global_value = (
+            repeat_heads(memory[f"global_{name}"], self.heads_per_group)
+            for name in ("key", "value")
+        )
+        e_global = self._scores(memory["global_query"], global_key, positions, memory)
+        e = ops.where(global_mask[:, None, :, None], e_global, e)
+        mask = ops.logical_or(
+            masks.window(T, T, self.sliding_window), global_mask[:, None]
+        )
+        mask = ops.logical_or(mask, global_mask[:, :, None])
+        if real is not None:
+            mask = masks.intersect(mask, real[:, None])
         if options["causal"]:
             mask = masks.intersect(mask, masks.causal(T, T))
-        content = q if self.position is None else self.position.content_queries(q)
-        return recorded_attention(
-            self,
-            content,
-            repeat_heads(memory["key"], self.heads_per_group),
-            repeat_heads(memory["value"], self.heads_per_group),
-            mask=mask[:, None],
-            bias=self._bias(q, positions, memory),
-            causal=False,
-            drop=options["drop"],
-            return_weights=options["return_weights"],
+        alpha, _ = weights_of_scores(self, e, mask[:, None])
+        dropped = alpha
+        if options["drop"]:
+            seed = self.seed_generator
+            dropped = keras.random.dropout(alpha, self.dropout, seed=seed)
+        out = ops.where(
+            global_mask[..., None, None],
+            weighted_sum(dropped, global_value),
+            weighted_sum(dropped, v),
         )
+        out = ops.where(found["excess"][:, None, None, None], math.nan, out)
+        out = record_heads(self, "heads", masks.zero_masked(out, query_mask))
+        if query_mask is not None:
+            shown = ops.cast(query_mask, "bool")[:, None, :, None]
+            alpha = ops.where(shown, alpha, 0 * alpha)
+        return out, alpha
 
-    def _insert_global(self, local, positions, memory, real, tokens, options):
-        """Replaces the heads and weights of global tokens, which read all tokens."""
-        (out, alpha), (global_mask, found) = local, tokens
+    def _scores(self, q, k, positions, memory):
+        """Scores `(B, N, T, T)` of all pairs."""
+        content = q if self.position is None else self.position.content_queries(q)
+        bias = self._bias(q, positions, memory)
+        return attention_scores(content, k, scale=self.factor, bias=bias)
+
+    def _insert_global(self, out, positions, memory, real, tokens, options):
+        """Replaces the heads of global tokens, which read all tokens."""
+        global_mask, found = tokens
         T = ops.shape(out)[1]
         q = take_steps(memory["global_query"], found["index"])  # (B, G, N, K)
         content = q if self.position is None else self.position.content_queries(q)
@@ -304,11 +319,7 @@ class LongformerAttention(MultiHeadAttention):
         at = ops.cast(masks.intersect(at, found["real"][:, None]), heads.dtype)
         heads = ops.einsum("btg,bgnv->btnv", at, heads)
         out = ops.where(global_mask[..., None, None], heads, out)
-        out = ops.where(found["excess"][:, None, None, None], math.nan, out)
-        if alpha is not None:
-            rows = ops.einsum("btg,bngs->bnts", at, a)
-            alpha = ops.where(global_mask[:, None, :, None], rows, alpha)
-        return out, alpha
+        return ops.where(found["excess"][:, None, None, None], math.nan, out)
 
 
 def _find(global_mask, memory, G):

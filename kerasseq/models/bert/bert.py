@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
-from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Tensor
-from kerasseq.models.bert.bert_heads import HEADS, Features, Head, initializer
+from kerasseq.models.bert.bert_encoder import hidden_states
+from kerasseq.models.bert.bert_heads import HEADS, Head
 from kerasseq.models.bert.bert_texts import BERTPreprocessor
 from kerasseq.models.bert.bert_training import (
     fill,
@@ -18,6 +16,7 @@ from kerasseq.models.bert.bert_training import (
     pretraining_batches,
 )
 from kerasseq.models.causal_lm import check_memory, known_ids
+from kerasseq.models.encoder_attention import check_attention
 from kerasseq.models.headed_model import (
     HeadedModel,
     can_truncate,
@@ -25,16 +24,12 @@ from kerasseq.models.headed_model import (
     copy_weights,
     plain_labels,
 )
-from kerasseq.positions.embedding import PositionEmbedding
-from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import MaskedLMMaskGenerator
 from kerasseq.training.batches import fit_arguments
-from kerasseq.transformer.encoder import TransformerEncoder
-from kerasseq.transformer.norms import LayerNormalization
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
@@ -98,6 +93,11 @@ class BERT(HeadedModel):
         layer_norm_epsilon: Epsilon of the norms.
         pair_separators: How many [SEP] stand between the texts of a pair: 1, or 2 as in
             RoBERTa, where all tokens are of segment 0.
+        attention: "multi_head", "blockwise", "longformer", "reformer", "linformer" or
+            "adaptive_span", of up to `max_sequence_length` tokens.
+        sliding_window: A token attends to tokens at a distance below this only; 256 of
+            "longformer" if None.
+        global_tokens: Of "longformer": "first", which is [CLS]; ids of tokens; or None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -143,6 +143,9 @@ class BERT(HeadedModel):
         activation: str = "gelu_tanh",
         layer_norm_epsilon: float = 1e-12,
         pair_separators: int = 1,
+        attention: str = "multi_head",
+        sliding_window: int | None = None,
+        global_tokens: str | Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
         tokenizer = fitted_tokenizer(tokenizer)
@@ -175,6 +178,7 @@ class BERT(HeadedModel):
             "pair_separators": checks.one_of(
                 "pair_separators", pair_separators, (1, 2)
             ),
+            **check_attention(attention, sliding_window, global_tokens, size),
         }
         check_memory(
             hidden_dim,
@@ -195,20 +199,7 @@ class BERT(HeadedModel):
         )
         names = ["ids", "segments"] + ["positions"] * task.takes_positions
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
-        features = hidden_states(
-            inputs,
-            size,
-            preprocessor.padding,
-            num_layers=num_layers,
-            num_heads=num_heads,
-            hidden_dim=hidden_dim,
-            intermediate_dim=intermediate_dim or 4 * hidden_dim,
-            max_sequence_length=max_sequence_length,
-            num_segments=num_segments,
-            dropout=dropout,
-            activation=activation,
-            layer_norm_epsilon=layer_norm_epsilon,
-        )
+        features = hidden_states(inputs, size, preprocessor.padding, config)
         super().__init__(inputs, features, preprocessor, task, config, **kwargs)
         self.vocabulary_size: int = size
         self.max_sequence_length = max_sequence_length
@@ -447,54 +438,3 @@ class BERT(HeadedModel):
             special_ids=special_ids,
             **{name: getattr(row, name) for name in SIZES},
         )
-
-
-def hidden_states(
-    inputs: dict[str, Tensor],
-    size: int,
-    padding: int,
-    *,
-    num_layers: int,
-    num_heads: int,
-    hidden_dim: int,
-    intermediate_dim: int,
-    max_sequence_length: int,
-    num_segments: int,
-    dropout: float,
-    activation: str,
-    layer_norm_epsilon: float,
-) -> Features:
-    """Returns the hidden states of tokens."""
-    options = {"embeddings_initializer": initializer(), "name": "embedding"}
-    embedding = keras.layers.ReversibleEmbedding(size, hidden_dim, **options)
-    position = PositionEmbedding(
-        max_sequence_length, initializer(), name="position_embedding"
-    )
-    segment = SegmentEmbedding(
-        num_segments, initializer=initializer(), name="segment_embedding"
-    )
-    real = ops.not_equal(inputs["ids"], padding)
-    embedded = x = embedding(inputs["ids"])
-    x = x + position(x, mask=real) + segment(x, inputs["segments"])
-    x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
-    x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
-    for n in range(num_layers):
-        x = TransformerEncoder(
-            intermediate_dim,
-            num_heads,
-            dropout,
-            feed_forward=activation,
-            layer_norm_epsilon=layer_norm_epsilon,
-            kernel_initializer=initializer(),
-            name=f"block_{n}",
-        )(x, padding_mask=real)
-    return Features(
-        sequence=x,
-        real=real,
-        embedding=embedding,
-        embedded=embedded,
-        dropout=dropout,
-        positions=inputs.get("positions"),
-        activation=activation,
-        epsilon=layer_norm_epsilon,
-    )

@@ -29,6 +29,11 @@ def attention_map(
             f"head must be from 0 to {heads - 1}, or None, as it must be with "
             f"layer=None, received {head}. Choose one of them"
         )
+    if (attention := model._arguments["attention"]) == "linformer":
+        raise ValueError(
+            "attention_map needs weights of pairs of patches, received a model with "
+            f'attention="{attention}", which mixes patches first. Use attribution'
+        )
     parts = _parts(model, images, batch_size)
     return np.concatenate([_map(model, part, layer, head) for part in parts])
 

@@ -11,6 +11,11 @@ from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import RESIZE
+from kerasseq.models.encoder_attention import (
+    block_options,
+    check_attention,
+    global_options,
+)
 from kerasseq.models.vit import pixels, sizes
 from kerasseq.models.vit.classifier import ImageClassifier
 from kerasseq.models.vit.patches import PatchEmbedding, check_data_format
@@ -86,6 +91,12 @@ class ViT(ImageClassifier):
             then, or arrays of 0 and 1.
         include_top: Whether the model has a classifier. If not, its output is the
             pooled vector `(B, D)`.
+        attention: "multi_head", "blockwise", "longformer", "reformer", "linformer" or
+            "adaptive_span", which read patches in rows, of up to as many as
+            `image_size` has.
+        sliding_window: A patch attends to patches at a distance below this only; 256
+            of "longformer" if None.
+        global_tokens: Of "longformer": "first", the class token, or None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -142,6 +153,9 @@ class ViT(ImageClassifier):
         resize: str = "crop",
         multi_label: bool = False,
         include_top: bool = True,
+        attention: str = "multi_head",
+        sliding_window: int | None = None,
+        global_tokens: str | None = None,
         **kwargs: Any,
     ) -> None:
         sides = sizes.pair("image_size", image_size)
@@ -179,7 +193,13 @@ class ViT(ImageClassifier):
             "resize": checks.one_of("resize", resize, RESIZE),
             "multi_label": multi_label,
             "include_top": checks.flag("include_top", include_top),
+            **check_attention(attention, sliding_window, global_tokens, None),
         }
+        if global_tokens is not None and pooling != "token":
+            raise ValueError(
+                'global_tokens="first" needs the class token of pooling="token", '
+                f'received pooling="{pooling}". Leave it out'
+            )
         config["labels"] = _checked_labels(labels, include_top, hidden_dim)
         width = intermediate_dim or 4 * hidden_dim
         checks.fits_memory("num_layers", num_layers, hidden_dim * width)
@@ -210,8 +230,12 @@ class ViT(ImageClassifier):
         drop = keras.layers.Dropout(a["dropout"], seed=seed, name="dropout")
         x = drop(patches(x))
         blocks = [_block(a, n) for n in range(a["num_layers"])]
+        chosen = {}
+        if a["global_tokens"] is not None:
+            real = ops.ones_like(x[..., 0], dtype="bool")
+            chosen = global_options(a["global_tokens"], real)
         for block in blocks:
-            x = block(x)
+            x = block(x, **chosen)
         if a["norm_placement"] == "pre":
             options = {"epsilon": a["layer_norm_epsilon"], "use_bias": a["use_bias"]}
             x = norms.make_norm(a["norm"], **options, name="final_norm")(x)
@@ -286,7 +310,17 @@ def _block(a, n):
         seed=drawn_seed(a["dropout"]),
         name=f"block_{n}",
         **{name: a[name] for name in same},
+        **block_options(a, _tokens(a), "glorot_uniform"),
     )
+
+
+def _tokens(a):
+    """Returns how many tokens the largest training image has."""
+    height, width = sizes.grid(
+        sizes.pair("image_size", a["image_size"]),
+        sizes.pair("patch_size", a["patch_size"]),
+    )
+    return height * width + (a["pooling"] == "token")
 
 
 def _checked_labels(labels, include_top, hidden_dim):

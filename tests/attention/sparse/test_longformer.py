@@ -149,7 +149,15 @@ def test_trace():
     plain = layer(X, X, global_mask=GLOBAL, **PADDED)
     with tracing.trace(layer) as inside:
         assert_close(layer(X, X, global_mask=GLOBAL, **PADDED), plain)
-    assert inside["alignment"].shape == (B, N, T, T)
+    alpha = inside["alignment"]  # what is computed, rows of global tokens, too
+    _, expected = layer(
+        X, X, global_mask=GLOBAL, return_attention_scores=True, **PADDED
+    )
+    shown = np.where(SIDES[:, None, :, None], alpha, 0)
+    assert_close(shown, expected)
+    real = np.broadcast_to(SIDES[:, None, None], shown.shape)
+    rows = np.broadcast_to((GLOBAL & SIDES)[:, None, :, None], shown.shape)
+    assert (shown[rows & real] > 0).all()
 
 
 @pytest.mark.once("compares with PyTorch")
