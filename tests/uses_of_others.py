@@ -1,5 +1,7 @@
 """Further layers, models and data sets with valid arguments; see `tests.uses`."""
 
+import keras
+
 from kerasseq import datasets, layers, models
 from tests.uses import (
     CELL,
@@ -56,7 +58,18 @@ def of_models():
     def fitted(**arguments):
         models.WordVectors(**arguments).fit([TEXT] * 4, epochs=1, verbose=0)
 
+    def reinforced(**arguments):
+        places = keras.Input(X.shape[1:])
+        look = layers.LuongAttention("general", hard=True, gradient="reinforce")
+        glimpses = keras.Model(places, look(places, places))
+        models.ReinforcedModel(glimpses, **arguments)(X)
+
     return [
+        Use(
+            "ReinforcedModel",
+            reinforced,
+            {"reward": "accuracy", "weight": 0.5, "baseline_decay": 1.0},
+        ),
         model(
             *(models.Mamba, 0 * IDS),
             **{**sizes, "state_size": 3, "conv_kernel": 2, "expand": 2},

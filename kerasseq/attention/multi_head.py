@@ -401,9 +401,12 @@ class MultiHeadAttention(Layer):
         return {name: update_cache(cache[name], new[name], index) for name in cache}
 
     def _is_long(self, q, k):
-        """Whether both lengths are known here and above `dense_length`."""
+        """Whether both lengths are known here and above `dense_length`.
+
+        A length that is not known is None, and on JAX a symbol.
+        """
         lengths = q.shape[1], k.shape[1]
-        return None not in lengths and min(lengths) > self.dense_length
+        return all(isinstance(n, int) and n > self.dense_length for n in lengths)
 
     def _attend(
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights

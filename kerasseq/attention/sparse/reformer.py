@@ -242,7 +242,7 @@ class ReformerAttention(MultiHeadAttention):
     def _attend(self, q, positions, memory, given_masks, **options):
         real, T = given_masks[1], q.shape[1]
         k, v = unit_keys(q), memory["value"]
-        if T is None or self.chunk_length < T:
+        if not isinstance(T, int) or self.chunk_length < T:  # or it is not known here
             return self._attend_in_chunks(q, k, v, real, **options)
         return recorded_attention(
             *(self, q, k, v),
