@@ -389,8 +389,9 @@ def _take(x, steps, lead=2):
     rows = math.prod(sizes[1:]) * sizes[0]
     first = ops.arange(rows, dtype="int32") * T
     first = ops.reshape(first, (*sizes, *[1] * (len(steps.shape) - lead)))
-    x = ops.reshape(x, (rows * T, *ops.shape(x)[lead + 1 :]))
-    return ops.take(x, steps + first, axis=0)
+    rest = ops.shape(x)[lead + 1 :]
+    x = ops.take(ops.reshape(x, (rows * T, *rest)), steps + first, axis=0)
+    return ops.reshape(x, (*ops.shape(steps), *rest))  # JAX takes none of no rows
 
 
 def _sum_of_rounds(x, weights, order):

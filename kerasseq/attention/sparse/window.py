@@ -124,10 +124,9 @@ def _with_extra(chunks, mask, extra, queries, C, L, causal):
     if causal:
         earlier = extra["index"][:, None] <= queries[:, None]
         allowed = masks.intersect(allowed, earlier)
-    allowed = ops.broadcast_to(
-        allowed, (ops.shape(allowed)[0], C * L, allowed.shape[-1])
-    )
-    allowed = ops.reshape(allowed, (-1, 1, L, allowed.shape[-1]))
+    B, _, G = ops.shape(allowed)
+    allowed = ops.broadcast_to(allowed, (B, C * L, G))
+    allowed = ops.reshape(allowed, (-1, 1, L, G))
     shape = (*ops.shape(allowed)[:3], mask.shape[-1])
     mask = ops.concatenate([allowed, ops.broadcast_to(mask, shape)], axis=-1)
     found = {
