@@ -115,8 +115,8 @@ def global_options(
 
     Examples:
         >>> real = keras.ops.array([[False, True, True]])
-        >>> global_options("first", real)["global_mask"].tolist()
-        [[False, True, False]]
+        >>> keras.ops.convert_to_numpy(global_options("first", real)["global_mask"])
+        array([[False,  True, False]])
         >>> global_options(None, real)
         {}
     """
