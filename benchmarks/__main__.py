@@ -15,6 +15,7 @@ BENCHMARKS = (
     "beyond",
     "bottleneck",
     "counting",
+    "experts",
     "exposure",
     "external",
     "fitting",

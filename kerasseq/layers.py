@@ -62,6 +62,7 @@ from kerasseq.state_space.s4d import S4D
 from kerasseq.tasks.crf import CRF
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.experts import MixtureOfExperts
 from kerasseq.transformer.feed_forward import FeedForward
 from kerasseq.transformer.norms import LayerNormalization, RMSNormalization
 
@@ -115,6 +116,7 @@ __all__ = [
     "LayerNormalization",
     "RMSNormalization",
     "FeedForward",
+    "MixtureOfExperts",
     "TransformerEncoder",
     "TransformerDecoder",
     "LinearAttention",

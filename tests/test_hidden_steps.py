@@ -357,6 +357,7 @@ CASES = {
     "TransformerXLBiases": heads(L.TransformerXLPosition),
     "TransformerXLPosition": heads(L.TransformerXLPosition, causal_with_mask),
     "FeedForward": with_mask(L.FeedForward, 11, activation="gelu", gated=True),
+    "MixtureOfExperts": with_mask(L.MixtureOfExperts, 3, 7),
     "TransformerEncoder": block(L.TransformerEncoder),
     "TransformerEncoder-pre": block(
         L.TransformerEncoder, norm="rms", norm_placement="pre", feed_forward="swiglu"

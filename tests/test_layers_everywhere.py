@@ -127,6 +127,9 @@ BUILDERS = {
     "FeedForward": [
         lambda **kw: layers.FeedForward(11, activation="gelu", gated=True, **kw)
     ],
+    "MixtureOfExperts": [
+        lambda **kw: layers.MixtureOfExperts(3, 7, top_k=2, use_bias=True, **kw)
+    ],
     "TransformerEncoder": [
         lambda **kw: layers.TransformerEncoder(
             11, 4, head_dim=3, num_key_value_heads=2, activation="gelu", **kw
@@ -199,6 +202,7 @@ SAME_SHAPE = (
     layers.LayerNormalization,
     layers.RMSNormalization,
     layers.FeedForward,
+    layers.MixtureOfExperts,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
     *LINEAR,

@@ -245,6 +245,13 @@ def of_layers():
             **{"sequence_axis": 1, "feature_axis": -1, "interleaved": False},
         ),
         layer(layers.FeedForward, X, intermediate_dim=7, activation="relu", gated=True),
+        layer(
+            *(layers.MixtureOfExperts, X),
+            **{"num_experts": 3, "intermediate_dim": 7, "feed_forward": "gelu"},
+            **{"top_k": 1, "capacity_factor": 2.0, "norm_topk_prob": False},
+            **{"router_aux_loss_coef": 0.1, "router_z_loss_coef": 0.1},
+            **{"router_jitter_noise": 0.1, "shared_experts": 1},
+        ),
         layer(layers.TransformerEncoder, X, **BLOCK),
         layer(layers.TransformerDecoder, X, X, **BLOCK),
         layer(

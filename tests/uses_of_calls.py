@@ -38,6 +38,7 @@ def of_calls():
         call(layers.BinaryPosition(), {"inputs": X}),
         call(layers.RotaryEmbedding(), {"inputs": HEADS[..., :2]}),
         call(layers.FeedForward(7), {"x": X}),
+        call(layers.MixtureOfExperts(3, 7), {"x": X}),
         call(layers.TransformerEncoder(7, 2), {"inputs": X, **stack}),
         call(layers.TransformerDecoder(7, 2), both),
         call(layers.PatchEmbedding(2, 3), {"inputs": IMAGES}),

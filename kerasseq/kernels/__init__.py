@@ -38,6 +38,7 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     linear_recurrence,
     state_dtype,
 )
+from kerasseq.kernels.mixture import mixture  # noqa: E402
 from kerasseq.kernels.operations import (  # noqa: E402
     add_to_rows,
     constant,
@@ -91,6 +92,7 @@ __all__ = [
     "linear_recurrence",
     "linear_states",
     "matmul",
+    "mixture",
     "output_specs",
     "precise",
     "programs",

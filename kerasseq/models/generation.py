@@ -34,8 +34,7 @@ from kerasseq.models.text_blocks import read_texts
 
 # Text, or ids for a model without a tokenizer.
 Prompt: TypeAlias = str | Sequence[int] | np.ndarray
-# Text or ids; a list of them for a list of prompts.
-Continuation: TypeAlias = str | np.ndarray | Any
+Continuation: TypeAlias = str | np.ndarray | Any  # a list of them for a list
 # An id, text that is one token, or several of these.
 Stop: TypeAlias = int | str | Sequence[int | str] | None
 
@@ -483,18 +482,19 @@ def is_list_of_prompts(prompts: object) -> bool:
     """Whether this is a list of prompts, not the ids of a single one.
 
     Examples:
-        >>> is_list_of_prompts(["to be"]), is_list_of_prompts([3, 1])
-        (True, False)
+        >>> [is_list_of_prompts(x) for x in (["to be"], [3, 1], np.array([[3, 1]]))]
+        [True, False, True]
     """
-    return isinstance(prompts, list | tuple) and (
-        not prompts or not isinstance(prompts[0], int | np.integer)
-    )
+    if isinstance(prompts, np.ndarray):
+        return prompts.ndim > 1
+    several = isinstance(prompts, list | tuple)
+    return several and not (prompts and isinstance(prompts[0], int | np.integer))
 
 
 def window_seed(seed: Seed, window: int) -> Seed:
     """A seed for each window of a long text."""
-    if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
-        return seed
     if isinstance(seed, Sequence | np.ndarray):  # one for each row
         return [window_seed(each, window) for each in seed]
+    if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
+        return seed
     return int(np.random.default_rng([seed, window]).integers(2**31))

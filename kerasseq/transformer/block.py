@@ -20,6 +20,7 @@ from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.types import Activation, Config, Identifier, Initializer, Tensor
 from kerasseq.positions.base import AttentionPosition, check_position
 from kerasseq.transformer import mixers, residual
+from kerasseq.transformer.experts import MixtureOfExperts
 from kerasseq.transformer.feed_forward import (
     NONE,
     check_feed_forward,
@@ -332,7 +333,8 @@ class TransformerBlock(Layer):
 
     def _feed_forward_and_dropout(self, n, training, mask=None):
         layer = self._feedforward_sublayer
-        f_x = mixers.run(layer, n, mask) if carries_state(layer) else layer(n)
+        reads_mask = carries_state(layer) or isinstance(layer, MixtureOfExperts)
+        f_x = mixers.run(layer, n, mask) if reads_mask else layer(n)
         return self._drop(f_x, training)
 
     def _feed_forward_branch(self, x, training, mask=None):

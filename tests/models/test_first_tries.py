@@ -92,6 +92,8 @@ def test_several_texts_for_one():
     one = made.generate("to", 5, seed=3)
     first, second = made.generate(["to", "to"], 5, seed=3)
     assert first == one and second.startswith("to") and len(second) == 7
+    rows = np.stack([made.tokenizer.encode("to")] * 2)
+    assert made.generate(rows, 5, seed=3) == [first, second]
     assert len("".join(model("GPT").stream(["to"], 5))) == 5
     with pytest.raises(ValueError, match="stream takes one prompt"):
         model("GPT").stream(["to", "be"], 5)

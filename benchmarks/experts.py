@@ -1,0 +1,81 @@
+"""A mixture of experts beside a dense network of the same active width.
+
+8 experts of hidden width 512, of which a token reads 2, on 2,048 tokens of width 256.
+`dense` is a feed-forward network of width 1,024, with the weights that a token reads;
+`all` is the same mixture where each token reads all 8 experts. `train` and `infer` are
+times of the forward pass with all gradients, and without, as ratios to `dense`;
+`beside all` is that of training to `all`. Each layer runs in its own process, in rounds
+(see `benchmarks.rounds`).
+"""
+
+import os
+
+import numpy as np
+
+from benchmarks.options import add_timing_arguments, names_among
+from benchmarks.rounds import Worker, report, time_in_rounds
+from benchmarks.steps import keras_steps
+
+SIZES = {  # tokens, width, hidden width, experts, experts of a token
+    "2048": (2048, 256, 512, 8, 2),
+    "tiny": (37, 5, 7, 3, 2),  # for the tests
+}
+NAMES = ("dense", "experts", "all")
+
+
+def add_arguments(parser):
+    """Adds the options of this benchmark."""
+    parser.add_argument(
+        "--sizes", type=names_among(SIZES), default=["2048"], help=",".join(SIZES)
+    )
+    parser.add_argument("--feed-forward", default="swiglu")
+    add_timing_arguments(parser, rounds=5, seconds=2.0)
+
+
+def run(options):
+    """Returns a table of ratios."""
+    backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
+    table = [row for size in options.sizes for row in measure(size, backend, options)]
+    return report(options, backend, table)
+
+
+def measure(size, backend, options):
+    """Returns the rows of one size, one for each layer."""
+    shared = {"jit": options.jit, "seconds": options.seconds}
+    shared |= {"size": SIZES[size], "feed_forward": options.feed_forward}
+    shared["cpu_time"] = options.cpu_time
+    workers = {
+        name: Worker("benchmarks.experts", {"layer": name, **shared}, backend)
+        for name in NAMES
+    }
+    medians = time_in_rounds(workers, options.rounds)
+    dense, every = medians["dense"], medians["all"]
+    return [
+        {
+            "tokens": SIZES[size][0],
+            "layer": name,
+            "train": times["train"] / dense["train"],
+            "infer": times["infer"] / dense["infer"],
+            "beside all": times["train"] / every["train"],
+            "MB": times["MB"],
+        }
+        for name, times in medians.items()
+    ]
+
+
+def functions(task):
+    """Returns the training step and inference of a layer."""
+    from kerasseq import layers
+    from kerasseq.transformer.feed_forward import make_feed_forward
+
+    T, D, F, E, k = task["size"]
+    x = np.random.default_rng(0).normal(size=(1, T, D)).astype("float32")
+    if task["layer"] == "dense":
+        layer = make_feed_forward(task["feed_forward"], k * F, None, use_bias=False)
+    else:
+        k = k if task["layer"] == "experts" else E
+        layer = layers.MixtureOfExperts(
+            E, F, top_k=k, feed_forward=task["feed_forward"]
+        )
+    layer(x)
+    return keras_steps(layer, x, task["jit"])
