@@ -66,16 +66,15 @@ def measure(size, backend, options):
 def functions(task):
     """Returns the training step and inference of a layer."""
     from kerasseq import layers
-    from kerasseq.transformer.feed_forward import make_feed_forward
 
     T, D, F, E, k = task["size"]
     x = np.random.default_rng(0).normal(size=(1, T, D)).astype("float32")
-    if task["layer"] == "dense":
-        layer = make_feed_forward(task["feed_forward"], k * F, None, use_bias=False)
-    else:
-        k = k if task["layer"] == "experts" else E
-        layer = layers.MixtureOfExperts(
-            E, F, top_k=k, feed_forward=task["feed_forward"]
-        )
+    one = task["layer"] == "dense"
+    layer = layers.MixtureOfExperts(
+        1 if one else E,
+        k * F if one else F,
+        top_k={"dense": 1, "experts": k, "all": E}[task["layer"]],
+        feed_forward=task["feed_forward"],
+    )
     layer(x)
     return keras_steps(layer, x, task["jit"])

@@ -468,7 +468,7 @@ def test_a_part_is_one_of_n(text):
 
 
 def shared(**options):
-    return argparse.Namespace(out=None, part=(1, 1), minutes=1.0, seeds="0", **options)
+    return argparse.Namespace(out=None, part=(1, 1), minutes=9.0, seeds="0", **options)
 
 
 def test_counting():

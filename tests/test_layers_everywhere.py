@@ -251,7 +251,7 @@ def test_layer(build, saved, request):
     whole = getattr(layer, "return_sequences", whole)
     random = not isinstance(layer, (Added, AsImage, Asked, Marginals))
     certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
-    certain += (layers.NTMCell,)
+    certain += (layers.NTMCell, layers.MixtureOfExperts)
     random = random and not isinstance(getattr(inside, "cell", inside), certain)
     position = getattr(inside, "position", None)
     check_layer(
