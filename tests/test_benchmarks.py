@@ -468,7 +468,7 @@ def test_a_part_is_one_of_n(text):
 
 
 def shared(**options):
-    return argparse.Namespace(out=None, part=(1, 1), minutes=1.0, seeds="0", **options)
+    return argparse.Namespace(out=None, part=(1, 1), minutes=9.0, seeds="0", **options)
 
 
 def test_counting():
@@ -477,9 +477,11 @@ def test_counting():
     assert 0 <= table[0]["accuracy"] <= 1 and table[0]["steps"] == 2
 
 
-def test_modifications():
+def test_modifications(tmp_path):
     names = ["multi_head", "min_gru", "feed_forward=none"]
-    found = modifications.run(shared(names=names, steps=4))
+    file = tmp_path / "table.png"
+    found = modifications.run(shared(names=names, steps=4, figure=file))
+    assert file.stat().st_size > 10_000
     assert found["runs"] == len(modifications.RATES) * len(names)
     assert [row["name"] for row in found["table"]] == names
     wanted = found["table"][0]["weights"]
