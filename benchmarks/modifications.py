@@ -11,7 +11,10 @@ of 16 × 32, 600 steps; the run is tested after 150 and after 600.
 character of the last 8,192 characters, at the better of two rates by the 8,192 before.
 `rank correlation` is that of Spearman between the two budgets. With `--out FILE` each
 run is a line of the file, and is not run again; `--part 1/14 … 14/14` share the runs.
+`--figure FILE.png` draws the table.
 """
+
+import pathlib
 
 import numpy as np
 
@@ -73,6 +76,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--steps", type=positive(int), default=BUDGETS[1])
+    parser.add_argument("--figure", type=pathlib.Path, help="FILE.png")
     add_resume_arguments(parser)
 
 
@@ -88,6 +92,8 @@ def run(options):
     names = [name for name in options.names if any(r["name"] == name for r in rows)]
     table = [summary(name, rows) for name in names]
     correlation = rank_correlation(*([row[each] for row in table] for each in MEANS))
+    if options.figure is not None:
+        draw(table, correlation, options.figure)
     return {"runs": len(rows), "rank correlation": correlation, "table": table}
 
 
@@ -201,3 +207,32 @@ def rank_correlation(a, b):
         return float("nan")
     ranks = [np.argsort(np.argsort(each)) for each in (a, b)]
     return float(np.corrcoef(*ranks)[0, 1])
+
+
+def draw(table, correlation, file):
+    """Draws the losses of all variants after both budgets, the best ones on top."""
+    from matplotlib.figure import Figure
+
+    table = sorted(table, key=lambda row: -row["late"])
+    figure = Figure(figsize=(7, 1.2 + 0.19 * len(table)), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(table))
+    for name, color, steps in zip(MEANS, ("0.6", "C0"), BUDGETS, strict=True):
+        axes.errorbar(
+            [row[name] for row in table],
+            places,
+            xerr=[row[f"{name} ±"] for row in table],
+            fmt="o",
+            markersize=4,
+            color=color,
+            label=f"{steps} steps",
+        )
+    first = next((row for row in table if row["name"] == FIRST), None)
+    if first is not None:
+        axes.axvline(first["late"], color="C0", linewidth=0.8, linestyle=":")
+    axes.set_yticks(places, [row["name"] for row in table], fontsize=8)
+    axes.margins(y=0.01)
+    axes.set_xlabel("nats per character")
+    axes.set_title(f"Rank correlation between the budgets: {correlation:.2f}")
+    axes.legend(loc="upper right")
+    figure.savefig(file, dpi=150)

@@ -477,9 +477,11 @@ def test_counting():
     assert 0 <= table[0]["accuracy"] <= 1 and table[0]["steps"] == 2
 
 
-def test_modifications():
+def test_modifications(tmp_path):
     names = ["multi_head", "min_gru", "feed_forward=none"]
-    found = modifications.run(shared(names=names, steps=4))
+    file = tmp_path / "table.png"
+    found = modifications.run(shared(names=names, steps=4, figure=file))
+    assert file.stat().st_size > 10_000
     assert found["runs"] == len(modifications.RATES) * len(names)
     assert [row["name"] for row in found["table"]] == names
     wanted = found["table"][0]["weights"]
