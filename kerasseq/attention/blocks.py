@@ -7,7 +7,7 @@ over the blocks is in `kernels/blockwise_attention.py`.
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.attention.cache import Cache
-from kerasseq.attention.dot_product import record_heads, repeat_heads
+from kerasseq.attention.dot_product import record_heads
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
 from kerasseq.kernels import blockwise_attention, fuses_attention
@@ -65,8 +65,8 @@ def attend_in_blocks(
     attention_mask, query_mask, value_mask, key_mask = given_masks
     out = blockwise_attention(
         q if layer.position is None else layer.position.content_queries(q),
-        repeat_heads(memory["key"], layer.heads_per_group),
-        repeat_heads(memory["value"], layer.heads_per_group),
+        memory["key"],
+        memory["value"],
         scale=layer.factor,
         block_size=block_size,
         key_mask=masks.intersect(value_mask, key_mask),
@@ -86,7 +86,7 @@ def _bias(layer, q, positions, memory):
     if not layer.bias_is_constant:
         return {"bias": layer._bias(q, positions, memory)}
 
-    def bias_of(key_positions):
-        return layer.position.bias(positions, key_positions, None, layer.factor)
+    def bias_of(query_positions, key_positions):
+        return layer.position.bias(query_positions, key_positions, None, layer.factor)
 
-    return {"bias_of": bias_of, "key_positions": memory["position"]}
+    return {"bias_of": bias_of, "positions": (positions, memory["position"])}
