@@ -23,19 +23,19 @@ to be made for it.
 
 Milakov and Gimelshein 2018; Rabe and Staats 2021; Dao et al. 2022.
 
-Axes: C blocks, B batch, N query heads, M key-value heads, T queries, L keys of a block, K width of queries and
-keys, V width of the values.
+Axes: C blocks, B batch, N query heads, M key-value heads, T queries, L keys of a block,
+K width of queries and keys, V width of the values.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
+from kerasseq.kernels.functions import with_gradient
 from kerasseq.kernels.operations import fused_attention, is_float64, matmul
 from kerasseq.kernels.scan import scan
 
@@ -144,22 +144,32 @@ def attend_to_blocks(
         "mask": None if mask is None else _split(mask, 3, L),
         "position": None if bias_of is None else _split(positions[1], 1, L),
     }
-    blocks = {name: x for name, x in blocks.items() if x is not None}
-    queries = _query_indices(ops.shape(q)[2], start)
-    allowed = functools.partial(_allowed, length, L, queries, causal, window)
+    fixed = {
+        "blocks": {name: x for name, x in blocks.items() if x is not None},
+        "queries": _query_indices(ops.shape(q)[2], start),
+        **({} if bias_of is None else {"positions": positions[0]}),
+    }
 
-    def biased(e, now):
+    def scores(q, now, fixed):
+        """e, and which of them count; `(B, N, T, L)`."""
+        e = matmul(q, _transpose(_repeat_heads(now["key"], q.shape[1])))
+        e = ops.cast(e, _dtype(q))
         if "bias" in now:
             e = e + ops.cast(now["bias"], e.dtype)
-        if bias_of is None:
-            return e
-        return e + ops.cast(bias_of(positions[0], now["position"]), e.dtype)
+        if bias_of is not None:
+            b = bias_of(fixed["positions"], now["position"])
+            e = e + ops.cast(b, e.dtype)
+        allowed = _allowed(length, L, fixed["queries"], causal, window, now)
+        return ops.where(allowed, e, masks.lowest(e.dtype)), allowed
 
-    differentiated = [q, k, v]
+    differentiated = {"query": q, "key": k, "value": v}
     if bias is not None:
-        differentiated.append(_split(bias, 3, L))
-    attention = _with_gradient(blocks, allowed, biased, loop)
-    return ops.swapaxes(attention(*differentiated), 1, 2)
+        differentiated["bias"] = _split(bias, 3, L)
+    attention = with_gradient(
+        functools.partial(_forward, scores, loop),
+        functools.partial(_backward, scores, loop),
+    )
+    return ops.swapaxes(attention(differentiated, fixed), 1, 2)
 
 
 def _fusible(q, v, made, start):
@@ -196,77 +206,65 @@ def _allowed(S, L, queries, causal, window, now):
     return masks.intersect(*found, now.get("mask"))
 
 
-def _with_gradient(
-    blocks: dict, allowed: Callable, biased: Callable, loop: Callable
-) -> Any:
-    """Returns the function of q, the blocks of k and v, and those of a bias if any."""
-
-    def run(q, k, v, *bias):
-        now = {"key": k, "value": v, **({"bias": bias[0]} if bias else {}), **blocks}
-        dtype = "float64" if is_float64(q) else "float32"
-
-        def scores(now):
-            k = _repeat_heads(now["key"], q.shape[1])
-            e = ops.cast(matmul(q, _transpose(k)), dtype)  # (B, N, T, L)
-            mask = allowed(now)
-            return ops.where(mask, biased(e, now), masks.lowest(dtype)), mask
-
-        m, total, summed = _forward(q, now, scores, dtype, loop)
-        log_total = m + ops.log(total)
-
-        def gradient(*arguments, upstream=None):
-            G = arguments[-1] if upstream is None else upstream
-            G = ops.cast(G, dtype)
-            delta = ops.sum(G * summed / total, axis=-1, keepdims=True)
-            return _backward(q, now, scores, log_total, delta, G, loop)
-
-        return ops.cast(summed / total, v.dtype), gradient
-
-    return ops.custom_gradient(run)
-
-
-def _forward(q, blocks, scores, dtype, loop):
-    """The largest score m, the sum l (1 if it is 0) and O, after all blocks."""
+def _forward(scores, loop, tensors, fixed):
+    """O / l after all blocks, and what the backward pass needs."""
+    q, blocks = _queries_and_blocks(tensors, fixed)
+    dtype = _dtype(q)
 
     def step(carry, now):
         before, total, summed = carry  # m, l and O
-        e, mask = scores(now)
+        e, mask = scores(q, now, fixed)
         m = masks.largest(e, axis=-1, keepdims=True)
         m = ops.where(m > before, m, before)
         powers = ops.where(mask, ops.exp(e - m), ops.zeros((), dtype))
         shrunk, v = ops.exp(before - m), _repeat_heads(now["value"], q.shape[1])
         total = shrunk * total + ops.sum(powers, axis=-1, keepdims=True)
         read = ops.cast(matmul(ops.cast(powers, v.dtype), v), dtype)
-        return (m, total, shrunk * summed + read), ()
+        return (m, total, shrunk * summed + read), {}
 
     column = ops.zeros_like(q[..., :1], dtype=dtype)
     zeros = ops.zeros((*ops.shape(q)[:3], blocks["value"].shape[-1]), dtype)
     start = column + masks.lowest(dtype), column, zeros
     (m, total, summed), _ = loop(step, start, blocks)
-    return m, ops.where(total > 0, total, ops.ones_like(total)), summed
+    total = ops.where(total > 0, total, ops.ones_like(total))  # no key is allowed
+    out = summed / total
+    return ops.cast(out, blocks["value"].dtype), (out, m + ops.log(total))
 
 
-def _backward(q, blocks, scores, log_total, delta, G, loop):
+def _backward(scores, loop, tensors, fixed, saved, G):
     """The gradients of q, of the blocks of k and v, and of those of a bias if any."""
-    short, M = ops.cast(G, q.dtype), blocks["key"].shape[2]
+    q, blocks = _queries_and_blocks(tensors, fixed)
+    out, log_total = saved
+    G, short, M = ops.cast(G, out.dtype), ops.cast(G, q.dtype), blocks["key"].shape[2]
+    delta = ops.sum(G * out, axis=-1, keepdims=True)
 
     def step(dq, now):
-        e, mask = scores(now)
+        e, mask = scores(q, now, fixed)
         k, v = (_repeat_heads(now[name], q.shape[1]) for name in ("key", "value"))
         alpha = ops.where(mask, ops.exp(e - log_total), ops.zeros((), e.dtype))
         dv = matmul(_transpose(ops.cast(alpha, q.dtype)), short)
         products = ops.cast(matmul(short, _transpose(v)), e.dtype)
         de = alpha * (products - delta)
-        found = {"dv": _sum_groups(dv, M)}
+        found = {"value": _sum_groups(dv, M)}
         if "bias" in now:
-            found["de"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
+            found["bias"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
         de = ops.cast(de, q.dtype)
-        found["dk"] = _sum_groups(matmul(_transpose(de), q), M)
+        found["key"] = _sum_groups(matmul(_transpose(de), q), M)
         return dq + ops.cast(matmul(de, k), dq.dtype), found
 
     dq, found = loop(step, ops.zeros_like(q, dtype=G.dtype), blocks)
-    gradients = ops.cast(dq, q.dtype), found["dk"], found["dv"]
-    return (*gradients, found["de"]) if "de" in found else gradients
+    return {"query": ops.cast(dq, q.dtype), **found}
+
+
+def _queries_and_blocks(tensors, fixed):
+    """The queries, and all that the loop reads block by block."""
+    blocks = {**tensors, **fixed["blocks"]}
+    return blocks.pop("query"), blocks
+
+
+def _dtype(q):
+    """The type of scores, sums and outputs."""
+    return "float64" if is_float64(q) else "float32"
 
 
 def _sum_like(x, like):

@@ -70,11 +70,25 @@ class BlockwiseAttention(MultiHeadAttention):
         key_dim: int,
         *args: Any,
         block_size: int = BLOCK,
+        devices: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads, key_dim, *args, **kwargs)
         self.block_size: int = checks.size("block_size", block_size)
-        self.argument_names: tuple[str, ...] = (*self.argument_names, "block_size")
+        self.argument_names: tuple[str, ...] = (
+            *self.argument_names,
+            *("block_size", "devices"),
+        )
+        self.devices = devices
+
+    @property
+    def devices(self) -> int:
+        """P, the number of devices that share a sequence."""
+        return self._devices
+
+    @devices.setter
+    def devices(self, devices: int) -> None:
+        self._devices = checks.size("devices", devices)
 
     def _attend(self, q, positions, memory, given_masks, **options):
         if not self._in_blocks(q, memory, options):
