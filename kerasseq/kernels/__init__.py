@@ -61,6 +61,11 @@ from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     recurrence,
 )
+from kerasseq.kernels.ring_attention import (  # noqa: E402
+    block_length,
+    part_read,
+    ring_attention,
+)
 from kerasseq.kernels.scan import in_pieces, scan  # noqa: E402
 from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
@@ -70,6 +75,7 @@ __all__ = [
     "Programs",
     "Recurrence",
     "add_to_rows",
+    "block_length",
     "blockwise_attention",
     "compiled",
     "compiler",
@@ -92,10 +98,12 @@ __all__ = [
     "linear_states",
     "matmul",
     "output_specs",
+    "part_read",
     "precise",
     "programs",
     "project",
     "recurrence",
+    "ring_attention",
     "scan",
     "selective_scan",
     "size_is_guessed",

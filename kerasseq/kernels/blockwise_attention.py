@@ -123,16 +123,12 @@ def attend_to_blocks(
     devices: int = 1,
     loop: Callable = scan,
 ) -> Tensor:
-    """`blockwise_attention` by the loop above, on one device or on one of a ring.
+    """Computes `blockwise_attention` in one loop, on one device or on one of a ring.
 
-    On one of several devices, q, k, v, `key_mask` and the positions are its own; `mask`
-    and `bias` are of its queries and the keys of all devices, whose blocks are full.
-
-    Args:
-        q: And all others that are not below: as for `blockwise_attention`.
-        length: S, number of keys of all devices.
-        devices: P, the number of devices.
-        loop: As `scan`, over the blocks of all devices.
+    On one of several `devices`, q, k, v, `key_mask` and the positions are its own;
+    `mask` and `bias` are of its queries and the keys of all devices, cut into full
+    blocks; `length` is the number of keys of all devices; `loop` is as `scan`, over
+    the blocks of all devices.
     """
     L = block_size
     q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)

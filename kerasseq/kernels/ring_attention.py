@@ -67,7 +67,8 @@ def ring_attention(
 ) -> Tensor:
     r"""`blockwise_attention` over a ring of devices.
 
-    Lengths that are not known, and calls by which Keras infers shapes, take one device.
+    One device computes sequences that are shorter than the ring, or whose lengths are
+    not known, and calls by which Keras infers shapes.
 
     Args:
         q: `(B, T, N, K)`.
@@ -88,8 +89,12 @@ def ring_attention(
         >>> keras.ops.shape(y), float(y[0, 0, 0, 0])
         ((2, 5, 3, 7), 1.0)
     """
-    known = all(isinstance(x.shape[1], int) for x in (q, k))
-    on_jax = keras.backend.backend() == "jax"
-    if not (devices > 1 and on_jax and known) or keras_private.infers_shapes():
-        return blockwise_attention(q, k, v, **options)
-    return backend_module("ring").run(q, k, v, devices=devices, **options)
+    if keras.backend.backend() == "jax" and _fills_a_ring(q, k, devices):
+        return backend_module("ring").run(q, k, v, devices=devices, **options)
+    return blockwise_attention(q, k, v, **options)
+
+
+def _fills_a_ring(q, k, devices):
+    lengths = q.shape[1], k.shape[1]
+    long = all(isinstance(n, int) and n >= devices for n in lengths)
+    return devices > 1 and long and not keras_private.infers_shapes()
