@@ -116,9 +116,9 @@ bytes.
         devices = checks.size("devices", devices)
         if devices > 1 and self.dropout:
             raise ValueError(
-                f"dropout must be 0 with devices={devices}, received {self.dropout}. It "
-                "needs all attention weights on one device: drop features after the "
-                "layer instead, or set devices=1"
+                f"dropout must be 0 with devices={devices}, received {self.dropout}, "
+                "which needs all attention weights on one device. Drop features after "
+                "the layer instead, or set devices=1"
             )
         self._devices = devices
 
