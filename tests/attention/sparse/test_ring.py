@@ -139,5 +139,5 @@ def test_what_a_ring_refuses():
         layer.plan(2, 1.5)
     with pytest.raises(ValueError, match="batch must be at least 1, received 0"):
         layer.plan(0, 13)
-    with pytest.raises(ValueError, match="masked"):
+    with pytest.raises(TypeError, match="masked must be True or False, received 'yes'"):
         layer.plan(2, 13, masked="yes")
