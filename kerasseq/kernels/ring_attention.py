@@ -67,8 +67,8 @@ def ring_attention(
 ) -> Tensor:
     r"""`blockwise_attention` over a ring of devices.
 
-    One device computes sequences that are shorter than the ring, or whose lengths are
-    not known, and calls by which Keras infers shapes.
+    One device computes sequences that are shorter than the ring, calls whose sizes are
+    not all known, as in a program for export, and those by which Keras infers shapes.
 
     Args:
         q: `(B, T, N, K)`.
@@ -95,6 +95,7 @@ def ring_attention(
 
 
 def _fills_a_ring(q, k, devices):
-    lengths = q.shape[1], k.shape[1]
-    long = all(isinstance(n, int) and n >= devices for n in lengths)
+    sizes = q.shape[0], q.shape[1], k.shape[1]
+    known = all(isinstance(n, int) for n in sizes)
+    long = known and min(sizes[1:]) >= devices
     return devices > 1 and long and not keras_private.infers_shapes()

@@ -41,8 +41,8 @@ class BlockwiseAttention(MultiHeadAttention):
     each is that of its part. Any length will do: masked positions fill the last part.
     On JAX it runs over the first P devices, in `fit` and `jax.jit`, too. TensorFlow and
     PyTorch compute on one device, and so do calls with a cache, calls that need the
-    attention weights, inputs of more than three axes, and sequences shorter than P or
-    of unknown length. `plan` prints who holds what.
+    attention weights, inputs of more than three axes, sequences shorter than P, and
+    programs for any batch size. `plan` prints who holds what.
 
     Args:
         num_heads: As for `MultiHeadAttention`.

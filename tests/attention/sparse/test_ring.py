@@ -10,10 +10,11 @@ from tests.attention.sparse import on_devices
 from tests.attention.sparse.comparing import output_and_gradients, random_weights
 from tests.layer_checks import assert_close
 
+pytestmark = pytest.mark.once("the plan and the arguments are those of each backend")
+
 B, T, D, N, K, V = 2, 13, 7, 4, 6, 3
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 ON_JAX = keras.backend.backend() == "jax"
-once = pytest.mark.once("the plan and the arguments are those of each backend")
 
 
 @pytest.mark.everywhere("JAX runs over devices")
@@ -66,7 +67,6 @@ def test_a_file_for_more_devices_can_be_loaded(tmp_path):
     assert np.isfinite(keras.ops.convert_to_numpy(loaded(x))).all()
 
 
-@once
 def test_plan():
     layer = layers.BlockwiseAttention(
         *(N, K),
@@ -91,7 +91,6 @@ def test_plan():
     assert str(layer.plan(B, T)).endswith("One device sends nothing.")
 
 
-@once
 def test_figure_of_a_plan():
     layer = layers.BlockwiseAttention(N, K, devices=3)
     axes = layer.plan(B, T).plot().axes[0]
@@ -109,7 +108,6 @@ def test_figure_of_a_plan():
     assert len({tuple(bar.get_facecolor()) for bar in bars}) == 17
 
 
-@once
 @pytest.mark.parametrize(
     ("devices", "error", "message"),
     [
@@ -128,7 +126,6 @@ def test_wrong_devices(devices, error, message):
     assert layer.devices == 1
 
 
-@once
 def test_what_a_ring_refuses():
     with pytest.raises(ValueError, match="dropout must be 0 with devices=2, received"):
         layers.BlockwiseAttention(2, 3, dropout=0.1, devices=2)
