@@ -10,7 +10,7 @@ Each implementation runs in its own process, in rounds (see `benchmarks.rounds`)
 training step is the forward pass, the mean of the last output, the gradients of all
 weights and an SGD update, compiled by tf.function or jax.jit. Figures are medians over
 the rounds as ratios to torch.nn, and to the same layer of the other checkout. Memory is
-the growth of the process's peak memory from before the first step to the end.
+the growth of the process's peak memory in the first steps.
 `--first-call` adds the seconds of the first training step of a process, without
 imports: with an empty folder for compiled code, and in the next process.
 """

@@ -40,7 +40,7 @@ def time_in_rounds(workers, rounds):
 
     Returns:
         Dictionary by name of dictionaries: the median of each time in seconds, and the
-        growth of the process's peak memory as `"MB"`.
+        growth of the process's peak memory in the first calls as `"MB"`.
     """
     times = {name: [] for name in workers}
     for _ in range(rounds):
@@ -155,7 +155,7 @@ class Worker:
         return self.receive()
 
     def end(self):
-        """Ends the process, and returns the growth of its peak memory in MB."""
+        """Ends the process, and returns by how many MB its first calls let it grow."""
         memory = self.send("end")
         self.process.wait()
         return memory
@@ -172,6 +172,8 @@ def main():
     before = peak_memory()
     clock = time.process_time if task.get("cpu_time") else time.perf_counter
     first = {name: time_of(function, clock) for name, function in functions.items()}
+    # Calls that follow need no more, but leave gaps between what they free.
+    grown = peak_memory() - before
 
     def reply(value):
         print(json.dumps(value), file=replies, flush=True)
@@ -179,7 +181,7 @@ def main():
     reply(first)
     for line in sys.stdin:
         if line.strip() == "end":
-            reply(peak_memory() - before)
+            reply(grown)
             return
         share = task["seconds"] / len(functions)
         reply({n: median_time(f, share, clock) for n, f in functions.items()})

@@ -2,10 +2,10 @@
 
 One layer of 4 heads of 64 with a causal mask, batch 1. `memory` counts floats, as parts
 of the T × T scores of each head: of JAX what XLA plans for the step beside arguments
-and results, of the others by how much the peak of the process grows. `train` and
-`infer` are times, as ratios to `dense`; `band` is dense with a window, a mask of pairs.
-Both make all scores at any length; `long` is `MultiHeadAttention` as it is. Each layer
-runs in its own process, in rounds (see `benchmarks.rounds`).
+and results, of the others by how much the peak of the process grows in the first steps.
+`train` and `infer` are times, as ratios to `dense`; `band` is dense with a window, a
+mask of pairs. Both make all scores at any length; `long` is `MultiHeadAttention` as it
+is. Each layer runs in its own process, in rounds (see `benchmarks.rounds`).
 """
 
 import os

@@ -177,6 +177,34 @@ def test_fit_learns_where_to_look(tmp_path):
     assert loaded.evaluate(x, y, verbose=0)[0] == pytest.approx(loss, abs=1e-5)
 
 
+def test_mixed_precision_follows_float32():
+    """One step of both from the same weights, at the place that scores highest."""
+    x = rng.normal(size=(7, 4, D)).astype("float32")
+    y = rng.integers(0, 2, 7)
+    policy = keras.config.dtype_policy()
+    exact = compiled(classifier(), run_eagerly=True)
+    try:
+        keras.config.set_dtype_policy("mixed_bfloat16")
+        rounded = compiled(classifier(), run_eagerly=True)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    rounded.set_weights(exact.get_weights())
+    changes = []
+    for model in (exact, rounded):
+        model.compile(keras.optimizers.SGD(1.0), model.loss, run_eagerly=True)
+        model.baseline.assign(-0.3)
+        look = model.model.get_layer("look")
+        look._position = lambda alpha, sampled: ops.one_hot(
+            ops.argmax(alpha, axis=-1), ops.shape(alpha)[-1], dtype=alpha.dtype
+        )
+        changes.append(gradient_terms(model, x, y))
+    assert look.compute_dtype == "bfloat16"
+    assert rounded.baseline.dtype == "float32"
+    for a, b in zip(*changes, strict=True):
+        np.testing.assert_allclose(b, a, atol=0.03)
+    assert max(np.abs(a).max() for a in changes[0]) > 0.1
+
+
 def test_the_reported_loss_is_the_loss_and_rewards_may_be_accuracies():
     x, y = rng.normal(size=(7, 4, D)).astype("float32"), rng.integers(0, 2, 7)
     model = compiled(classifier(reward="accuracy", weight=0.5, baseline_decay=0.0))

@@ -1,4 +1,4 @@
-"""Seven kinds of models that are saved on one backend and go on on another.
+"""Nine kinds of models that are saved on one backend and go on on another.
 
 Run as a program with what to do and its own folder; see `test_travel`.
 """
@@ -11,6 +11,7 @@ import numpy as np
 
 import kerasseq
 from kerasseq import models
+from kerasseq.layers import LuongAttention
 
 LETTERS = kerasseq.text.CharacterTokenizer().fit("abc")
 IDS = np.array([[1, 2, 3, 2, 1], [3, 1, 2, 2, 0]], "int32")
@@ -48,6 +49,23 @@ def translator():
     return model
 
 
+def previous():
+    """A translator whose output reads the previous token."""
+    return models.Seq2Seq("gru", LETTERS, LETTERS, units=3, output_reads="previous")
+
+
+def reinforced():
+    """Hard attention to the one place that there is, so that no sample differs."""
+    places = keras.Input((1, 5))
+    look = LuongAttention("general", hard=True, gradient="reinforce")
+    glimpse = keras.layers.Flatten()(look(places, places))
+    model = models.ReinforcedModel(
+        keras.Model(places, keras.layers.Dense(2, activation="softmax")(glimpse))
+    )
+    model.compile("rmsprop", "sparse_categorical_crossentropy")
+    return model
+
+
 def vit():
     return models.ViT(
         image_size=4, patch_size=2, num_layers=1, num_heads=1, hidden_dim=6,
@@ -81,6 +99,12 @@ KINDS = {
         ({"source": IDS, "target": IDS}, NEXT),
         lambda model: model.translate(["abc"], max_length=3)[0].text,
     ),
+    "previous": (
+        previous,
+        ({"source": IDS, "target": IDS}, NEXT),
+        lambda model: model.translate(["abc"], max_length=3)[0].text,
+    ),
+    "reinforced": (reinforced, (IDS[:, None].astype("float32"), LABELS), None),
     "vit": (vit, (IMAGES, LABELS), None),
     "plain": (plain, (IDS.astype("float32"), LABELS), None),
 }
@@ -116,7 +140,10 @@ def read(folders, everything):
             expected = np.load(folder / f"{name}.npz")
             model = kerasseq.load_model(folder / f"{name}.keras")
             assert int(model.optimizer.iterations) == 1
-            if name != "plain":  # "auto" of Keras depends on the machine
+            if name not in (
+                "plain",
+                "reinforced",
+            ):  # "auto" of Keras depends on the machine
                 assert model.jit_compile is not ON_TORCH, (folder, name)
             close(model(x), expected["saved"])
             if not everything and (n + m) % len(folders):

@@ -139,8 +139,10 @@ def _with_extra(chunks, mask, extra, queries, C, L, causal):
 def _split(x, C, L):
     """Splits `(B, T, ...)` into chunks `(B C, L, ...)`, padded with zeros."""
     shape = ops.shape(x)
-    zeros = ops.zeros((shape[0], C * L - shape[1], *shape[2:]), x.dtype)
-    x = ops.concatenate([x, zeros], axis=1)
+    T = shape[1]
+    if not (isinstance(T, int) and T == C * L):
+        zeros = ops.zeros((shape[0], C * L - T, *shape[2:]), x.dtype)
+        x = ops.concatenate([x, zeros], axis=1)
     return ops.reshape(x, (-1, L, *shape[2:]))
 
 
@@ -149,8 +151,10 @@ def _neighbors(x, C, L, causal):
     shape = ops.shape(x)
     own = ops.reshape(_split(x, C, L), (shape[0], C, L, *shape[2:]))
     zeros = ops.zeros_like(own[:, :1])
-    parts = [ops.concatenate([zeros, own[:, :-1]], axis=1), own]
-    if not causal:
-        parts.append(ops.concatenate([own[:, 1:], zeros], axis=1))
+    if causal:
+        parts = ops.concatenate([zeros, own[:, :-1]], axis=1), own
+    else:
+        x = ops.concatenate([zeros, own, zeros], axis=1)
+        parts = x[:, :-2], own, x[:, 2:]
     x = ops.concatenate(parts, axis=2)
     return ops.reshape(x, (-1, len(parts) * L, *shape[2:]))
