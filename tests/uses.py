@@ -168,7 +168,7 @@ def of_layers():
         ),
         layer(
             *(layers.BlockwiseAttention, X, X),
-            **{"num_heads": 2, "key_dim": 3, "block_size": 2},
+            **{"num_heads": 2, "key_dim": 3, "block_size": 2, "devices": 1},
         ),
         layer(
             *(layers.LongformerAttention, X, X),

@@ -4,13 +4,14 @@
 over the blocks is in `kernels/blockwise_attention.py`.
 """
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.attention.cache import Cache
-from kerasseq.attention.dot_product import record_heads, repeat_heads
+from kerasseq.attention.dot_product import record_heads
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
-from kerasseq.kernels import blockwise_attention, fuses_attention
+from kerasseq.kernels import blockwise_attention, fuses_attention, ring_attention
 from kerasseq.tracing import listeners
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def attend_in_blocks(
     given_masks: "Masks",
     *,
     block_size: int = BLOCK,
+    devices: int = 1,
     causal: bool,
     start: int | Tensor | None,
     **_: Any,
@@ -59,21 +61,27 @@ def attend_in_blocks(
         memory: Keys `(B, S, M, K)`, values, and "position" if it biases scores.
         given_masks: `attention_mask`, `query_mask`, `value_mask` and `key_mask`.
         block_size: L, number of keys in a block.
+        devices: P, the number of devices that share the sequence; new tokens of a cache
+            are on one.
         causal: Whether a query attends to its own and earlier positions only.
         start: Index of the first query among the keys; None for 0.
     """
     attention_mask, query_mask, value_mask, key_mask = given_masks
-    out = blockwise_attention(
+    if devices > 1 and start is None:
+        attention = functools.partial(ring_attention, devices=devices)
+    else:
+        begin = 0 if start is None else start
+        attention = functools.partial(blockwise_attention, start=begin)
+    out = attention(
         q if layer.position is None else layer.position.content_queries(q),
-        repeat_heads(memory["key"], layer.heads_per_group),
-        repeat_heads(memory["value"], layer.heads_per_group),
+        memory["key"],
+        memory["value"],
         scale=layer.factor,
         block_size=block_size,
         key_mask=masks.intersect(value_mask, key_mask),
         mask=masks.intersect(masks.add_head_axis(attention_mask)),
         causal=causal,
         window=layer.sliding_window,
-        start=0 if start is None else start,
         **_bias(layer, q, positions, memory),
     )
     return record_heads(layer, "heads", masks.zero_masked(out, query_mask))
@@ -86,7 +94,7 @@ def _bias(layer, q, positions, memory):
     if not layer.bias_is_constant:
         return {"bias": layer._bias(q, positions, memory)}
 
-    def bias_of(key_positions):
-        return layer.position.bias(positions, key_positions, None, layer.factor)
+    def bias_of(query_positions, key_positions):
+        return layer.position.bias(query_positions, key_positions, None, layer.factor)
 
-    return {"bias_of": bias_of, "key_positions": memory["position"]}
+    return {"bias_of": bias_of, "positions": (positions, memory["position"])}

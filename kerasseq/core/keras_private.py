@@ -115,3 +115,20 @@ def node_of(tensor: keras.KerasTensor) -> Any:
     operation, index, _ = getattr(tensor, "_keras_history", (None, 0, 0))
     nodes = getattr(operation, "_inbound_nodes", [])
     return nodes[index] if nodes else None
+
+
+def infers_shapes() -> bool:
+    """Whether Keras runs a layer only to infer the shapes of its outputs.
+
+    Name: `keras.SymbolicScope.original_scope`, the scope around a scope.
+    Known in: Keras 3.0 to 3.15.
+    Why: Shapes of a layer that runs on several devices are inferred where there are
+        fewer, as when a model is loaded.
+    Without it: Such a model cannot be loaded there if its batch size is fixed.
+
+    Examples:
+        >>> infers_shapes()
+        False
+    """
+    with keras.SymbolicScope() as scope:
+        return getattr(scope, "original_scope", None) is not None

@@ -62,6 +62,11 @@ from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     recurrence,
 )
+from kerasseq.kernels.ring_attention import (  # noqa: E402
+    block_length,
+    part_read,
+    ring_attention,
+)
 from kerasseq.kernels.scan import in_pieces, scan  # noqa: E402
 from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
@@ -71,6 +76,7 @@ __all__ = [
     "Programs",
     "Recurrence",
     "add_to_rows",
+    "block_length",
     "blockwise_attention",
     "compiled",
     "compiler",
@@ -94,10 +100,12 @@ __all__ = [
     "matmul",
     "mixture",
     "output_specs",
+    "part_read",
     "precise",
     "programs",
     "project",
     "recurrence",
+    "ring_attention",
     "scan",
     "selective_scan",
     "size_is_guessed",

@@ -23,19 +23,19 @@ to be made for it.
 
 Milakov and Gimelshein 2018; Rabe and Staats 2021; Dao et al. 2022.
 
-Axes: C blocks, B batch, N heads, T queries, L keys of a block, K width of queries and
-keys, V width of the values.
+Axes: C blocks, B batch, N query heads, M key-value heads, T queries, L keys of a block,
+K width of queries and keys, V width of the values.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
+from kerasseq.kernels.functions import with_gradient
 from kerasseq.kernels.operations import fused_attention, is_float64, matmul
 from kerasseq.kernels.scan import scan
 
@@ -53,15 +53,15 @@ def blockwise_attention(
     window: int | None = None,
     start: int | Tensor = 0,
     bias: Tensor | None = None,
-    bias_of: Callable[[Tensor], Tensor] | None = None,
-    key_positions: Tensor | None = None,
+    bias_of: Callable[[Tensor, Tensor], Tensor] | None = None,
+    positions: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, one block of keys at a time.
 
     Args:
         q: `(B, T, N, K)`.
-        k: `(B, S, N, K)`.
-        v: `(B, S, N, V)`.
+        k: `(B, S, M, K)`; each head of keys and values is shared by N / M of queries.
+        v: `(B, S, M, V)`.
         scale: λ.
         block_size: L, number of keys in a block.
         key_mask: Boolean `(B, S)`, True at real keys, or None.
@@ -71,9 +71,10 @@ def blockwise_attention(
         start: Index of the first query among the keys; an integer, or one for each
             sequence, `(B,)`.
         bias: b, of a shape that broadcasts to `(B, N, T, S)`, or None.
-        bias_of: Function of positions of keys `(B or 1, L)` that returns their b, of a
-            shape that broadcasts to `(B, N, T, L)`. It gets no gradient.
-        key_positions: Integers `(B or 1, S)`, for `bias_of`.
+        bias_of: Function of positions of queries `(B or 1, T)` and of keys `(B or 1,
+            L)` that returns their b, of a shape that broadcasts to `(B, N, T, L)`. It
+            gets no gradient.
+        positions: Integers `(B or 1, T)` and `(B or 1, S)`, for `bias_of`.
 
     Returns:
         `(B, T, N, V)`; zeros for a fully masked query.
@@ -87,30 +88,84 @@ def blockwise_attention(
     made = key_mask, window, bias, bias_of, causal if mask is not None else None
     if keras.backend.backend() == "torch" and _fusible(q, v, made, start):
         return _fused(q, k, v, scale, mask, causal)
-    S, L = ops.shape(k)[1], block_size
+    return attend_to_blocks(
+        *(q, k, v),
+        scale=scale,
+        block_size=block_size,
+        key_mask=key_mask,
+        mask=mask,
+        causal=causal,
+        window=window,
+        start=start,
+        bias=bias,
+        bias_of=bias_of,
+        positions=positions,
+        length=ops.shape(k)[1],
+    )
+
+
+def attend_to_blocks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    block_size: int,
+    key_mask: Tensor | None,
+    mask: Tensor | None,
+    causal: bool,
+    window: int | None,
+    start: int | Tensor,
+    bias: Tensor | None,
+    bias_of: Callable[[Tensor, Tensor], Tensor] | None,
+    positions: tuple[Tensor, Tensor] | None,
+    length: int | Tensor,
+    devices: int = 1,
+    loop: Callable = scan,
+) -> Tensor:
+    """Computes `blockwise_attention` in one loop, on one device or on one of a ring.
+
+    On one of several `devices`, q, k, v, `key_mask` and the positions are its own;
+    `mask` and `bias` are of its queries and the keys of all devices, cut into full
+    blocks; `length` is the number of keys of all devices; `loop` is as `scan`, over
+    the blocks of all devices.
+    """
+    L = block_size
     q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
+    k = _split(ops.swapaxes(k, 1, 2), 2, L)  # (C, B, M, L, K)
+    v = _split(ops.swapaxes(v, 1, 2), 2, L)
     blocks = {
+        "first": ops.arange(devices * ops.shape(k)[0], dtype="int32") * L,
         "key_mask": None if key_mask is None else _split(key_mask, 1, L),
         "mask": None if mask is None else _split(mask, 3, L),
-        "position": None if bias_of is None else _split(key_positions, 1, L),
+        "position": None if bias_of is None else _split(positions[1], 1, L),
     }
-    blocks = {name: x for name, x in blocks.items() if x is not None}
-    k = _split(ops.swapaxes(k, 1, 2), 2, L)  # (C, B, N, L, K)
-    v = _split(ops.swapaxes(v, 1, 2), 2, L)
-    blocks["first"] = ops.arange(ops.shape(k)[0], dtype="int32") * L
-    queries = _query_indices(ops.shape(q)[2], start)
-    allowed = functools.partial(_allowed, S, L, queries, causal, window)
+    fixed = {
+        "blocks": {name: x for name, x in blocks.items() if x is not None},
+        "queries": _query_indices(ops.shape(q)[2], start),
+        **({} if bias_of is None else {"positions": positions[0]}),
+    }
 
-    def biased(e, now):
+    def scores(q, now, fixed):
+        """e, and which of them count; `(B, N, T, L)`."""
+        e = matmul(q, _transpose(_repeat_heads(now["key"], q.shape[1])))
+        e = ops.cast(e, _dtype(q))
         if "bias" in now:
             e = e + ops.cast(now["bias"], e.dtype)
-        return e + ops.cast(bias_of(now["position"]), e.dtype) if bias_of else e
+        if bias_of is not None:
+            b = bias_of(fixed["positions"], now["position"])
+            e = e + ops.cast(b, e.dtype)
+        allowed = _allowed(length, L, fixed["queries"], causal, window, now)
+        return ops.where(allowed, e, masks.lowest(e.dtype)), allowed
 
-    differentiated = [q, k, v]
+    differentiated = {"query": q, "key": k, "value": v}
     if bias is not None:
-        differentiated.append(_split(bias, 3, L))
-    attention = _with_gradient(blocks, allowed, biased)
-    return ops.swapaxes(attention(*differentiated), 1, 2)
+        differentiated["bias"] = _split(bias, 3, L)
+    attention = with_gradient(
+        functools.partial(_forward, scores, loop),
+        functools.partial(_backward, scores, loop),
+    )
+    return ops.swapaxes(attention(differentiated, fixed), 1, 2)
 
 
 def _fusible(q, v, made, start):
@@ -126,6 +181,7 @@ def _fusible(q, v, made, start):
 
 def _fused(q, k, v, scale, mask, causal):
     """Fused attention, with zeros for a fully masked query."""
+    k, v = (_repeat_heads(x, q.shape[2], axis=2) for x in (k, v))
     out = fused_attention(q, k, v, scale=scale, mask=mask, causal=causal)
     if mask is None:
         return out
@@ -146,79 +202,85 @@ def _allowed(S, L, queries, causal, window, now):
     return masks.intersect(*found, now.get("mask"))
 
 
-def _with_gradient(blocks: dict, allowed: Callable, biased: Callable) -> Any:
-    """Returns the function of q, the blocks of k and v, and those of a bias if any."""
-
-    def run(q, k, v, *bias):
-        now = {"key": k, "value": v, **({"bias": bias[0]} if bias else {}), **blocks}
-        dtype = "float64" if is_float64(q) else "float32"
-
-        def scores(now):
-            e = ops.cast(matmul(q, _transpose(now["key"])), dtype)  # (B, N, T, L)
-            mask = allowed(now)
-            return ops.where(mask, biased(e, now), masks.lowest(dtype)), mask
-
-        m, total, summed = _forward(q, now, scores, dtype)
-        log_total = m + ops.log(total)
-
-        def gradient(*arguments, upstream=None):
-            G = arguments[-1] if upstream is None else upstream
-            G = ops.cast(G, dtype)
-            delta = ops.sum(G * summed / total, axis=-1, keepdims=True)
-            return _backward(q, now, scores, log_total, delta, G)
-
-        return ops.cast(summed / total, v.dtype), gradient
-
-    return ops.custom_gradient(run)
-
-
-def _forward(q, blocks, scores, dtype):
-    """The largest score m, the sum l (1 if it is 0) and O, after all blocks."""
+def _forward(scores, loop, tensors, fixed):
+    """O / l after all blocks, and what the backward pass needs."""
+    q, blocks = _queries_and_blocks(tensors, fixed)
+    dtype = _dtype(q)
 
     def step(carry, now):
         before, total, summed = carry  # m, l and O
-        e, mask = scores(now)
+        e, mask = scores(q, now, fixed)
         m = masks.largest(e, axis=-1, keepdims=True)
         m = ops.where(m > before, m, before)
         powers = ops.where(mask, ops.exp(e - m), ops.zeros((), dtype))
-        shrunk, v = ops.exp(before - m), now["value"]
+        shrunk, v = ops.exp(before - m), _repeat_heads(now["value"], q.shape[1])
         total = shrunk * total + ops.sum(powers, axis=-1, keepdims=True)
         read = ops.cast(matmul(ops.cast(powers, v.dtype), v), dtype)
-        return (m, total, shrunk * summed + read), ()
+        return (m, total, shrunk * summed + read), {}
 
     column = ops.zeros_like(q[..., :1], dtype=dtype)
     zeros = ops.zeros((*ops.shape(q)[:3], blocks["value"].shape[-1]), dtype)
     start = column + masks.lowest(dtype), column, zeros
-    (m, total, summed), _ = scan(step, start, blocks)
-    return m, ops.where(total > 0, total, ops.ones_like(total)), summed
+    (m, total, summed), _ = loop(step, start, blocks)
+    total = ops.where(total > 0, total, ops.ones_like(total))  # no key is allowed
+    out = summed / total
+    return ops.cast(out, blocks["value"].dtype), (out, m + ops.log(total))
 
 
-def _backward(q, blocks, scores, log_total, delta, G):
+def _backward(scores, loop, tensors, fixed, saved, G):
     """The gradients of q, of the blocks of k and v, and of those of a bias if any."""
-    short = ops.cast(G, q.dtype)
+    q, blocks = _queries_and_blocks(tensors, fixed)
+    out, log_total = saved
+    G, short, M = ops.cast(G, out.dtype), ops.cast(G, q.dtype), blocks["key"].shape[2]
+    delta = ops.sum(G * out, axis=-1, keepdims=True)
 
     def step(dq, now):
-        e, mask = scores(now)
+        e, mask = scores(q, now, fixed)
+        k, v = (_repeat_heads(now[name], q.shape[1]) for name in ("key", "value"))
         alpha = ops.where(mask, ops.exp(e - log_total), ops.zeros((), e.dtype))
         dv = matmul(_transpose(ops.cast(alpha, q.dtype)), short)
-        products = ops.cast(matmul(short, _transpose(now["value"])), e.dtype)
+        products = ops.cast(matmul(short, _transpose(v)), e.dtype)
         de = alpha * (products - delta)
-        found = {"dv": dv}
+        found = {"value": _sum_groups(dv, M)}
         if "bias" in now:
-            found["de"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
+            found["bias"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
         de = ops.cast(de, q.dtype)
-        found["dk"] = matmul(_transpose(de), q)
-        return dq + ops.cast(matmul(de, now["key"]), dq.dtype), found
+        found["key"] = _sum_groups(matmul(_transpose(de), q), M)
+        return dq + ops.cast(matmul(de, k), dq.dtype), found
 
-    dq, found = scan(step, ops.zeros_like(q, dtype=G.dtype), blocks)
-    gradients = ops.cast(dq, q.dtype), found["dk"], found["dv"]
-    return (*gradients, found["de"]) if "de" in found else gradients
+    dq, found = loop(step, ops.zeros_like(q, dtype=G.dtype), blocks)
+    return {"query": ops.cast(dq, q.dtype), **found}
+
+
+def _queries_and_blocks(tensors, fixed):
+    """The queries, and all that the loop reads block by block."""
+    blocks = {**tensors, **fixed["blocks"]}
+    return blocks.pop("query"), blocks
+
+
+def _dtype(q):
+    """The type of scores, sums and outputs."""
+    return "float64" if is_float64(q) else "float32"
 
 
 def _sum_like(x, like):
     """Sums over the axes that have size 1 in another tensor."""
     axes = tuple(n for n, size in enumerate(like.shape) if size == 1)
     return ops.sum(x, axis=axes, keepdims=True) if axes else x
+
+
+def _repeat_heads(x, N, axis=1):
+    """Repeats each of M heads for the N / M heads of queries that share it."""
+    G = N // x.shape[axis]
+    return x if G == 1 else ops.repeat(x, G, axis=axis)
+
+
+def _sum_groups(x, M):
+    """Sums `(B, N, L, K)` over the heads that share one of M heads."""
+    _, N, L, K = x.shape
+    if N == M:
+        return x
+    return ops.sum(ops.reshape(x, (-1, M, N // M, L, K)), axis=2)
 
 
 def _query_indices(T, start):

@@ -147,6 +147,52 @@ def gradients(function: Callable, arguments: Nested) -> Nested:
     return backend_module("functions").gradients(stateless, arguments)
 
 
+def with_gradient(forward: Callable, backward: Callable) -> Callable:
+    """Returns a function with a gradient of its own.
+
+    Both take all tensors as arguments: JAX differentiates a compiled function only if
+    its gradient is not a closure over tensors.
+
+    Args:
+        forward: Function `(tensors, fixed) -> (y, saved)` of two dictionaries.
+        backward: Function `(tensors, fixed, saved, G)` of the gradient G of y that
+            returns those of the tensors. What is `fixed` has none.
+
+    Returns:
+        Function `(tensors, fixed) -> y`.
+
+    Examples:
+        >>> square = with_gradient(
+        ...     lambda x, fixed: (x["x"] ** 2, ()),
+        ...     lambda x, fixed, saved, G: {"x": G * fixed["slope"] * x["x"]},
+        ... )
+        >>> fixed = {"slope": keras.ops.array([2.0])}
+        >>> g = gradients(lambda x: keras.ops.sum(square(x, fixed)), {"x": np.ones(1)})
+        >>> keras.ops.convert_to_numpy(g["x"]).tolist()
+        [2.0]
+    """
+    if keras.backend.backend() == "jax":
+        return backend_module("functions").with_gradient(forward, backward)
+
+    def call(tensors: dict[str, Tensor], fixed: Nested) -> Tensor:
+        names = list(tensors)
+
+        def run(*values):
+            given = dict(zip(names, values, strict=True))
+            y, saved = forward(given, fixed)
+
+            def gradient(*arguments, upstream=None):
+                G = arguments[-1] if upstream is None else upstream
+                found = backward(given, fixed, saved, G)
+                return tuple(found[name] for name in names)
+
+            return y, gradient
+
+        return ops.custom_gradient(run)(*tensors.values())
+
+    return call
+
+
 def keep_variables(model: keras.Model) -> contextlib.AbstractContextManager[None]:
     """Keeps the variables of a model if an error interrupts a loop of Keras.
 

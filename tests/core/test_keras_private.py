@@ -104,3 +104,15 @@ def test_without_the_history_of_tensors_the_steps_run_one_by_one(name, monkeypat
     assert "Keras does not say" in layer.explain().reason
     found = keras.ops.convert_to_numpy(layer(x))
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_without_the_scope_around_it_a_call_is_not_for_shapes(monkeypatch):
+    with keras.SymbolicScope():
+        assert keras_private.infers_shapes()
+        monkeypatch.setattr(
+            keras_private,
+            "getattr",
+            lambda of, name, *other: other[0],
+            raising=False,
+        )
+        assert not keras_private.infers_shapes()

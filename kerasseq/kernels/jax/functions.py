@@ -78,6 +78,24 @@ def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
     return jax.grad(function)(arguments)
 
 
+def with_gradient(forward: Callable, backward: Callable) -> Callable:
+    """See `kerasseq.kernels.functions.with_gradient`."""
+
+    @jax.custom_vjp
+    def call(tensors: dict[str, Tensor], fixed: Nested) -> Tensor:
+        return forward(tensors, fixed)[0]
+
+    def run(tensors, fixed):
+        y, saved = forward(tensors, fixed)
+        return y, (tensors, fixed, saved)
+
+    def gradient(kept, G):
+        return backward(*kept, G), None
+
+    call.defvjp(run, gradient)
+    return call
+
+
 def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
     """See `kerasseq.kernels.output_specs`."""
     return jax.eval_shape(function, *args)

@@ -1,12 +1,13 @@
 """`BlockwiseAttention`: equal to dense attention, forward and backward."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from kerasseq import layers, tracing
+from kerasseq import kernels, layers, tracing
 from tests.attention.sparse.comparing import output_and_gradients, random_weights
-from tests.layer_checks import assert_close
+from tests.layer_checks import assert_close, compiled_on_jax
 
 pytestmark = pytest.mark.everywhere("loops and gradients of each backend")
 rest = pytest.mark.full("the same loop as another case")
@@ -62,6 +63,22 @@ def test_attention_masks_equal_dense(shape):
     mask = RNG.random(shape) < 0.6
     mask[..., 4, :] = False  # a query that attends to nothing
     assert_equal(pair(X, Y), X, Y, attention_mask=mask)
+
+
+def test_gradient_of_what_is_computed_again():
+    """On JAX it is no closure over masks, which belong to the first computation."""
+    x = X[:, :, None]
+
+    def number(x):
+        masks = {"key_mask": ops.cast(SIDES, "bool"), "causal": True}
+        y = kernels.blockwise_attention(x, x, x, scale=1.0, block_size=5, **masks)
+        return ops.sum(ops.square(y))
+
+    def run(x):
+        return [kernels.gradients(f, x) for f in (number, keras.remat(number))]
+
+    expected, found = compiled_on_jax(run)(x)
+    assert_close(found, expected)
 
 
 @pytest.mark.once("the kernel is compared everywhere")
