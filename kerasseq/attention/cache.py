@@ -244,20 +244,26 @@ def mask_of_cache(
 
 def call_options(
     attention: "MultiHeadAttention",
-    cache: Cache,
+    names: tuple[str, str],
+    cache: Cache | Tensor,
     index: int | Tensor | None,
-    mask: Tensor | None,
+    padding_masks: tuple[Tensor | None, Tensor | None],
+    batch: int | None,
 ) -> dict[str, Any]:
     """Returns the arguments of a call of an attention with a cache.
 
     Args:
         attention: The attention layer.
-        cache: Its cache.
+        names: Names of the cache and of its mask, for messages.
+        cache: Its cache, in either format.
         index: Where new keys go in the cache; None if they are in it.
-        mask: Boolean `(B, S)` of the tokens in the cache.
+        padding_masks: Of the whole cache and of the new tokens, see `mask_of_cache`.
+        batch: B, if known.
     """
+    known = to_dict_cache(names[0], cache, attention, batch)
+    mask = mask_of_cache(names[1], *padding_masks, known, index)
     return {
-        "cache": add_positions(cache, attention, mask),
+        "cache": add_positions(known, attention, mask),
         "cache_update_index": index,
         "cached_mask": mask,
         "causal_cache": False,  # `use_causal_mask` decides
