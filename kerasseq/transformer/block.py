@@ -246,6 +246,12 @@ class TransformerBlock(Layer):
             )
         return layer
 
+    @property
+    def has_global_tokens(self) -> bool:
+        """Whether the self-attention has projections for global tokens."""
+        given = getattr(self.attention, "layer", self)  # of a template
+        return getattr(given, "max_global_tokens", None) is not None
+
     def _global_options(self, global_mask):
         """Returns the argument of an attention that has global tokens, if given."""
         if global_mask is None:
