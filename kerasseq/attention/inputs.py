@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from keras import ops
 
-from kerasseq.attention.cache import Cache, is_rolling, read_cache
+from kerasseq.attention.cache import Cache, read_cache
 from kerasseq.core import checks, masks
 from kerasseq.core.shapes import (
     check_batches,
@@ -94,7 +94,7 @@ def check_multi_head_inputs(
         )
     (B, T, *_), new = shapes["query"], shapes["value"][1]
     S = new if cache is None else cache["key"].shape[1]
-    if is_rolling(cache):  # a text has any length
+    if cache is not None and "count" in cache:  # rolling: a text has any length
         S = None
     if isinstance(index, int) and None not in (new, S) and index + new > S:
         raise ValueError(

@@ -252,6 +252,11 @@ class TransformerBlock(Layer):
         given = getattr(self.attention, "layer", self)  # of a template
         return getattr(given, "max_global_tokens", None) is not None
 
+    @property
+    def cache_follows_weights(self) -> bool:
+        """Whether the size of a cache depends on weights, as that of learned spans."""
+        return hasattr(self._self_attention_layer, "needed_length")
+
     def _global_options(self, global_mask):
         """Returns the argument of an attention that has global tokens, if given."""
         if global_mask is None:

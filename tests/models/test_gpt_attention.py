@@ -160,11 +160,8 @@ def test_what_is_wrong_is_said(options, message):
 
 
 def _with_random_weights(**options):
-    model = models.GPT(
-        vocabulary_size=13,
-        **{"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "position": "rope"},
-        **options,
-    )
+    sizes = {"vocabulary_size": 13, "num_layers": 2, "num_heads": 2, "hidden_dim": 8}
+    model = models.GPT(**{**sizes, "position": "rope", **options})
     rng = np.random.default_rng(1)
     for weight in model.weights:
         weight.assign(0.5 * rng.normal(size=weight.shape))
@@ -175,11 +172,11 @@ LONGFORMER = {"attention": "longformer", "sliding_window": 4}
 PROMPTS = [[3], [7, 3, 5, 11, 2, 8, 9]]
 
 
-@pytest.mark.everywhere("rolling caches in the compiled loop", cases=2)
+@pytest.mark.everywhere("rolling caches in the compiled loop", cases=1)
 @pytest.mark.parametrize(
     ("options", "size"),
     [
-        ({**LONGFORMER, "global_tokens": "first"}, 4),
+        ({**LONGFORMER, "global_tokens": "first", "num_layers": 1}, 4),
         ({"attention": "adaptive_span"}, 48),
         (LONGFORMER, 3),
         ({**LONGFORMER, "global_tokens": [3, 5]}, 64),
@@ -191,11 +188,11 @@ def test_caches_are_as_long_as_needed(options, size):
         if options["attention"] == "adaptive_span":  # reads 8 + 32 tokens
             block._self_attention_layer.span_fractions.assign([0.0, 8 / 256])
     state, _ = model.start(PROMPTS, 30)
-    assert [cache["key"].shape[1] for cache in state["caches"]] == [size] * 2
+    assert {cache["key"].shape[1] for cache in state["caches"]} == {size}
     count = 45 if size == 48 else 20  # most of the text has left the caches
     texts = model.generate(PROMPTS, count, temperature=0)
     for prompt, text in zip(PROMPTS, texts, strict=True):
-        logits = keras.ops.convert_to_numpy(model(text[None]))[0]
+        logits = model.predict(text[None, :-1], verbose=0)[0]
         for end in range(len(prompt), len(text)):
             assert logits[end - 1].max() - logits[end - 1, text[end]] < 1e-4
 

@@ -368,9 +368,12 @@ class GPT(GenerationMixin, CausalLM):
         ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
         if not cached:  # keys change with the length: each step reads the whole text
             return {"ids": ids, "index": index}, last
-        empty = self.stack.make_caches(batch, length)
-        compiled = functools.partial(kernels.compiled, self.prefill, pure=programs.pure)
-        caches = programs.get("prefill", None, compiled)(ids, index, empty)
+        prefill = functools.partial(self.prefill, length=length)
+        compiled = functools.partial(kernels.compiled, prefill, pure=programs.pure)
+        inputs = [ids, index]
+        if programs.get("sizes", None, lambda: self.stack.caches_follow_weights):
+            inputs.append(self.stack.make_caches(batch, length))
+        caches = programs.get("prefill", length, compiled)(*inputs)
         return {"caches": caches, "index": index}, last
 
     def step(
@@ -393,16 +396,24 @@ class GPT(GenerationMixin, CausalLM):
         return logits, hidden_states.update(state, after, h[:, 0])
 
     def prefill(
-        self, ids: Tensor, lengths: Tensor, caches: list[Nested]
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        caches: list[Nested] | None = None,
+        *,
+        length: int,
     ) -> list[Nested]:
         """The caches and states after prompts.
 
         Args:
             ids: `(B, P)`.
             lengths: Tokens of each prompt, `(B,)`: padding changes no state.
-            caches: Empty ones.
+            caches: Empty ones, where compiled code does not know their size.
+            length: Tokens that the caches have room for.
         """
         real = ops.arange(ops.shape(ids)[1], dtype="int32") < lengths[:, None]
+        if caches is None:
+            caches = self.stack.make_caches(ops.shape(ids)[0], length)
         x = self.stack.embedding(ids)
         chosen = self.stack.global_mask(ids, mask=real)
         return self.stack.hidden_states(x, caches, 0, real, chosen)[1]

@@ -112,8 +112,13 @@ class Stack:
         return kernels.take_steps(h, index[:, None])
 
     def make_caches(self, batch: int, length: int) -> list[Nested]:
-        """Empty caches for `length` tokens. Their size may depend on the weights."""
+        """Empty caches for `length` tokens."""
         return [block.make_cache(batch, length) for block in self.blocks]
+
+    @property
+    def caches_follow_weights(self) -> bool:
+        """Whether the size of a cache depends on weights."""
+        return any(block.cache_follows_weights for block in self.blocks)
 
     @property
     def cache_limit(self) -> int | None:

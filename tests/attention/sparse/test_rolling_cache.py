@@ -9,7 +9,7 @@ from kerasseq.attention.sparse import adaptive_span
 from tests.attention.sparse.comparing import random_weights
 from tests.layer_checks import assert_close
 
-pytestmark = pytest.mark.everywhere("updates of each backend")
+pytestmark = pytest.mark.once("the same code on every backend")
 
 B, T, D, N, K, w, z, R = 2, 37, 7, 2, 4, 5, 13, 3
 P = 11  # tokens of the longer prompt
@@ -41,8 +41,8 @@ def adaptive(fractions=(0.2, 1.0), position=None):
 
 # The layer, its global tokens, and the tokens that its cache holds.
 CASES = {
-    "window": (lambda: longformer(position=layers.RotaryEmbedding()), None, w - 1),
     "first": (lambda: longformer(1), FIRST, w),
+    "window": (lambda: longformer(position=layers.RotaryEmbedding()), None, w - 1),
     "first-alibi": (lambda: longformer(1, layers.AlibiBias()), FIRST, w),
     "several": (lambda: longformer(7), SEVERAL, T),
     "spans": (adaptive, None, z + R - 1),
@@ -61,6 +61,7 @@ def whole(layer, mask, **options):
     )
 
 
+@pytest.mark.everywhere("updates of each backend", cases=1)
 @pytest.mark.parametrize("case", CASES)
 def test_parts_equal_the_whole(case):
     make, mask, size = CASES[case]
@@ -103,7 +104,6 @@ def test_prompts_of_several_lengths(case):
         count = count + 1
 
 
-@pytest.mark.once("positions are counted by the same code")
 @pytest.mark.parametrize("case", CASES)
 def test_padding_that_stays(case, monkeypatch):
     """On the left, and within the text, where positions go on after it."""
@@ -133,7 +133,6 @@ def test_padding_that_stays(case, monkeypatch):
         assert_close(found, expected[:, start:end][real])
 
 
-@pytest.mark.once("arithmetic of weights")
 def test_a_cache_is_as_long_as_the_spans_are_now():
     long = layers.AdaptiveSpanAttention(N, K, max_span=500, ramp=R)
     random_weights((long,), X.shape)
@@ -157,7 +156,6 @@ def test_a_cache_is_as_long_as_the_spans_are_now():
     assert np.isfinite(ops.convert_to_numpy(y)).all()
 
 
-@pytest.mark.once("messages, and where compiled code cannot raise")
 def test_errors():
     layer = longformer(1)
     x, one = X[:, :9], X[:, 9:10]
