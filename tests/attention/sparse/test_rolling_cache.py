@@ -9,7 +9,7 @@ from kerasseq.attention.sparse import adaptive_span
 from tests.attention.sparse.comparing import random_weights
 from tests.layer_checks import assert_close
 
-pytestmark = pytest.mark.once("the same code on every backend")
+pytestmark = pytest.mark.once("in the compiled loop of a GPT everywhere")
 
 B, T, D, N, K, w, z, R = 2, 37, 7, 2, 4, 5, 13, 3
 P = 11  # tokens of the longer prompt
@@ -61,7 +61,6 @@ def whole(layer, mask, **options):
     )
 
 
-@pytest.mark.everywhere("updates of each backend", cases=1)
 @pytest.mark.parametrize("case", CASES)
 def test_parts_equal_the_whole(case):
     make, mask, size = CASES[case]
