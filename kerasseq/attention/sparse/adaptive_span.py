@@ -186,6 +186,9 @@ class AdaptiveSpanAttention(MultiHeadAttention):
         check_one_sequence(self, *given_inputs[:2], caching[0])
         cache, index, cached_mask = caching
         if not is_rolling(cache):
+            own = self.position is not None and self.position.has_bias
+            given = (*given_masks, *positions, cache)
+            options["regular"] = not own and all(x is None for x in given)
             return super()._run(
                 given_inputs, given_masks, caching, positions, **options
             )
@@ -214,7 +217,7 @@ class AdaptiveSpanAttention(MultiHeadAttention):
             return super()._project_key_value(value, key, positions, cache, index)
         return rolling.append(cache, self._project_key_value(value, key, positions))
 
-    def _attend(self, q, positions, memory, given_masks, **options):
+    def _attend(self, q, positions, memory, given_masks, *, regular=False, **options):
         if self.span_loss:
             self.add_loss(self.span_loss * ops.mean(self.spans))
         if is_rolling(memory):
@@ -227,6 +230,7 @@ class AdaptiveSpanAttention(MultiHeadAttention):
             *(self, q, positions, memory, masks.intersect(*key_masks)),
             causal=options["causal"],
             drop=options["drop"],
+            regular=regular,
         )
         return record_heads(self, "heads", masks.zero_masked(out, query_mask)), None
 
