@@ -36,6 +36,7 @@ CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
 CELLS += ("min_gru", "min_lstm", "slstm", "transformer", "wavenet")
 CELLS += ("linear_attention", "gla", "retention", "delta_net", "mlstm")
 CELLS += ("s4d", "mamba", "rwkv4", "rwkv7")
+CELLS += ("blockwise", "longformer", "adaptive_span")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color

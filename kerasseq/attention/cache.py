@@ -2,8 +2,10 @@
 
 A cache is a dictionary of "key" `(B, S, M, K)` and "value" `(B, S, M, V)`, and of
 "position" `(B, S)` if the scores have a bias by position. S is its capacity: the tokens
-from `index` on are written at each step. KerasHub keeps keys and values in one tensor,
-`(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between the two.
+from `index` on are written at each step, unless a cache is a rolling one, which has
+"count" as well: see `sparse/rolling_cache.py`. KerasHub keeps keys and values in one
+tensor, `(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between
+the two.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +20,19 @@ if TYPE_CHECKING:
     from kerasseq.attention.multi_head import MultiHeadAttention
 
 CACHED = "(batch, length, heads, width)"
+NAMES = {"key", "value", "position", "real", "count"}
+NAMES |= {"global", "global_key", "global_value"}
 Cache: TypeAlias = dict[str, Tensor]  # "key", "value" and "position", as above
+
+
+def is_rolling(cache: Cache | Tensor | None) -> bool:
+    """Whether a cache holds the last tokens of a text only.
+
+    Examples:
+        >>> is_rolling({"key": 0, "value": 0})
+        False
+    """
+    return isinstance(cache, dict) and "count" in cache
 
 
 def update_cache(old: Tensor, new: Tensor, index: int | Tensor) -> Tensor:
@@ -140,7 +154,7 @@ def to_dict_cache(
                 f"{tuple(cache.shape)}. Create it with make_cache or project_memory"
             )
         cache = {"key": cache[:, 0], "value": cache[:, 1]}
-    elif cache.keys() - {"position"} != {"key", "value"}:
+    elif not {"key", "value"} <= cache.keys() <= NAMES:
         raise ValueError(
             f'{name} must have the keys "key" and "value", received '
             f"{', '.join(map(repr, cache))}. Create it with make_cache or "
@@ -226,8 +240,11 @@ def mask_of_cache(
         index: Where the new tokens start; None if no token is new.
 
     Returns:
-        Boolean `(B, S)`, or None if all tokens are real.
+        Boolean `(B, S)`, or None if all tokens are real. A rolling cache knows which of
+        its tokens are real: it is `padding_mask`, of the whole text.
     """
+    if is_rolling(cache):
+        return padding_mask
     if padding_mask is not None:
         length, S = padding_mask.shape[-1], cache["key"].shape[1]
         if None not in (length, S) and length != S:
@@ -244,20 +261,30 @@ def mask_of_cache(
 
 def call_options(
     attention: "MultiHeadAttention",
-    cache: Cache,
+    names: tuple[str, str],
+    cache: Cache | Tensor,
     index: int | Tensor | None,
-    mask: Tensor | None,
+    padding_masks: tuple[Tensor | None, Tensor | None],
+    batch: int | None,
 ) -> dict[str, Any]:
     """Returns the arguments of a call of an attention with a cache.
 
     Args:
         attention: The attention layer.
-        cache: Its cache.
+        names: Names of the cache and of its mask, for messages.
+        cache: Its cache, in either format.
         index: Where new keys go in the cache; None if they are in it.
-        mask: Boolean `(B, S)` of the tokens in the cache.
+        padding_masks: Of the whole cache and of the new tokens, see `mask_of_cache`.
+        batch: B, if known.
     """
+    known = to_dict_cache(names[0], cache, attention, batch)
+    mask = mask_of_cache(names[1], *padding_masks, known, index)
+    new = {}
+    if is_rolling(known) and mask is None:
+        new = dict.fromkeys(("query_mask", "value_mask"), padding_masks[1])
     return {
-        "cache": add_positions(cache, attention, mask),
+        **new,
+        "cache": add_positions(known, attention, mask),
         "cache_update_index": index,
         "cached_mask": mask,
         "causal_cache": False,  # `use_causal_mask` decides

@@ -94,6 +94,8 @@ def check_multi_head_inputs(
         )
     (B, T, *_), new = shapes["query"], shapes["value"][1]
     S = new if cache is None else cache["key"].shape[1]
+    if cache is not None and "count" in cache:  # rolling: a text has any length
+        S = None
     if isinstance(index, int) and None not in (new, S) and index + new > S:
         raise ValueError(
             f"cache_update_index must leave room for {new} new tokens in a cache of "

@@ -26,7 +26,7 @@ BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
 # Parameters of a layer, as a multiple of the square of its width.
 SQUARES = {"elman": 2, "gated": 4, "gru": 6, "min_gru": 2, "min_lstm": 3, "bag": 0}
-SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit"), 12)
+SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit", *options.SPARSE), 12)
 SQUARES |= {"linear_attention": 12, "gla": 13, "retention": 13, "delta_net": 13}
 SQUARES |= {"mlstm": 13, "s4d": 10, "mamba": 6, "rwkv4": 13, "rwkv7": 12}
 SQUARES_OF_LSTM = 8

@@ -91,7 +91,7 @@ even. Choose interpolate or forward
     return options.one_of("choice", MISSING)(name)
 
 
-CHOICES = {"model": options.ARCHITECTURES, "data": SERIES}
+CHOICES = {"model": options.CAUSAL, "data": SERIES}
 HELP = {
     "encoding": "encoding of the file (default: utf-8, then cp1252)",
     "steps": "training steps (default: as many as help on a validation part)",

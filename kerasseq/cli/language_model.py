@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kerasseq.cli.job import Job
 
 FILE = "text"  # the argument that names the user's data
-MODELS = (*options.ARCHITECTURES, "gpt")
+MODELS = (*options.CAUSAL, "gpt")
 TEXTS = ("python-reference",)
 DEFAULTS = {
     "model": "peephole_lstm",

@@ -35,9 +35,10 @@ FEATURES = 20_000  # words and pairs of words that are counted
 TOKEN = r"\w+|[?!]"
 # Of networks; learning rates and dropout by name.
 EPOCHS, BATCH_SIZE, VOCABULARY_SIZE, WARM_UP = 20, 32, 2000, 0.1
-RATE, RATES = 5e-3, {"transformer": 1e-3, "bert": 1e-3, "bert-scratch": 1e-3}
-DROPOUT, DROPOUTS = 0.3, {"transformer": 0.1}
-LAYERS = {"transformer": 2}
+TRANSFORMERS = ("transformer", *options.SPARSE)
+RATE, RATES = 5e-3, dict.fromkeys((*TRANSFORMERS, *BERTS), 1e-3)
+DROPOUT, DROPOUTS = 0.3, dict.fromkeys(TRANSFORMERS, 0.1)
+LAYERS = dict.fromkeys(TRANSFORMERS, 2)
 # Of the pre-training. Most pairs of sentences of the default data fit the length.
 PRETRAINING, PRETRAINED_SEED, PRETRAINING_RATE = "pretraining", 0, 3e-3
 DOCUMENT, PRETRAINING_LENGTH, MASKED = 2, 32, 0.3

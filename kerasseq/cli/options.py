@@ -18,6 +18,7 @@ Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
 Settings = SimpleNamespace  # arguments of a run
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
 
+SPARSE = ("blockwise", "longformer", "reformer", "linformer", "adaptive_span")
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
 RECURRENT = (
     "elman",
@@ -31,13 +32,13 @@ RECURRENT = (
 ARCHITECTURES = (
     *RECURRENT,
     "transformer",
+    *SPARSE,
     "wavenet",
-    "linear_attention",
-    "gla",
-    "retention",
-    "delta_net",
+    *("linear_attention", "gla", "retention", "delta_net"),
     *("mlstm", "rwkv7", "s4d", "mamba", "rwkv4"),
 )
+NEVER_CAUSAL = ("reformer", "linformer")  # not where the next token is predicted
+CAUSAL = tuple(name for name in ARCHITECTURES if name not in NEVER_CAUSAL)
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
 

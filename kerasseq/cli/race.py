@@ -53,7 +53,7 @@ ADVICE = ("--steps", "--units")
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 
 
-CHOICES = {"model": options.ARCHITECTURES, "kind": KINDS, "activation": ACTIVATIONS}
+CHOICES = {"model": options.CAUSAL, "kind": KINDS, "activation": ACTIVATIONS}
 HELP = {"steps": "training steps of each model"}
 _NUMBER, _COLORS = options.integer(at_most=256), options.integer(at_most=1000)
 _FORGET = "initial bias of the forget gate of an LSTM"

@@ -33,8 +33,9 @@ class LanguageModel(GenerationMixin, CausalLM):
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
             "coupled_lstm", "gru", "min_gru", "min_lstm", "slstm", "transformer",
-            "wavenet", "linear_attention", "gla", "retention", "delta_net", "mlstm",
-            "rwkv7", "s4d", "mamba", "rwkv4", or a causal layer with outputs
+            "blockwise", "longformer", "adaptive_span", "wavenet",
+            "linear_attention", "gla", "retention", "delta_net", "mlstm", "rwkv7",
+            "s4d", "mamba", "rwkv4", or a causal layer with outputs
             `(batch, time, units)`.
         tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
         vocabulary_size: Number of ids, for a model without a tokenizer.

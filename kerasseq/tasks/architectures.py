@@ -20,7 +20,12 @@ from kerasseq.rnn.min_lstm import MinLSTM
 from kerasseq.rnn.slstm import SLSTM
 from kerasseq.tasks.both_directions import BothDirections
 from kerasseq.tasks.residual_stack import RESIDUAL, ResidualStack
-from kerasseq.tasks.transformer_stack import TransformerStack
+from kerasseq.tasks.transformer_stack import (
+    DENSE,
+    SPARSE,
+    TransformerStack,
+    check_causal,
+)
 
 RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "elman": (ElmanRNN, {}),
@@ -34,7 +39,8 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "min_lstm": (MinLSTM, {}),
     "slstm": (SLSTM, {}),
 }
-ARCHITECTURES = (*RECURRENT, "transformer", "wavenet", *RESIDUAL)
+TRANSFORMERS = {"transformer": DENSE, **{name: name for name in SPARSE}}
+ARCHITECTURES = (*RECURRENT, *TRANSFORMERS, "wavenet", *RESIDUAL)
 BAG = "bag"  # of `SequenceClassifier` alone; see `bag.py`
 
 
@@ -55,7 +61,8 @@ def build_layers(
         num_layers: Number of layers or blocks; the stacks of a WaveNet.
         bidirectional: Whether an output may depend on later inputs. Recurrent layers
             are then wrapped in `Bidirectional`, others in `BothDirections`; the
-            attention of a Transformer is causal without it.
+            attention of a Transformer is causal without it, which "reformer" and
+            "linformer" cannot be.
         dropout: Dropout rate of the inputs of each layer.
         return_sequences: Whether the last recurrent layer, or `BothDirections`, returns
             all outputs. Other layers always do.
@@ -87,7 +94,7 @@ def build_layers(
     count = checks.whole_number("num_layers", num_layers)
     if architecture not in RECURRENT:
         layer = _one_layer(architecture, units, count, not bidirectional, dropout)
-        if bidirectional and architecture != "transformer":
+        if bidirectional and architecture not in TRANSFORMERS:
             layer = BothDirections(
                 layer,
                 return_sequences=return_sequences,
@@ -115,8 +122,12 @@ def build_layers(
 def _one_layer(architecture, units, count, causal, dropout):
     """The layer of an architecture whose blocks are inside one layer."""
     options = {"dropout": dropout, "seed": drawn_seed(dropout), "name": architecture}
-    if architecture == "transformer":
-        return TransformerStack(units, count, causal=causal, **options)
+    if architecture in TRANSFORMERS:
+        check_causal("architecture", architecture, causal)
+        attention = TRANSFORMERS[architecture]
+        return TransformerStack(
+            units, count, causal=causal, attention=attention, **options
+        )
     if architecture == "wavenet":
         return WaveNet(units, stacks=count, **options)
     return ResidualStack(architecture, units, count, **options)

@@ -45,9 +45,11 @@ class SequenceClassifier(SequenceModel):
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
             "coupled_lstm", "gru", "min_gru", "min_lstm", "slstm", "transformer",
-            "wavenet", "linear_attention", "gla", "retention", "delta_net", "mlstm",
-            "rwkv7", "s4d", "mamba", "rwkv4", "bag", or a layer with outputs
-            `(batch, units)` or `(batch, time, units)`.
+            "blockwise", "longformer", "adaptive_span", "wavenet",
+            "linear_attention", "gla", "retention", "delta_net", "mlstm", "rwkv7",
+            "s4d", "mamba", "rwkv4", "bag", or a layer with outputs
+            `(batch, units)` or `(batch, time, units)`. With `bidirectional` also
+            "reformer" and "linformer", which read later steps.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
         tokenizer: A fitted tokenizer; or "character", "word", "bpe", "wordpiece" or

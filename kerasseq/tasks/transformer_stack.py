@@ -8,7 +8,8 @@ $$
 
 with the sine position encoding $P$. $W$ is there only if the inputs have another width
 than $D$. The norms come before each sublayer (Xiong et al. 2020), so that no warm-up of
-the learning rate is needed. Vaswani et al. 2017.
+the learning rate is needed. Vaswani et al. 2017. Attention is that of all pairs, or a
+sparse one, whose name is then that of the architecture.
 """
 
 import math
@@ -24,8 +25,16 @@ from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.positions.sine import SinePositionEncoding
+from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.global_tokens import GlobalTokens, check_attention, most
+from kerasseq.transformer.mixers import OF_PAIRS
 from kerasseq.transformer.norms import LayerNormalization
+
+DENSE = "multi_head"
+SPARSE = tuple(name for name in OF_PAIRS if name != DENSE)
+LONGEST = 1024  # tokens of a text, for an attention that needs to know
+NEVER_CAUSAL = tuple(n for n in SPARSE if hasattr(OF_PAIRS[n], "never_causal"))
 
 
 @register
@@ -42,6 +51,14 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
         causal: Whether a position attends only to itself and to earlier positions.
         dropout: Dropout rate of attention weights and sublayer outputs.
         seed: Seed of dropout.
+        attention: "multi_head", "blockwise", "longformer", "adaptive_span", or, if not
+            causal, "reformer" or "linformer".
+        sliding_window: A position attends to positions at a distance below this only;
+            256 of "longformer" if None.
+        global_tokens: Of "longformer": "first", the first real position, which attends
+            to all and is attended to by all; or None.
+        max_length: The longest sequence of "linformer"; of "reformer" and
+            "adaptive_span" the one for which buckets and spans suffice.
         **kwargs: For `keras.layers.Layer`.
 
     Call arguments:
@@ -53,13 +70,18 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
         `(B, T, D)`.
 
     Raises:
-        ValueError: If an argument is out of range, or `num_heads` does not divide
-            `units`.
+        ValueError: If an argument is out of range, `num_heads` does not divide `units`,
+            or the attention cannot be causal.
 
     Examples:
         >>> layer = TransformerStack(6, num_layers=2, causal=True)
         >>> keras.ops.shape(layer(np.ones((3, 7, 5))))
         (3, 7, 6)
+        >>> layer = TransformerStack(
+        ...     6, attention="longformer", sliding_window=2, global_tokens="first"
+        ... )
+        >>> keras.ops.shape(layer(np.ones((3, 37, 5))))
+        (3, 37, 6)
     """
 
     def __init__(
@@ -71,6 +93,10 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
         causal: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
+        attention: str = DENSE,
+        sliding_window: int | None = None,
+        global_tokens: str | None = None,
+        max_length: int = LONGEST,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -90,23 +116,40 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
         self.dropout: float = checks.rate("dropout", dropout)
         self.seed: int | None = None if seed is None else checks.seed("seed", seed)
         self.supports_masking = True
+        checked = check_attention(attention, sliding_window, global_tokens, None)
+        self.attention: str = checked["attention"]
+        self.sliding_window: int | None = checked["sliding_window"]
+        self.global_tokens: str | None = checked["global_tokens"]
+        self.max_length: int = checks.size("max_length", max_length)
+        check_causal("attention", self.attention, self.causal)
         draw = random.Random(self.seed)
+        # Sparse attention needs to be causal without a mask of all pairs. Files know
+        # the blocks of dense attention as encoders.
+        self._decodes: bool = self.causal and self.attention != DENSE
+        make = TransformerDecoder if self._decodes else TransformerEncoder
         self.position: SinePositionEncoding = SinePositionEncoding(
             name="position", dtype=self.dtype_policy
         )
-        self.blocks: list[TransformerEncoder] = [
-            TransformerEncoder(
+        self.blocks: list[TransformerEncoder | TransformerDecoder] = [
+            make(
                 4 * self.units,
                 self.num_heads,
                 dropout=self.dropout,
                 activation="gelu",
                 norm_placement="pre",
                 seed=None if self.seed is None else draw.getrandbits(30),
+                attention=self.attention,
+                sliding_window=self.sliding_window,
+                max_length=self.max_length,
+                max_global_tokens=most(self.global_tokens, self.max_length),
                 name=f"block_{n}",
                 dtype=self.dtype_policy,
             )
             for n in range(1, self.num_layers + 1)
         ]
+        self.find_global: GlobalTokens | None = None
+        if self.global_tokens is not None:
+            self.find_global = GlobalTokens(self.global_tokens, name="global_tokens")
         self.norm: LayerNormalization = LayerNormalization(
             name="norm", dtype=self.dtype_policy
         )
@@ -132,14 +175,16 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
         x = self.units**0.5 * x
         z = x + self.position(x, mask=mask)  # (B, T, D)
         time = ops.shape(z)[1]
-        attention_mask = masks.causal(time, time) if self.causal else None
+        options: dict[str, Tensor | None] = {"training": training}
+        if self.find_global is not None:
+            real = ops.ones(ops.shape(z)[:2], "bool") if mask is None else mask
+            options["global_mask"] = self.find_global(real)
+        prefix = "decoder_" if self._decodes else ""
+        options[f"{prefix}padding_mask"] = mask
+        if self.causal and not self._decodes:
+            options["attention_mask"] = masks.causal(time, time)
         for block in self.blocks:
-            z = block(
-                z,
-                padding_mask=mask,
-                attention_mask=attention_mask,
-                training=training,
-            )
+            z = block(z, **options)
         return self.norm(z)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
@@ -153,5 +198,24 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
             "causal": self.causal,
             "dropout": self.dropout,
             "seed": self.seed,
+            "attention": self.attention,
+            "sliding_window": self.sliding_window,
+            "global_tokens": self.global_tokens,
+            "max_length": self.max_length,
         }
         return {**super().get_config(), **config}
+
+
+def check_causal(name: str, attention: str, causal: bool) -> None:
+    """Raises if an attention must not depend on later steps, and does.
+
+    Examples:
+        >>> check_causal("attention", "linformer", False)
+    """
+    if causal and attention in NEVER_CAUSAL:
+        layer = OF_PAIRS[attention]
+        raise ValueError(
+            f'{name} must not read later steps here, received "{attention}": '
+            f"{layer.__name__} {layer.never_causal}. Use bidirectional=True where a "
+            'task has it, or another attention, such as "longformer"'
+        )

@@ -12,6 +12,7 @@ import keras
 from kerasseq import tracing
 from kerasseq.attention.inputs import check_head_groups
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.attention.sparse.longformer import LongformerAttention
 from kerasseq.core import checks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.carried_state import carries_state
@@ -92,6 +93,7 @@ class TransformerBlock(Layer):
         output_initializer: Identifier = None,
         attention: str | keras.Layer = "multi_head",
         max_length: int | None = None,
+        max_global_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
         self.input_spec = keras.layers.InputSpec(ndim=3)
@@ -135,6 +137,9 @@ class TransformerBlock(Layer):
             "attention", attention
         )
         self.max_length: int | None = optional(size, "max_length", max_length)
+        self.max_global_tokens: int | None = optional(
+            size, "max_global_tokens", max_global_tokens
+        )
         self._check_attention_options()
         self._placement = self._check_norm_placement()
         # Each sublayer has a seed of its own, so that dropout differs between them.
@@ -179,6 +184,12 @@ class TransformerBlock(Layer):
 
     def _check_attention_options(self):
         """Raises if an option of multi-head attention is given without it."""
+        if self.max_global_tokens is not None and self.attention != "longformer":
+            raise ValueError(
+                'max_global_tokens needs attention="longformer", received '
+                f"max_global_tokens={self.max_global_tokens} and another attention. "
+                "Leave it out, or pass a LongformerAttention that has it"
+            )
         if self.attention in mixers.OF_PAIRS:
             return
         for name in (
@@ -214,7 +225,10 @@ class TransformerBlock(Layer):
                 make=mixers.OF_PAIRS[self.attention],
                 position=self.position,
                 **mixers.sizes_of(
-                    self.attention, self.sliding_window, self.max_length or shape[1]
+                    self.attention,
+                    self.sliding_window,
+                    self.max_length or shape[1],
+                    self.max_global_tokens,
                 ),
             )
         else:
@@ -232,6 +246,28 @@ class TransformerBlock(Layer):
                 f"{type(layer).__name__}, which {reason}. Use it in an encoder"
             )
         return layer
+
+    @property
+    def has_global_tokens(self) -> bool:
+        """Whether the self-attention has projections for global tokens."""
+        given = getattr(self.attention, "layer", self)  # of a template
+        return getattr(given, "max_global_tokens", None) is not None
+
+    @property
+    def cache_follows_weights(self) -> bool:
+        """Whether the size of a cache depends on weights, as that of learned spans."""
+        return hasattr(self._self_attention_layer, "needed_length")
+
+    def _global_options(self, global_mask):
+        """Returns the argument of an attention that has global tokens, if given."""
+        if global_mask is None:
+            return {}
+        if not isinstance(self._self_attention_layer, LongformerAttention):
+            raise ValueError(
+                "global_mask needs a LongformerAttention with max_global_tokens, "
+                f"received a block with {self._self_attention_layer.name}. Leave it out"
+            )
+        return {"global_mask": global_mask}
 
     @property
     def _attends(self):

@@ -90,6 +90,7 @@ class TransformerDecoder(TransformerBlock):
             "slstm", "s4d", "mamba", "rwkv4", or a layer that keeps the shape, which is
             copied. Arguments of heads apply to names that have heads.
         max_length: Length of the longest text, for "adaptive_span".
+        max_global_tokens: The most global tokens of a text, for "longformer".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -116,6 +117,8 @@ class TransformerDecoder(TransformerBlock):
         return_attention_scores: Whether to return the attention weights as well.
         mask: Set by Keras, as are `decoder_sequence_mask` and `encoder_sequence_mask`,
             and used if there is no padding mask.
+        global_mask: Boolean `(B, T)`, True at global tokens of a `LongformerAttention`
+            with `max_global_tokens`, or None.
 
     Returns:
         `(B, T, D)`; then the weights of self-attention and cross-attention, if asked
@@ -191,6 +194,7 @@ class TransformerDecoder(TransformerBlock):
         mask: Tensor | None = None,
         decoder_sequence_mask: Tensor | None = None,
         encoder_sequence_mask: Tensor | None = None,
+        global_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         self._check_encoder(encoder_sequence, cross_attention_cache)
         if self_attention_cache is not None and (
@@ -220,6 +224,7 @@ class TransformerDecoder(TransformerBlock):
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)
         real = masks.first_given(decoder_padding_mask, keras_mask)
+        chosen = self._global_options(global_mask)
         if self._attends:
             a, *results = self._attend_to_itself(
                 n,
@@ -227,6 +232,7 @@ class TransformerDecoder(TransformerBlock):
                 *own,
                 attention_mask=decoder_attention_mask,
                 use_causal_mask=use_causal_mask,
+                **chosen,
                 **options,
             )
         else:
@@ -371,13 +377,10 @@ class TransformerDecoder(TransformerBlock):
             mask = masks.first_given(*padding_masks)
             options |= {"query_mask": mask, "value_mask": mask}
         else:
-            known = caches.to_dict_cache(
-                "self_attention_cache", cache, attention, n.shape[0]
+            names = "self_attention_cache", "decoder_padding_mask"
+            options |= caches.call_options(
+                attention, names, cache, index, padding_masks, n.shape[0]
             )
-            mask = caches.mask_of_cache(
-                "decoder_padding_mask", *padding_masks, known, index
-            )
-            options |= caches.call_options(attention, known, index, mask)
         return caches.with_cache_format(attention(n, n, **options), cache)
 
     def _attend_to_encoder(self, n, memory, padding_masks, cache, index, **options):
@@ -389,13 +392,10 @@ class TransformerDecoder(TransformerBlock):
         else:
             if index is None:  # Keras' mask covers the whole cache as well
                 padding_masks = masks.first_given(*padding_masks), None
-            known = caches.to_dict_cache(
-                "cross_attention_cache", cache, attention, n.shape[0]
+            names = "cross_attention_cache", "encoder_padding_mask"
+            options |= caches.call_options(
+                attention, names, cache, index, padding_masks, n.shape[0]
             )
-            mask = caches.mask_of_cache(
-                "encoder_padding_mask", *padding_masks, known, index
-            )
-            options |= caches.call_options(attention, known, index, mask)
         memory = n if memory is None else memory  # not used with a complete cache
         return caches.with_cache_format(attention(n, memory, **options), cache)
 

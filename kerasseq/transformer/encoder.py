@@ -16,7 +16,6 @@ Course slides A, B, C, D.
 """
 
 from kerasseq import tracing
-from kerasseq.attention.sparse.longformer import LongformerAttention
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats
@@ -79,6 +78,7 @@ class TransformerEncoder(TransformerBlock):
             made. Other names of `TransformerDecoder` are causal here as well.
         max_length: Length of the longest text, for "linformer", "reformer" and
             "adaptive_span".
+        max_global_tokens: The most global tokens of a text, for "longformer".
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -178,17 +178,6 @@ class TransformerEncoder(TransformerBlock):
             y = self._feed_forward_branch(z, training, padding_mask)
         y = tracing.record(self, "output", y)
         return (y, *weights) if weights else y
-
-    def _global_options(self, global_mask):
-        """Returns the argument of an attention that has global tokens, if given."""
-        if global_mask is None:
-            return {}
-        if not isinstance(self._self_attention_layer, LongformerAttention):
-            raise ValueError(
-                "global_mask needs a LongformerAttention with max_global_tokens, "
-                f"received a block with {self._self_attention_layer.name}. Leave it out"
-            )
-        return {"global_mask": global_mask}
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

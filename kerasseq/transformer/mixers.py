@@ -71,7 +71,10 @@ CHUNK = 64  # of "reformer"
 
 
 def sizes_of(
-    attention: str, sliding_window: int | None, max_length: int | None
+    attention: str,
+    sliding_window: int | None,
+    max_length: int | None,
+    max_global_tokens: int | None = None,
 ) -> dict[str, Any]:
     """Returns the arguments that an attention by name from `OF_PAIRS` needs.
 
@@ -79,6 +82,7 @@ def sizes_of(
         attention: The name.
         sliding_window: Width of the window, or None.
         max_length: Length of the longest text; None if it is not known.
+        max_global_tokens: Of "longformer", the most global tokens; None for none.
 
     Raises:
         ValueError: If the length is needed and not known.
@@ -88,6 +92,8 @@ def sizes_of(
         {'rank': 37, 'max_length': 37}
     """
     window = {} if sliding_window is None else {"sliding_window": sliding_window}
+    if attention == "longformer":
+        return {"max_global_tokens": max_global_tokens, **window}
     if attention not in ("linformer", "adaptive_span", "reformer"):
         return window
     if max_length is None:

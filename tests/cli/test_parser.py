@@ -102,8 +102,10 @@ def test_wrong_values(refused, tmp_path, words, message):
 def test_names_equal_those_of_the_library():
     from kerasseq import datasets
     from kerasseq.tasks.architectures import ARCHITECTURES
+    from kerasseq.tasks.transformer_stack import NEVER_CAUSAL
 
     assert tuple(ARCHITECTURES) == options.ARCHITECTURES
+    assert NEVER_CAUSAL == options.NEVER_CAUSAL
     known = [entry.name for entry in datasets.catalogue()]
     assert set(language_model.TEXTS + forecast.SERIES) < set(known)
 

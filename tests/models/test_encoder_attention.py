@@ -90,6 +90,31 @@ def test_global_tokens_read_all_and_are_read_by_all():
     np.testing.assert_array_equal(reads_all, np.isin(IDS[0], [7, 11]))
 
 
+def test_the_mask_of_a_call_wins():
+    longformer = {**LONG, "attention": "longformer", "sliding_window": 3}
+    first, seven = (
+        models.BERT(**longformer, global_tokens=tokens) for tokens in ([1], [7])
+    )
+    seven.set_weights(first.get_weights())
+    expected = seven(inputs(IDS))
+    found = first(inputs(IDS), global_mask=IDS == 7)
+    assert_close(found["sequence"], expected["sequence"])
+    again = first(inputs(IDS))["sequence"]  # of the model, as before
+    assert np.abs(keras.ops.convert_to_numpy(again - expected["sequence"])).max() > 1e-4
+    sizes = {"image_size": 12, "patch_size": 2, "channels": 1, **SIZES}
+    options = {"attention": "longformer", "sliding_window": 3}
+    vit = models.ViT(3, **sizes, **options, global_tokens="first")
+    x = RNG.integers(0, 256, size=(2, 12, 12, 1)).astype("uint8")
+    mask = np.arange(37)[None] == np.array([[0], [0]])
+    assert_close(vit(x, global_mask=mask), vit(x))
+    moved = keras.ops.convert_to_numpy(vit(x, global_mask=np.roll(mask, 5, axis=1)))
+    assert np.abs(moved - keras.ops.convert_to_numpy(vit(x))).max() > 1e-6
+    with pytest.raises(ValueError, match="at most max_global_tokens=1 .* received 2"):
+        vit(x, global_mask=mask | np.roll(mask, 5, axis=1))
+    with pytest.raises(ValueError, match="global_mask needs a BERT with global tokens"):
+        models.BERT(**LONG)(inputs(IDS), global_mask=IDS == 7)
+
+
 @pytest.mark.parametrize(("attention", "options"), CASES[:-1])
 def test_vit(attention, options, tmp_path):
     keras.utils.set_random_seed(0)

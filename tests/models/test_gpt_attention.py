@@ -157,3 +157,109 @@ def test_what_is_wrong_is_said(options, message):
     options = {"num_layers": 2, "num_heads": 2, "position": None, **options}
     with pytest.raises((ValueError, TypeError), match=message):
         models.GPT(vocabulary_size=7, hidden_dim=12, **options)
+
+
+def _with_random_weights(**options):
+    sizes = {"vocabulary_size": 13, "num_layers": 2, "num_heads": 2, "hidden_dim": 8}
+    model = models.GPT(**{**sizes, "position": "rope", **options})
+    rng = np.random.default_rng(1)
+    for weight in model.weights:
+        weight.assign(0.5 * rng.normal(size=weight.shape))
+    return model
+
+
+LONGFORMER = {"attention": "longformer", "sliding_window": 4}
+PROMPTS = [[3], [7, 3, 5, 11, 2, 8, 9]]
+
+
+@pytest.mark.everywhere("rolling caches in the compiled loop", cases=1)
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({**LONGFORMER, "global_tokens": "first", "num_layers": 1}, 4),
+        ({"attention": "adaptive_span"}, 48),
+        (LONGFORMER, 3),
+        ({**LONGFORMER, "global_tokens": [3, 5]}, 64),
+    ],
+)
+def test_caches_are_as_long_as_needed(options, size):
+    model = _with_random_weights(**options)
+    for block in model.stack.blocks:
+        if options["attention"] == "adaptive_span":  # reads 8 + 32 tokens
+            block._self_attention_layer.span_fractions.assign([0.0, 8 / 256])
+    state, _ = model.start(PROMPTS, 30)
+    assert {cache["key"].shape[1] for cache in state["caches"]} == {size}
+    count = 45 if size == 48 else 20  # most of the text has left the caches
+    texts = model.generate(PROMPTS, count, temperature=0)
+    for prompt, text in zip(PROMPTS, texts, strict=True):
+        logits = model.predict(text[None, :-1], verbose=0)[0]
+        for end in range(len(prompt), len(text)):
+            assert logits[end - 1].max() - logits[end - 1, text[end]] < 1e-4
+
+
+def test_global_tokens(tmp_path):
+    ids = np.random.default_rng(0).integers(0, 13, size=(2, 37))
+    model = _with_random_weights(**LONGFORMER, global_tokens=[3, 5])
+
+    def output(ids=ids, model=model, **options):
+        return keras.ops.convert_to_numpy(model(ids, **options))
+
+    def read(changed, **options):
+        """The steps whose output changes with one of the ids."""
+        other = ids.copy()
+        other[:, changed] = (ids[:, changed] + 1) % 13
+        change = np.abs(output(other, **options) - output(**options))
+        return np.flatnonzero(change.max(axis=(0, 2)) > 1e-6).tolist()
+
+    mask = np.zeros((2, 37), bool)
+    near = [*range(7, 14)]  # two blocks with a window of 4
+    assert read(7, global_mask=mask) == near
+    mask[:, 20] = True  # reads token 7, and the second block reads it
+    assert read(7, global_mask=mask) == [*near, *range(20, 37)]
+    mask[:, 7] = True
+    assert read(7, global_mask=mask) == [*range(7, 37)]
+    chosen = np.isin(ids, [3, 5])
+    np.testing.assert_array_equal(output(), output(global_mask=chosen))
+    first = _with_random_weights(**LONGFORMER, global_tokens="first")
+    same = output(model=first, global_mask=np.arange(37)[None] < np.array([[1], [1]]))
+    np.testing.assert_array_equal(output(model=first), same)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(output(model=loaded), output(), atol=1e-6)
+    classifier = model.with_head("classify", 3)
+    found = classifier.predict([row.tolist() for row in ids], verbose=0)
+    assert np.isfinite(found).all()
+    layer = layers.LongformerAttention(2, 4, sliding_window=4, max_global_tokens=37)
+    mixed = _with_random_weights(attention=["multi_head", layer], global_tokens=[3])
+    np.testing.assert_allclose(
+        output(ids[:, :30], model=mixed), output(model=mixed)[:, :30], atol=1e-6
+    )
+
+
+def test_spans_that_change_between_two_texts():
+    model = _with_random_weights(attention="adaptive_span")
+    spans = [b._self_attention_layer.span_fractions for b in model.stack.blocks]
+    for fraction, size in ((0.0, 32), (8 / 256, 48), (0.0, 32)):
+        for weight in spans:
+            weight.assign([0.0, fraction])
+        state, _ = model.start(PROMPTS, 30)
+        assert {cache["key"].shape[1] for cache in state["caches"]} == {size}
+        text = model.generate(PROMPTS[1], 40, temperature=0)
+        logits = keras.ops.convert_to_numpy(model(text[None]))[0]
+        for end in range(len(PROMPTS[1]), len(text)):
+            assert logits[end - 1].max() - logits[end - 1, text[end]] < 1e-4
+
+
+def test_wrong_global_tokens():
+    sizes = {"vocabulary_size": 13, "num_layers": 1, "hidden_dim": 8}
+    with pytest.raises(ValueError, match='global_tokens need attention="longformer"'):
+        models.GPT(**sizes, global_tokens="first")
+    with pytest.raises(ValueError, match="must be ids below 13, received 13"):
+        models.GPT(**sizes, **LONGFORMER, global_tokens=[13])
+    with pytest.raises(ValueError, match="global_mask needs a GPT with global tokens"):
+        models.GPT(**sizes, **LONGFORMER)(np.ones((1, 2)), global_mask=np.eye(1, 2) > 0)
+    mix = layers.RWKV4ChannelMix(name="mix")
+    with pytest.raises(ValueError, match="must carry no states .*received mix"):
+        models.GPT(**sizes, **LONGFORMER, global_tokens="first", feed_forward=mix)
+    with pytest.raises(ValueError, match='max_global_tokens needs attention="longf'):
+        layers.TransformerEncoder(7, 2, max_global_tokens=3)

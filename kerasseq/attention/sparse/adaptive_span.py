@@ -9,14 +9,17 @@ with a span z for each head, learned, and a ramp R. The loss $\lambda\,
 \mathrm{mean}(z)$ makes the spans short. Sukhbaatar et al. 2019. Course slides E.
 """
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq import tracing
+from kerasseq.attention.cache import Cache, is_rolling
 from kerasseq.attention.dot_product import record_heads
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.attention.sparse import rolling_cache as rolling
 from kerasseq.attention.sparse.window import (
     attend_in_chunks,
     check_one_sequence,
@@ -25,6 +28,9 @@ from kerasseq.attention.sparse.window import (
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
+from kerasseq.kernels import is_concrete
+
+ROUNDED = 16  # tokens of a cache are a multiple, as each length is compiled
 
 
 @register
@@ -142,13 +148,81 @@ class AdaptiveSpanAttention(MultiHeadAttention):
             constraint=FractionConstraint(),
         )
 
+    def needed_length(self, length: int) -> int:
+        """Returns how many earlier tokens the spans reach, rounded up to a multiple.
+
+        Args:
+            length: The most tokens of a text.
+
+        Examples:
+            >>> layer = AdaptiveSpanAttention(2, 3, max_span=500, ramp=32)
+            >>> layer.build((None, None, 7), (None, None, 7))
+            >>> layer.needed_length(1000), layer.needed_length(20)
+            (32, 20)
+        """
+        reach = self.max_span + self.ramp - 1
+        z = ops.convert_to_tensor(self.spans)
+        if is_concrete(z):  # not while a program is recorded: then the longest of all
+            z = float(ops.convert_to_numpy(z).max())
+            now = math.ceil(z + self.ramp) - 1
+            reach = min(reach, -(-now // ROUNDED) * ROUNDED)
+        return max(1, min(length, reach))
+
+    def make_cache(self, batch: int, length: int) -> Cache:
+        """Creates an empty cache of the tokens that the longest span reaches now.
+
+        Args:
+            batch: B.
+            length: The most tokens of a text.
+
+        Returns:
+            As `MultiHeadAttention`, of at most `needed_length` tokens, whatever the
+            length of the text; "real" and "count", see `rolling_cache.py`. If spans
+            grow beyond it later, the outputs are NaN where tokens are missing.
+        """
+        return rolling.roll(super().make_cache(batch, self.needed_length(length)))
+
     def _run(self, given_inputs, given_masks, caching, positions, **options):
         check_one_sequence(self, *given_inputs[:2], caching[0])
-        return super()._run(given_inputs, given_masks, caching, positions, **options)
+        cache, index, cached_mask = caching
+        if not is_rolling(cache):
+            own = self.position is not None and self.position.has_bias
+            given = (*given_masks, *positions, cache)
+            options["regular"] = not own and all(x is None for x in given)
+            return super()._run(
+                given_inputs, given_masks, caching, positions, **options
+            )
+        given_inputs, longer, real = rolling.begin(
+            self, given_inputs, given_masks, caching
+        )
+        caching = longer, index, cached_mask
+        out, *weights, memory = super()._run(
+            given_inputs, given_masks, caching, positions, **options
+        )
+        C, count = cache["key"].shape[1], cache["count"]
+        reached = ops.max(self.spans) + self.ramp <= C + 1
+        holds = ops.logical_or(reached, count <= C)
+        holds = ops.logical_and(holds, ops.equal(count, index))
+        after = rolling.drop_oldest(
+            *(memory, ops.shape(given_inputs[0])[1]),
+            length=C,
+            index=index,
+            overwritten=real if cached_mask is None else None,
+            by_position=real is not None,
+        )
+        return (rolling.nan_unless(holds, out), *weights, after)
 
-    def _attend(self, q, positions, memory, given_masks, **options):
+    def _project_key_value(self, value, key, positions, cache=None, index=None):
+        if not is_rolling(cache):
+            return super()._project_key_value(value, key, positions, cache, index)
+        return rolling.append(cache, self._project_key_value(value, key, positions))
+
+    def _attend(self, q, positions, memory, given_masks, *, regular=False, **options):
         if self.span_loss:
             self.add_loss(self.span_loss * ops.mean(self.spans))
+        if is_rolling(memory):
+            given_masks = None, given_masks[1], memory["real"], None
+            options["start"] = ops.shape(memory["key"])[1] - ops.shape(q)[1]
         attention_mask, query_mask, *key_masks = given_masks
         if not reads_chunks(self, q, attention_mask, **options):
             return super()._attend(q, positions, memory, given_masks, **options)
@@ -156,6 +230,7 @@ class AdaptiveSpanAttention(MultiHeadAttention):
             *(self, q, positions, memory, masks.intersect(*key_masks)),
             causal=options["causal"],
             drop=options["drop"],
+            regular=regular,
         )
         return record_heads(self, "heads", masks.zero_masked(out, query_mask)), None
 

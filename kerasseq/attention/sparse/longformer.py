@@ -18,7 +18,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq.attention.cache import Cache
+from kerasseq.attention.cache import Cache, is_rolling, update_cache
 from kerasseq.attention.dot_product import (
     attention_scores,
     record_heads,
@@ -28,6 +28,7 @@ from kerasseq.attention.dot_product import (
 )
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.attention.projections import input_projection
+from kerasseq.attention.sparse import rolling_cache as rolling
 from kerasseq.attention.sparse.window import (
     attend_in_chunks,
     check_one_sequence,
@@ -46,8 +47,12 @@ class LongformerAttention(MultiHeadAttention):
 
     The window is `sliding_window` of `MultiHeadAttention`, read in chunks: time and
     memory grow with the length. With a window as long as the text the results are
-    those of dense attention. A call with a cache or an `attention_mask`, and one that
-    returns or records the weights, computes all pairs.
+    those of dense attention. A call with an `attention_mask`, and one that returns or
+    records the weights, computes all pairs.
+
+    A cache holds the last w - 1 tokens, whatever the length of the text, and with
+    `max_global_tokens=1` the global token, which must be among those of the first call.
+    With more of them it holds all tokens, as a global token reads all before it.
 
     Args:
         num_heads: As for `MultiHeadAttention`.
@@ -62,7 +67,8 @@ class LongformerAttention(MultiHeadAttention):
         query: And all others: as for `MultiHeadAttention`; query and value are one
             sequence.
         global_mask: Boolean `(B, T)`, True at global tokens, or None. If causal, a
-            global token reads earlier tokens, and later tokens read it.
+            global token reads earlier tokens, and later tokens read it. With a cache,
+            the mask of the new tokens.
 
     Returns:
         As `MultiHeadAttention`. Weights are 0 at pairs that are not read.
@@ -70,8 +76,9 @@ class LongformerAttention(MultiHeadAttention):
     Raises:
         TypeError: If a size is not a whole number.
         ValueError: If the window is below 1, a global token is at padding, there are
-            more than `max_global_tokens`, or query and value differ in length. Compiled
-            code cannot raise: it returns NaN for such a sequence.
+            more than `max_global_tokens`, query and value differ in length, or a call
+            does not continue the text of its cache. Compiled code cannot raise: it
+            returns NaN for such a sequence.
 
     Examples:
         >>> layer = LongformerAttention(2, 3, sliding_window=4, max_global_tokens=1)
@@ -175,12 +182,16 @@ class LongformerAttention(MultiHeadAttention):
                 f"global_mask needs projections for global tokens, received a layer "
                 f"{self.name} without. Create it with max_global_tokens"
             )
-        for name, value in (("attention_mask", attention_mask), ("cache", cache)):
-            if value is not None:
-                raise ValueError(
-                    f"{name} must be None with a global_mask, received both. Call "
-                    "LongformerAttention on whole sequences, with padding masks"
-                )
+        if attention_mask is not None:
+            raise ValueError(
+                "attention_mask must be None with a global_mask, received both. Call "
+                "LongformerAttention with padding masks"
+            )
+        if cache is not None and not (is_rolling(cache) or "global" in cache):
+            raise ValueError(
+                "cache must have room for global tokens with a global_mask, received "
+                f"{', '.join(map(repr, cache))}. Create it with make_cache"
+            )
         if not is_concrete(global_mask):
             return
         chosen = ops.convert_to_numpy(global_mask).astype("bool")
@@ -200,7 +211,91 @@ class LongformerAttention(MultiHeadAttention):
                 f"padding, position {column} of sequence {row}. Set it to False there"
             )
 
+    def make_cache(self, batch: int, length: int) -> Cache:
+        """Creates an empty cache, of the length that the layer needs.
+
+        Args:
+            batch: B.
+            length: The most tokens of a text.
+
+        Returns:
+            As `MultiHeadAttention`, of the window and the global token, with "real" and
+            "count" of `rolling_cache.py`. With several global tokens, of `length`
+            tokens, with "global_key", "global_value" and the mask "global".
+        """
+        G = self.max_global_tokens or 0
+        if G <= 1:
+            length = G + max(1, min(length, self.sliding_window - 1))
+            return rolling.roll(super().make_cache(batch, length))
+        cache = super().make_cache(batch, length)
+        of_global = {f"global_{name}": cache[name] for name in ("key", "value")}
+        return {**cache, **of_global, "global": ops.zeros((batch, length), "bool")}
+
+    def _run(
+        self, given_inputs, given_masks, caching, positions, global_mask=None, **options
+    ):
+        cache, index, cached_mask = caching
+        real, rolls = given_masks[2], is_rolling(cache)
+        if rolls:
+            given_inputs, cache, real = rolling.begin(
+                self, given_inputs, given_masks, caching
+            )
+        if cache is not None and self.max_global_tokens is not None:
+            if global_mask is None:
+                global_mask = ops.zeros(ops.shape(given_inputs[0])[:2], "bool")
+            global_mask = masks.intersect(global_mask, real)
+            if "global" in cache:
+                known = update_cache(cache["global"], global_mask, index)
+                cache = {**cache, "global": known}
+        results = super()._run(
+            given_inputs,
+            given_masks,
+            (cache, index, cached_mask),
+            positions,
+            global_mask=global_mask,
+            **options,
+        )
+        if cache is None:
+            return results
+        out, *weights, memory = results
+        memory = {name: memory[name] for name in cache}
+        if not rolls:
+            return (out, *weights, memory)
+        holds = ops.equal(cache["count"], index)
+        kept = {
+            "index": index,
+            "length": caching[0]["key"].shape[1],
+            "overwritten": real if cached_mask is None else None,
+        }
+        after = self._roll(memory, global_mask, ops.shape(given_inputs[0])[1], kept)
+        return (rolling.nan_unless(holds, out), *weights, after)
+
+    def _roll(self, memory, global_mask, T, kept):
+        """The cache after a call: the global token, and the last ones of the others."""
+        if self.max_global_tokens is None:
+            return rolling.drop_oldest(memory, T, **kept)
+        C = kept["length"]  # the global token, and C - 1 others
+        at = ops.argmax(ops.cast(global_mask, "int32"), axis=1)[:, None]
+        found = ops.any(global_mask, axis=1)
+        first, others = {}, {"count": memory["count"]}
+        for name in memory.keys() - {"count"}:
+            x = memory[name]
+            new = take_steps(x[:, C:], ops.cast(at, "int32"))
+            shape = (-1, *[1] * (len(x.shape) - 1))
+            first[name] = ops.where(ops.reshape(found, shape), new, x[:, :1])
+            others[name] = x[:, 1:]
+        local = ops.logical_not(global_mask)
+        local = ops.concatenate([ops.ones_like(memory["real"][:, 1:C]), local], axis=1)
+        others["real"] = masks.intersect(others["real"], local)
+        after = rolling.drop_oldest(others, T, **{**kept, "length": C - 1})
+        for name, x in first.items():
+            after[name] = ops.concatenate([x, after[name]], axis=1)
+        return after
+
     def _project_key_value(self, value, key, positions, cache=None, index=None):
+        if is_rolling(cache) or (cache is not None and "global" in cache):
+            new = self._project_key_value(value, key, positions)
+            return self._join(cache, new, index)
         memory = super()._project_key_value(value, key, positions, cache, index)
         if cache is not None or self.max_global_tokens is None:
             return memory
@@ -213,9 +308,49 @@ class LongformerAttention(MultiHeadAttention):
         v = dense(self.global_value_dense, value)
         return {**memory, "global_query": q, "global_key": k, "global_value": v}
 
+    def _join(self, cache, new, index):
+        """The tokens of a cache, and the new ones."""
+        if not is_rolling(cache):
+            names = cache.keys() - {"global"}
+            joined = {n: update_cache(cache[n], new[n], index) for n in names}
+            return {**cache, **joined, "global_query": new["global_query"]}
+        memory = rolling.append(cache, new)
+        if self.max_global_tokens is None:
+            return memory
+        for name in ("key", "value"):  # no token of the cache is before a global one
+            old, x = cache[name], new[f"global_{name}"]
+            x = ops.cast(x, old.dtype)
+            memory[f"global_{name}"] = ops.concatenate([ops.zeros_like(old), x], axis=1)
+        return {**memory, "global_query": new["global_query"]}
+
+    def _attend_to_cache(self, q, positions, memory, given_masks, rows, options):
+        """Heads and weights of a call with a cache from `make_cache`."""
+        _, query_mask, real, _ = given_masks
+        if not is_rolling(memory):
+            columns, holds = memory["global"], ops.ones_like(memory["global"][:, 0])
+        else:
+            real = memory["real"]
+            start = ops.shape(real)[1] - ops.shape(q)[1]
+            options = {**options, "start": start}
+            if self.max_global_tokens is None:
+                given_masks = None, query_mask, real, None
+                return super()._attend(q, positions, memory, given_masks, **options)
+            known = [real[:, :1], ops.zeros_like(real[:, 1:start])]
+            columns = ops.concatenate([*known, rows], axis=1)
+            no_rows = ops.logical_not(ops.any(rows, axis=1))
+            holds = ops.logical_or(ops.equal(memory["count"], 0), no_rows)
+        count = ops.sum(ops.cast(columns, "int32"), axis=1)
+        excess = ops.logical_or(count > self.max_global_tokens, ops.logical_not(holds))
+        given = (q, positions, memory), (real, query_mask)
+        return self._attend_to_pairs(*given, (rows, columns, excess), options)
+
     def _attend(
         self, q, positions, memory, given_masks, *, global_mask=None, **options
     ):
+        if is_rolling(memory) or "global" in memory:
+            return self._attend_to_cache(
+                q, positions, memory, given_masks, global_mask, options
+            )
         attention_mask, query_mask, *key_masks = given_masks
         of_local = ("key", "value", "position")
         local = {name: memory[name] for name in of_local if name in memory}
@@ -228,7 +363,8 @@ class LongformerAttention(MultiHeadAttention):
             found = _find(global_mask, local, self.max_global_tokens)
         if not in_chunks:
             given = (q, positions, memory), (real, query_mask)
-            return self._attend_to_pairs(*given, (global_mask, found), options)
+            tokens = global_mask, global_mask, found["excess"]
+            return self._attend_to_pairs(*given, tokens, options)
         others = real
         if global_mask is not None:
             others = masks.intersect(real, ops.logical_not(global_mask))
@@ -244,11 +380,14 @@ class LongformerAttention(MultiHeadAttention):
     def _attend_to_pairs(self, given, given_masks, tokens, options):
         """Returns the heads `(B, T, N, V)` and the weights, with all pairs of scores.
 
-        Rows of global tokens have their scores and values by other projections.
+        Rows of global tokens have their scores and values by other projections. The
+        tokens are the global queries `(B, T)`, the global keys `(B, S)`, and `(B,)`,
+        True where they are wrong.
         """
         (q, positions, memory), (real, query_mask) = given, given_masks
-        global_mask, found = tokens
-        T = ops.shape(q)[1]
+        rows, columns, excess = tokens
+        T, S = ops.shape(q)[1], ops.shape(memory["key"])[1]
+        start = 0 if options["start"] is None else options["start"]
         heads = [record_heads(self, "query", q)]
         for name in ("key", "value"):
             x = repeat_heads(memory[name], self.heads_per_group)
@@ -260,26 +399,25 @@ class LongformerAttention(MultiHeadAttention):
             for name in ("key", "value")
         )
         e_global = self._scores(memory["global_query"], global_key, positions, memory)
-        e = ops.where(global_mask[:, None, :, None], e_global, e)
-        mask = ops.logical_or(
-            masks.window(T, T, self.sliding_window), global_mask[:, None]
-        )
-        mask = ops.logical_or(mask, global_mask[:, :, None])
+        e = ops.where(rows[:, None, :, None], e_global, e)
+        near = masks.window(T, S, self.sliding_window, start)
+        mask = ops.logical_or(near, columns[:, None])
+        mask = ops.logical_or(mask, rows[:, :, None])
         if real is not None:
             mask = masks.intersect(mask, real[:, None])
         if options["causal"]:
-            mask = masks.intersect(mask, masks.causal(T, T))
+            mask = masks.intersect(mask, masks.causal(T, S, start))
         alpha, _ = weights_of_scores(self, e, mask[:, None])
         dropped = alpha
         if options["drop"]:
             seed = self.seed_generator
             dropped = keras.random.dropout(alpha, self.dropout, seed=seed)
         out = ops.where(
-            global_mask[..., None, None],
+            rows[..., None, None],
             weighted_sum(dropped, global_value),
             weighted_sum(dropped, v),
         )
-        out = ops.where(found["excess"][:, None, None, None], math.nan, out)
+        out = ops.where(excess[:, None, None, None], math.nan, out)
         out = record_heads(self, "heads", masks.zero_masked(out, query_mask))
         if query_mask is not None:
             shown = ops.cast(query_mask, "bool")[:, None, :, None]
@@ -287,7 +425,7 @@ class LongformerAttention(MultiHeadAttention):
         return out, alpha
 
     def _scores(self, q, k, positions, memory):
-        """Scores `(B, N, T, T)` of all pairs."""
+        """Scores `(B, N, T, S)` of all pairs."""
         content = q if self.position is None else self.position.content_queries(q)
         bias = self._bias(q, positions, memory)
         return attention_scores(content, k, scale=self.factor, bias=bias)

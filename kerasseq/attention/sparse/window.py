@@ -68,6 +68,7 @@ def attend_in_chunks(
     *,
     causal: bool,
     drop: bool = False,
+    regular: bool = False,
     extra: dict[str, Tensor] | None = None,
 ) -> Tensor:
     """Returns the heads `(B, T, N, V)` of queries that attend to a window.
@@ -80,6 +81,8 @@ def attend_in_chunks(
         real: Boolean `(B, T)`, True at keys that may be read, or None.
         causal: Whether a query attends to its own and earlier positions only.
         drop: Whether to apply the dropout of the layer.
+        regular: Whether positions are those in the array, and the bias depends on their
+            differences alone.
         extra: Keys that every query reads, or None: "key" `(B, G, M, K)`, "value",
             "position" as in `memory`, "index" `(B, G)` and boolean "real" `(B, G)`.
     """
@@ -88,7 +91,9 @@ def attend_in_chunks(
     C = (T + L - 1) // L
     real = ops.ones((B, T), "bool") if real is None else ops.cast(real, "bool")
     content = q if layer.position is None else layer.position.content_queries(q)
-    if layer.biases_scores:
+    if regular:
+        memory = {name: memory[name] for name in ("key", "value")}
+    elif layer.biases_scores:
         s = ops.broadcast_to(memory["position"], (B, T))
         memory = {**memory, "position": s}
     chunks = {name: _neighbors(x, C, L, causal) for name, x in memory.items()}
@@ -101,7 +106,11 @@ def attend_in_chunks(
         queries = ops.arange(C * L, dtype="int32")
         chunks, mask = _with_extra(chunks, mask, extra, queries, C, L, causal)
     bias = None
-    if layer.biases_scores:
+    if regular:
+        p = L + ops.arange(L, dtype="int32")[None]
+        s = ops.arange(allowed.shape[-1], dtype="int32")[None]
+        bias = layer._bias(q[:1], p, {"position": s})  # the same in each chunk
+    elif layer.biases_scores:
         p = _split(ops.broadcast_to(positions, (B, T)), C, L)
         bias = layer._bias(_split(q, C, L), p, chunks)
     k = repeat_heads(chunks["key"], layer.heads_per_group)
@@ -139,9 +148,9 @@ def _with_extra(chunks, mask, extra, queries, C, L, causal):
 def _split(x, C, L):
     """Splits `(B, T, ...)` into chunks `(B C, L, ...)`, padded with zeros."""
     shape = ops.shape(x)
-    T = shape[1]
-    if not (isinstance(T, int) and T == C * L):
-        zeros = ops.zeros((shape[0], C * L - T, *shape[2:]), x.dtype)
+    missing = C * L - shape[1]
+    if not isinstance(missing, int) or missing:
+        zeros = ops.zeros((shape[0], missing, *shape[2:]), x.dtype)
         x = ops.concatenate([x, zeros], axis=1)
     return ops.reshape(x, (-1, L, *shape[2:]))
 

@@ -7,6 +7,7 @@ import keras
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Tensor
 from kerasseq.models.bert.bert_encoder import hidden_states
 from kerasseq.models.bert.bert_heads import HEADS, Head
 from kerasseq.models.bert.bert_texts import BERTPreprocessor
@@ -16,7 +17,6 @@ from kerasseq.models.bert.bert_training import (
     pretraining_batches,
 )
 from kerasseq.models.causal_lm import check_memory, known_ids
-from kerasseq.models.encoder_attention import check_attention
 from kerasseq.models.headed_model import (
     HeadedModel,
     can_truncate,
@@ -30,6 +30,7 @@ from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import MaskedLMMaskGenerator
 from kerasseq.training.batches import fit_arguments
+from kerasseq.transformer.global_tokens import check_attention, given
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
@@ -99,6 +100,10 @@ class BERT(HeadedModel):
             "longformer" if None.
         global_tokens: Of "longformer": "first", which is [CLS]; ids of tokens; or None.
         **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        global_mask: Boolean `(B, T)`, the global tokens of this call in place of
+            `global_tokens`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -203,6 +208,16 @@ class BERT(HeadedModel):
         super().__init__(inputs, features, preprocessor, task, config, **kwargs)
         self.vocabulary_size: int = size
         self.max_sequence_length = max_sequence_length
+
+    def call(
+        self,
+        inputs: Any,
+        training: bool | None = None,
+        mask: Any = None,
+        global_mask: Tensor | None = None,
+    ) -> Any:
+        with given(self, global_mask):
+            return super().call(inputs, training=training, mask=mask)
 
     def fit(
         self,

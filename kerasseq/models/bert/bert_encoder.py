@@ -5,11 +5,11 @@ from keras import ops
 
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.types import Config, Tensor
-from kerasseq.models import encoder_attention
 from kerasseq.models.bert.bert_heads import Features, initializer
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.global_tokens import GlobalTokens, most
 from kerasseq.transformer.norms import LayerNormalization
 
 
@@ -39,7 +39,10 @@ def hidden_states(
     x = x + position(x, mask=real) + segment(x, inputs["segments"])
     x = LayerNormalization(epsilon=epsilon, name="embedding_norm")(x)
     x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
-    chosen = encoder_attention.global_options(a["global_tokens"], real, ids)
+    tokens, chosen = a["global_tokens"], {}
+    if tokens is not None:
+        found = GlobalTokens(tokens, name="global_tokens")(real, ids)
+        chosen["global_mask"] = found
     for n in range(a["num_layers"]):
         x = TransformerEncoder(
             a["intermediate_dim"] or 4 * a["hidden_dim"],
@@ -49,7 +52,10 @@ def hidden_states(
             layer_norm_epsilon=epsilon,
             kernel_initializer=initializer(),
             name=f"block_{n}",
-            **encoder_attention.block_options(a, longest, initializer()),
+            attention=a["attention"],
+            sliding_window=a["sliding_window"],
+            max_length=longest,
+            max_global_tokens=most(tokens, longest),
         )(x, padding_mask=real, **chosen)
     return Features(
         sequence=x,

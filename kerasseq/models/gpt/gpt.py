@@ -32,6 +32,7 @@ from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.transformer.global_tokens import check_global_tokens, given
 
 SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
 KINDS = ("decoder", "prefix_decoder")
@@ -88,7 +89,13 @@ class GPT(GenerationMixin, CausalLM):
             list with one of these for each block. Layers that carry states know the
             order of tokens, and need no `position`.
         logit_soft_cap: c, which bounds the logits: $c \tanh(x / c)$; none if None.
+        global_tokens: Of "longformer": "first", ids of tokens, or None. They attend to
+            all tokens before them, and all tokens after them attend to them.
         **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        global_mask: Boolean `(B, T)`, the global tokens of this call in place of
+            `global_tokens`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -143,6 +150,7 @@ class GPT(GenerationMixin, CausalLM):
         head: str | None = "tokens",
         attention: Any = "multi_head",
         logit_soft_cap: float | None = None,
+        global_tokens: str | Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
@@ -185,6 +193,7 @@ class GPT(GenerationMixin, CausalLM):
             "logit_soft_cap": checks.optional(
                 checks.positive, "logit_soft_cap", logit_soft_cap
             ),
+            "global_tokens": check_global_tokens(global_tokens, size),
         }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
@@ -199,7 +208,9 @@ class GPT(GenerationMixin, CausalLM):
         )
         stack = make_stack(size, types.SimpleNamespace(**config))
         ids = keras.Input((None,), dtype="int32", name="ids")
-        outputs, _ = stack.hidden_states(stack.embedding(ids))  # (B, T, D)
+        outputs, _ = stack.hidden_states(  # (B, T, D)
+            stack.embedding(ids), global_mask=stack.global_mask(ids)
+        )
         if head is not None:
             outputs = stack.logits(outputs)  # (B, T, V)
         super().__init__(ids, outputs, config, **kwargs)
@@ -211,6 +222,16 @@ class GPT(GenerationMixin, CausalLM):
         self.context_length: int | None = self.max_sequence_length if learned else None
         if not isinstance(attention, str):
             self._check_causal("attention")
+
+    def call(
+        self,
+        inputs: Any,
+        training: bool | None = None,
+        mask: Any = None,
+        global_mask: Tensor | None = None,
+    ) -> Any:
+        with given(self, global_mask):
+            return super().call(inputs, training=training, mask=mask)
 
     def ids(self, source: Any) -> np.ndarray | None:
         """The ids of a text, as for `CausalLM`.
@@ -349,7 +370,10 @@ class GPT(GenerationMixin, CausalLM):
             return {"ids": ids, "index": index}, last
         prefill = functools.partial(self.prefill, length=length)
         compiled = functools.partial(kernels.compiled, prefill, pure=programs.pure)
-        caches = programs.get("prefill", length, compiled)(ids, index)
+        inputs = [ids, index]
+        if programs.get("sizes", None, lambda: self.stack.caches_follow_weights):
+            inputs.append(self.stack.make_caches(batch, length))
+        caches = programs.get("prefill", length, compiled)(*inputs)
         return {"caches": caches, "index": index}, last
 
     def step(
@@ -363,20 +387,33 @@ class GPT(GenerationMixin, CausalLM):
             after = {"ids": ids, "index": index + 1}
         else:
             x = self.stack.embedding(token[:, None])
-            h, caches = self.stack.hidden_states(x, state["caches"], index)
+            chosen = self.stack.global_mask(token[:, None], index)
+            h, caches = self.stack.hidden_states(
+                x, state["caches"], index, global_mask=chosen
+            )
             after = {"caches": caches, "index": index + 1}
         logits = self.stack.logits(h)[:, 0]
         return logits, hidden_states.update(state, after, h[:, 0])
 
-    def prefill(self, ids: Tensor, lengths: Tensor, length: int) -> list[Nested]:
+    def prefill(
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        caches: list[Nested] | None = None,
+        *,
+        length: int,
+    ) -> list[Nested]:
         """The caches and states after prompts.
 
         Args:
             ids: `(B, P)`.
             lengths: Tokens of each prompt, `(B,)`: padding changes no state.
+            caches: Empty ones, where compiled code does not know their size.
             length: Tokens that the caches have room for.
         """
         real = ops.arange(ops.shape(ids)[1], dtype="int32") < lengths[:, None]
-        caches = self.stack.make_caches(ops.shape(ids)[0], length)
+        if caches is None:
+            caches = self.stack.make_caches(ops.shape(ids)[0], length)
         x = self.stack.embedding(ids)
-        return self.stack.hidden_states(x, caches, 0, real)[1]
+        chosen = self.stack.global_mask(ids, mask=real)
+        return self.stack.hidden_states(x, caches, 0, real, chosen)[1]

@@ -223,7 +223,8 @@ def _features(
         keras.initializers.RandomNormal(stddev=0.02),
         name="mark_embedding",
     )(x, ids)
-    x, _ = stack.hidden_states(x, mask=real)
+    chosen = stack.global_mask(ids, mask=real)
+    x, _ = stack.hidden_states(x, mask=real, global_mask=chosen)
     if weight:
         x = LanguageModelingLoss(weight, stack.logits, size, name="language_loss")(
             x, ids

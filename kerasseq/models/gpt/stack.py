@@ -7,12 +7,15 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
+from kerasseq.attention.cache import is_rolling
 from kerasseq.core.arguments import drawn_seed
+from kerasseq.core.carried_state import carries_state
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.positions import by_name
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
+from kerasseq.transformer.global_tokens import GlobalTokens, most
 from kerasseq.transformer.rwkv7_block import block_class
 
 
@@ -29,6 +32,7 @@ class Stack:
         dropout: Dropout of the embeddings.
         blocks: `TransformerDecoder`s, in order.
         final_norm: Norm after the last block, or None.
+        global_tokens: Finds the global tokens, or None.
     """
 
     embedding: Any
@@ -38,9 +42,30 @@ class Stack:
     dropout: Any
     blocks: list[TransformerDecoder]
     final_norm: Any
+    global_tokens: GlobalTokens | None = None
+
+    def global_mask(
+        self, ids: Tensor, index: Tensor = 0, mask: Tensor | None = None
+    ) -> Tensor | None:
+        """Boolean `(B, T)`, True at global tokens; None in a model without them.
+
+        Args:
+            ids: `(B, T)`.
+            index: As for `hidden_states`.
+            mask: As for `hidden_states`.
+        """
+        if self.global_tokens is None:
+            return None
+        real = ops.ones_like(ids, dtype="bool") if mask is None else mask
+        return self.global_tokens(real, ids=ids, earlier=index)
 
     def hidden_states(
-        self, x: Tensor, caches: Nested = None, index: Tensor = 0, mask: Tensor = None
+        self,
+        x: Tensor,
+        caches: Nested = None,
+        index: Tensor = 0,
+        mask: Tensor = None,
+        global_mask: Tensor | None = None,
     ) -> tuple[Tensor, list[Nested]]:
         """Hidden states `(B, T, D)` of token embeddings, and the updated caches.
 
@@ -52,6 +77,7 @@ class Stack:
                 row `(B,)`.
             mask: Boolean `(B, T)`, False at padding, or None. With caches, keys of
                 padding are written as well, to be overwritten.
+            global_mask: From `global_mask`.
         """
         if self.embedding_scale is not None:
             x = x * self.embedding_scale
@@ -62,20 +88,15 @@ class Stack:
             x = self.embedding_norm(x)
         x, updated, first = self.dropout(x), [], None
         for n, block in enumerate(self.blocks):
-            shared = {"first_value": first} if block.shares_value else {}
+            options = {"first_value": first} if block.shares_value else {}
+            if block.has_global_tokens and global_mask is not None:
+                options["global_mask"] = global_mask
             if caches is None:
-                x = block(x, decoder_padding_mask=mask, **shared)
-            elif block.carries_states:
-                x, cache = block.advance(x, caches[n], mask, index=index, **shared)
-                updated.append(cache)
+                x = block(x, decoder_padding_mask=mask, **options)
             else:
-                x, cache = block(
-                    x,
-                    self_attention_cache=caches[n],
-                    self_attention_cache_update_index=index,
-                )
+                x, cache = _continue(block, x, caches[n], index, mask, options)
                 updated.append(cache)
-            if shared:
+            if block.shares_value:
                 x, first = x
         return x if self.final_norm is None else self.final_norm(x), updated
 
@@ -86,12 +107,18 @@ class Stack:
     def next_hidden_state(self, ids: Tensor, index: Tensor) -> Tensor:
         """Hidden states `(B, 1, D)` at `index` `(B,)` of ids `(B, T)`, uncached."""
         mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
-        h, _ = self.hidden_states(self.embedding(ids), mask=mask)
+        chosen = self.global_mask(ids, mask=mask)
+        h, _ = self.hidden_states(self.embedding(ids), mask=mask, global_mask=chosen)
         return kernels.take_steps(h, index[:, None])
 
     def make_caches(self, batch: int, length: int) -> list[Nested]:
         """Empty caches for `length` tokens."""
         return [block.make_cache(batch, length) for block in self.blocks]
+
+    @property
+    def caches_follow_weights(self) -> bool:
+        """Whether the size of a cache depends on weights."""
+        return any(block.cache_follows_weights for block in self.blocks)
 
     @property
     def cache_limit(self) -> int | None:
@@ -101,6 +128,19 @@ class Stack:
         """
         limits = [block.cache_limit for block in self.blocks]
         return min((n for n in limits if n is not None), default=None)
+
+
+def _continue(block, x, cache, index, mask, options):
+    """The output of a block and its cache, after x `(B, T, D)`."""
+    if block.carries_states:
+        return block.advance(x, cache, mask, index=index, **options)
+    return block(
+        x,
+        self_attention_cache=cache,
+        self_attention_cache_update_index=index,
+        mask=mask if is_rolling(cache) else None,
+        **options,
+    )
 
 
 def _position_arguments(index: Tensor) -> dict[str, Tensor]:
@@ -148,10 +188,17 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             seed=drawn_seed(c.dropout),
             attention=attentions[n],
             max_length=c.max_sequence_length,
+            max_global_tokens=(
+                most(c.global_tokens, c.max_sequence_length)
+                if attentions[n] == "longformer"
+                else None
+            ),
             name=f"block_{n}",
             **(heads if no_heads or of_pairs[n] else {}),
         )
         blocks.append(block)
+    if c.global_tokens is not None:
+        _check_blocks(blocks)
 
     def norm(name: str) -> keras.Layer:
         options = {"epsilon": c.layer_norm_epsilon, "use_bias": c.use_bias}
@@ -176,7 +223,31 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
         ),
         blocks=blocks,
         final_norm=norm("final_norm") if c.norm_placement == "pre" else None,
+        global_tokens=(
+            None
+            if c.global_tokens is None
+            else GlobalTokens(c.global_tokens, name="global_tokens")
+        ),
     )
+
+
+def _check_blocks(blocks):
+    """Raises unless a block has global tokens, and no such block carries states."""
+    chosen = [block for block in blocks if block.has_global_tokens]
+    if not chosen:
+        raise ValueError(
+            'global_tokens need attention="longformer", or LongformerAttention layers '
+            "with max_global_tokens, received blocks without. Leave them out"
+        )
+    for block in chosen:
+        if isinstance(block.feed_forward, keras.Layer) and carries_state(
+            block.feed_forward
+        ):
+            raise ValueError(
+                "feed_forward must carry no states in a block with global tokens, "
+                f"received {block.feed_forward.name}. Choose another, such as "
+                '"swiglu"'
+            )
 
 
 def normal(stddev: float = 0.02) -> keras.initializers.Initializer:

@@ -40,7 +40,8 @@ class Seq2Seq(Translator):
     Args:
         architecture: The encoder: "elman", "gated", "lstm", "peephole_lstm",
             "full_peephole_lstm", "coupled_lstm", "gru", "min_gru", "min_lstm" or
-            "slstm"; "transformer", "wavenet", "linear_attention", "gla", "retention",
+            "slstm"; "transformer", "blockwise", "longformer", "reformer", "linformer",
+            "adaptive_span", "wavenet", "linear_attention", "gla", "retention",
             "delta_net", "mlstm", "rwkv7", "s4d", "mamba" or "rwkv4", with a recurrent
             `decoder`;
             a layer from `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is

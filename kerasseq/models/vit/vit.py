@@ -9,13 +9,8 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register, scores_dtype
-from kerasseq.core.types import Config
+from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
-from kerasseq.models.encoder_attention import (
-    block_options,
-    check_attention,
-    global_options,
-)
 from kerasseq.models.vit import pixels, sizes
 from kerasseq.models.vit.classifier import ImageClassifier
 from kerasseq.models.vit.patches import PatchEmbedding, check_data_format
@@ -23,6 +18,12 @@ from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.transformer import norms
 from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.global_tokens import (
+    GlobalTokens,
+    check_attention,
+    given,
+    most,
+)
 from kerasseq.transformer.residual import NORM_PLACEMENTS
 
 FIELDS = (  # of an architecture that are arguments of ViT
@@ -98,6 +99,10 @@ class ViT(ImageClassifier):
             of "longformer" if None.
         global_tokens: Of "longformer": "first", the class token, or None.
         **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        global_mask: Boolean `(B, T)`, the global tokens of this call in place of
+            `global_tokens`: the class token, then the patches row by row.
 
     Raises:
         ValueError: If a name or number is wrong, or the patch size does not divide the
@@ -205,6 +210,16 @@ class ViT(ImageClassifier):
         checks.fits_memory("num_layers", num_layers, hidden_dim * width)
         super().__init__(config, **kwargs)
 
+    def call(
+        self,
+        inputs: Any,
+        training: bool | None = None,
+        mask: Any = None,
+        global_mask: Tensor | None = None,
+    ) -> Any:
+        with given(self, global_mask):
+            return super().call(inputs, training=training, mask=mask)
+
     def layers_of(
         self, arguments: Config, labels: Labels | None
     ) -> tuple[
@@ -233,7 +248,8 @@ class ViT(ImageClassifier):
         chosen = {}
         if a["global_tokens"] is not None:
             real = ops.ones_like(x[..., 0], dtype="bool")
-            chosen = global_options(a["global_tokens"], real)
+            found = GlobalTokens(a["global_tokens"], name="global_tokens")(real)
+            chosen["global_mask"] = found
         for block in blocks:
             x = block(x, **chosen)
         if a["norm_placement"] == "pre":
@@ -300,7 +316,8 @@ def _block(a, n):
     """Creates block `n` of a model with the arguments `a`."""
     same = (
         *("layer_norm_epsilon", "norm", "norm_placement", "feed_forward", "use_bias"),
-        *("num_key_value_heads", "head_dim", "parallel"),
+        *("num_key_value_heads", "head_dim", "parallel", "attention"),
+        "sliding_window",
     )
     return TransformerEncoder(
         a["intermediate_dim"] or 4 * a["hidden_dim"],
@@ -310,7 +327,8 @@ def _block(a, n):
         seed=drawn_seed(a["dropout"]),
         name=f"block_{n}",
         **{name: a[name] for name in same},
-        **block_options(a, _tokens(a), "glorot_uniform"),
+        max_length=_tokens(a),
+        max_global_tokens=most(a["global_tokens"], _tokens(a)),
     )
 
 

@@ -41,7 +41,7 @@ def test_long_spans_equal_dense(call):
     assert_close(on_itself(layer, X, **call), on_itself(dense, X, **call))
 
 
-@pytest.mark.parametrize("call", [PADDED, CAUSAL])
+@pytest.mark.parametrize("call", [PADDED, CAUSAL, {}, {"use_causal_mask": True}])
 def test_chunks_equal_all_pairs_and_the_equation(call):
     layer = adaptive()
     in_chunks = output_and_gradients(layer, X, X, **call)
