@@ -8,6 +8,7 @@ with cached keys and values to one token. The blocks are in `transformer/decoder
 `generate` and `stream` in `generation.py`, and training on texts in `causal_lm.py`.
 """
 
+import contextlib
 import functools
 import types
 from collections.abc import Sequence
@@ -20,12 +21,14 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
+from kerasseq.core.carried_state import checked_states
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
 from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.models.generation import GenerationMixin
+from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.gpt.stack import Stack, make_stack
 from kerasseq.positions import by_name
@@ -143,6 +146,7 @@ class GPT(GenerationMixin, CausalLM):
         head: str | None = "tokens",
         attention: Any = "multi_head",
         logit_soft_cap: float | None = None,
+        memory_length: int | None = None,
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
@@ -185,6 +189,9 @@ class GPT(GenerationMixin, CausalLM):
             "logit_soft_cap": checks.optional(
                 checks.positive, "logit_soft_cap", logit_soft_cap
             ),
+            "memory_length": segments.check_memory_length(
+                memory_length, position, attention, sliding_window
+            ),
         }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
@@ -209,8 +216,99 @@ class GPT(GenerationMixin, CausalLM):
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
+        self.memory_length = memory_length
+        self.segment_memory: segments.SegmentMemory | None = None
+        if memory_length:
+            shapes = segments.state_shapes(num_layers, memory_length, hidden_dim)
+            memory = segments.SegmentMemory(shapes, dtype=self.dtype_policy)
+            self.segment_memory = memory
+            self.cut = segments.Consecutive(memory)
         if not isinstance(attention, str):
             self._check_causal("attention")
+
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Applies the model to whole texts; to segments in `fit` with a memory."""
+        memory = self.segment_memory
+        if memory is None or not memory.is_used:
+            return super().call(inputs, training=training, mask=mask)
+        (ids,) = keras.tree.flatten(inputs)
+        outputs, states = self._advance(ids, memory.read(), None, training)
+        memory.write(states)
+        return outputs
+
+    def _advance(self, ids, states, mask, training):
+        x = self.stack.embedding(ids)
+        h, states = self.stack.advance(x, states, mask, training)
+        return (h if self.head is None else self.stack.logits(h)), states
+
+    def advance(
+        self, ids: Any, states: list[Tensor] | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Reads the next segment of texts, for a model with `memory_length`.
+
+        Each token attends to those before it in the segment, and to the memory. If
+        everything before fits into it, the segments give the logits of the whole text.
+
+        Args:
+            ids: Ids of a segment, `(B, T)`.
+            states: The memory, as returned for the segment before; None to start.
+            mask: Boolean `(B, T)`, False at padding, which the memory leaves out.
+
+        Returns:
+            The logits `(B, T, V)`, and the memory after the segment: for each block its
+            last M inputs, `(B, M, D)`, without a gradient; and `(B, M)`, True at those
+            of real tokens.
+
+        Raises:
+            TypeError: If `ids` are no integers, or `states` not a list of tensors.
+            ValueError: If the model has no memory, an id is out of range, or the
+                memory is one of another model or batch.
+
+        Examples:
+            >>> model = GPT(
+            ...     vocabulary_size=11, num_layers=1, hidden_dim=8,
+            ...     position="rope", memory_length=5,
+            ... )
+            >>> ids = np.array([[3, 1, 4, 1, 5, 9]])
+            >>> _, states = model.advance(ids[:, :4])
+            >>> logits, states = model.advance(ids[:, 4:], states)
+            >>> bool(np.allclose(logits, model(ids)[:, 4:], atol=1e-5))
+            True
+        """
+        if self.segment_memory is None:
+            raise ValueError(
+                "advance needs a model with a memory, received memory_length=None. "
+                'Build it with memory_length=64 and position="rope", for example'
+            )
+        ids = segments.check_segment(ids, mask)
+        self._check_ids(ids)
+        shapes = self.segment_memory.shapes
+        if states is None:
+            states = [np.zeros((ids.shape[0], *shape), "float32") for shape in shapes]
+        dtypes = [self.compute_dtype] * (len(shapes) - 1) + ["bool"]
+        states = checked_states(states, shapes, dtypes, ids.shape[0])
+        return self._advance(ops.convert_to_tensor(ids), states, mask, False)
+
+    def train_step(self, *args: Any) -> Any:
+        """A step of training, as Keras makes it; with the memory of `fit`."""
+        with self._step_of("train"):
+            return super().train_step(*args)
+
+    def test_step(self, *args: Any) -> Any:
+        """A step of evaluation, as Keras makes it; with the memory of `evaluate`."""
+        with self._step_of("test"):
+            return super().test_step(*args)
+
+    def _step_of(self, kind):
+        memory = self.segment_memory
+        return contextlib.nullcontext() if memory is None else memory.in_step(kind)
+
+    def _has_changed(self, step):
+        memory = self.segment_memory
+        changed = memory is not None and memory.has_changed(step)
+        return super()._has_changed(step) or changed
 
     def ids(self, source: Any) -> np.ndarray | None:
         """The ids of a text, as for `CausalLM`.

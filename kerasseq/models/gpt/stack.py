@@ -7,13 +7,16 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
+from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.models.gpt import segments
 from kerasseq.positions import by_name
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.rwkv7_block import block_class
+from kerasseq.transformer.segment_block import SegmentBlock
 
 
 @dataclasses.dataclass
@@ -29,6 +32,7 @@ class Stack:
         dropout: Dropout of the embeddings.
         blocks: `TransformerDecoder`s, in order.
         final_norm: Norm after the last block, or None.
+        memory_length: M, tokens in memory, or None.
     """
 
     embedding: Any
@@ -38,6 +42,7 @@ class Stack:
     dropout: Any
     blocks: list[TransformerDecoder]
     final_norm: Any
+    memory_length: int | None = None
 
     def hidden_states(
         self, x: Tensor, caches: Nested = None, index: Tensor = 0, mask: Tensor = None
@@ -61,6 +66,7 @@ class Stack:
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
         x, updated, first = self.dropout(x), [], None
+        window = None if caches is None else self._memory_window(x, caches, index)
         for n, block in enumerate(self.blocks):
             shared = {"first_value": first} if block.shares_value else {}
             if caches is None:
@@ -71,6 +77,7 @@ class Stack:
             else:
                 x, cache = block(
                     x,
+                    decoder_attention_mask=window,
                     self_attention_cache=caches[n],
                     self_attention_cache_update_index=index,
                 )
@@ -78,6 +85,40 @@ class Stack:
             if shared:
                 x, first = x
         return x if self.final_norm is None else self.final_norm(x), updated
+
+    def _memory_window(self, x, caches, index):
+        """Where a token attends to itself and the M before it; None without memory."""
+        if self.memory_length is None:
+            return None
+        sizes = ops.shape(x)[1], ops.shape(caches[0]["key"])[1]
+        return masks.window(*sizes, self.memory_length + 1, index)
+
+    def advance(
+        self,
+        x: Tensor,
+        states: list[Tensor],
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Hidden states of a segment after a memory, and the memory after both.
+
+        Args:
+            x: Token embeddings `(B, T, D)`.
+            states: The memory, see `segments`.
+            mask: Boolean `(B, T)`, False at padding, or None.
+            training: Whether to apply dropout.
+        """
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        x, inputs = self.dropout(x, training=training), []
+        real = segments.real_steps(states, x, mask)
+        for block, memory in zip(self.blocks, states, strict=False):
+            inputs.append(x)
+            x = block.read_after(x, memory, real, training)
+        x = x if self.final_norm is None else self.final_norm(x)
+        return x, segments.next_states(states, inputs, mask)
 
     def logits(self, h: Tensor) -> Tensor:
         """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
@@ -129,7 +170,8 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             "use_query_key_value_bias": c.use_query_key_value_bias,
             "query_key_norm": c.query_key_norm,
         }
-        block = block_class(attentions[n])(
+        kind = SegmentBlock if c.memory_length else block_class(attentions[n])
+        block = kind(
             (c.intermediate_dim or 4 * D) if named else None,
             c.num_heads,
             c.dropout,
@@ -176,6 +218,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
         ),
         blocks=blocks,
         final_norm=norm("final_norm") if c.norm_placement == "pre" else None,
+        memory_length=c.memory_length,
     )
 
 
