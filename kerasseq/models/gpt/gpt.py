@@ -91,6 +91,14 @@ class GPT(GenerationMixin, CausalLM):
             list with one of these for each block. Layers that carry states know the
             order of tokens, and need no `position`.
         logit_soft_cap: c, which bounds the logits: $c \tanh(x / c)$; none if None.
+        memory_length: M, the tokens before a segment of which a token sees the hidden
+            states, as in Transformer-XL; none if None. `position` must be "rope",
+            "transformer_xl", or such an object. `fit` and `evaluate` then cut a text
+            into as many parts as a batch has rows, and these into segments of
+            `sequence_length`: each row continues that of the batch before. Both begin
+            with an empty memory, each has its own, and no file contains one. In
+            `generate` each token sees itself and the M tokens before it, from cached
+            keys. A call and `predict` read whole texts; `advance`, segments.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -105,7 +113,7 @@ class GPT(GenerationMixin, CausalLM):
         9
 
     References:
-        Radford et al. 2018 and 2019. Slides A, C, D, E.
+        Radford et al. 2018 and 2019; Dai et al. 2019 (memory). Slides A, C, D, E.
     """
 
     # Of the architectures that this class builds.
@@ -274,7 +282,9 @@ class GPT(GenerationMixin, CausalLM):
             >>> ids = np.array([[3, 1, 4, 1, 5, 9]])
             >>> _, states = model.advance(ids[:, :4])
             >>> logits, states = model.advance(ids[:, 4:], states)
-            >>> bool(np.allclose(logits, model(ids)[:, 4:], atol=1e-5))
+            >>> whole = keras.ops.convert_to_numpy(model(ids))
+            >>> last = keras.ops.convert_to_numpy(logits)
+            >>> bool(np.allclose(last, whole[:, 4:], atol=1e-5))
             True
         """
         if self.segment_memory is None:

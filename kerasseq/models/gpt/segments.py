@@ -10,6 +10,7 @@ end, `(B, M)`, whether each is that of a real token. Dai et al. 2019, section 3.
 """
 
 import contextlib
+import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.models.text_blocks import Block, Encode, Fit, Options, TextCut, encoded
@@ -116,8 +117,9 @@ def next_states(
     """
     M = states[-1].shape[1]
     real = real_steps(states, inputs[0], mask)
+    inputs = [masks.zero_masked(x, mask) for x in inputs]
     both = [ops.concatenate(pair, axis=1) for pair in zip(states, inputs, strict=False)]
-    both = [*map(ops.stop_gradient, both), real]  # each (B, M + T, ...)
+    both = [ops.stop_gradient(each) for each in both] + [real]  # (B, M + T, ...)
     if mask is None:
         return [each[:, -M:] for each in both]
     S = ops.shape(real)[1]
@@ -232,65 +234,63 @@ class SegmentMemory(keras.layers.Layer):
     def __init__(self, shapes: list[Shape], **kwargs: Any) -> None:
         super().__init__(name="segment_memory", **kwargs)
         self.shapes = shapes
-        self.train_states: BatchStates | None = None
-        self.test_states: BatchStates | None = None
-        self._running: set[str] = set()
-        self._traced: dict[str, BatchStates | None] = {}
-        self._current: BatchStates | None = None
+        self.held: dict[str, BatchStates] = {}  # of "train" and "test"
+        # In a namespace, where Keras tracks none of the states a second time.
+        self._now = types.SimpleNamespace(running=set(), traced={}, states=None)
         self.built = True
 
     @contextlib.contextmanager
     def over_batches(self, kind: str, batch_size: int) -> Iterator[None]:
         """`fit` ("train") or `evaluate` ("test"), which begins with an empty memory."""
-        held = getattr(self, f"{kind}_states")
+        held = self.held.get(kind)
         if held is None or held.states[0].shape[0] != batch_size:
-            delattr(self, f"{kind}_states")  # Keras would go on to track it
+            self.held.pop(kind, None)  # or Keras would still track it
             empty = [np.zeros((batch_size, *shape)) for shape in self.shapes]
-            setattr(self, f"{kind}_states", BatchStates(empty, self.compute_dtype))
+            self.held[kind] = BatchStates(empty, self.compute_dtype)
         self.empty(kind)
-        self._running.add(kind)
+        self._now.running.add(kind)
         try:
             yield
         finally:
-            self._running.discard(kind)
+            self._now.running.discard(kind)
 
     def empty(self, kind: str) -> None:
         """Empties the memory before the first segment of a text."""
-        for state in getattr(self, f"{kind}_states").states:
+        for state in self.held[kind].states:
             state.assign(ops.zeros(state.shape, state.dtype))
 
     def _used(self, kind):
-        return getattr(self, f"{kind}_states") if kind in self._running else None
+        return self.held[kind] if kind in self._now.running else None
 
     def has_changed(self, kind: str) -> bool:
         """Whether the step of `fit` or `evaluate` was made with other variables."""
-        before = self._traced.get(kind)
-        self._traced[kind] = self._used(kind)
-        return before is not self._traced[kind]
+        before = self._now.traced.get(kind)
+        self._now.traced[kind] = self._used(kind)
+        return before is not self._now.traced[kind]
 
     @contextlib.contextmanager
     def in_step(self, kind: str) -> Iterator[None]:
         """A step of `fit` or `evaluate`, in which a call of the model has a memory."""
-        before, self._current = self._current, self._used(kind)
+        before, self._now.states = self._now.states, self._used(kind)
         try:
             yield
         finally:
-            self._current = before
+            self._now.states = before
 
     @property
     def is_used(self) -> bool:
         """Whether this is a step of `fit` or `evaluate`."""
-        return self._current is not None
+        return self._now.states is not None
 
     def read(self) -> list[Tensor]:
         """Returns the state before a batch."""
         # Copies: the new ones are assigned before gradients are computed.
-        *states, real = map(ops.copy, self._current.states)
+        *states, real = map(ops.copy, self._now.states.states)
         return [*states, ops.cast(real, "bool")]
 
     def write(self, states: list[Tensor]) -> None:
         """Keeps the state after a batch."""
-        for held, state in zip(self._current.states, states, strict=True):
+        for held, state in zip(self._now.states.states, states, strict=True):
             held.assign(ops.cast(state, held.dtype))
 
 
