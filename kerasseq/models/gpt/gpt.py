@@ -293,7 +293,8 @@ class GPT(GenerationMixin, CausalLM):
                 'Build it with memory_length=64 and position="rope", for example'
             )
         ids = segments.check_segment(ids, mask)
-        self._check_ids(ids)
+        if isinstance(ids, np.ndarray):  # not in a compiled graph
+            self._check_ids(ids)
         shapes = self.segment_memory.shapes
         if states is None:
             states = [np.zeros((ids.shape[0], *shape), "float32") for shape in shapes]
