@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq import layers, models, tracing
+from kerasseq import kernels, layers, models, tracing
 from kerasseq.core import masks
 from kerasseq.models.gpt.segments import Segments, segments_of_stream
 from tests.layer_checks import compiled_on_jax
@@ -87,6 +87,22 @@ def test_a_token_sees_its_segment_and_as_many_before_it_as_the_memory_has(positi
     logits, _ = in_segments(model, IDS, (5, 10, 15))
     np.testing.assert_allclose(logits, of_whole(model, IDS, allowed), atol=1e-5)
     assert np.abs(logits - numpy(model(IDS))).max() > 1e-2
+
+
+def test_no_gradient_flows_into_the_memory():
+    stack = with_memory().stack
+    _, empty = with_memory().advance(IDS[:, :T])
+    empty = [keras.ops.zeros_like(state) for state in empty]
+
+    def last_of_two_segments(segments):
+        _, states = stack.advance(segments[0], empty)
+        return keras.ops.sum(stack.advance(segments[1], states)[0][..., 0])
+
+    x = [stack.embedding(IDS[:, n : n + T]) for n in (0, T)]
+    x = [keras.ops.convert_to_tensor(numpy(each)) for each in x]
+    before, own = map(numpy, kernels.gradients(last_of_two_segments, x))
+    np.testing.assert_array_equal(before, np.zeros_like(before))
+    assert np.abs(own).max() > 1e-3
 
 
 @pytest.mark.everywhere("masks and positions", cases=1)
