@@ -17,25 +17,23 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
 from kerasseq.models.text_blocks import (
+    TextCut,
     are_texts,
     as_ids,
-    blocks_of,
     first_ids,
     read_texts,
     scoring_rows,
     split_off_end,
-    stream_blocks,
     text_of_file,
 )
-from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-from kerasseq.training import BitsPerCharacter, TextBatches
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training import BitsPerCharacter
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
@@ -65,6 +63,7 @@ class CausalLM(TaskModel):
     """
 
     context_length: int | None = None  # the most tokens of a text, if positions end
+    cut: TextCut = TextCut()
 
     def __init__(
         self, inputs: Tensor, outputs: Tensor, arguments: dict[str, Any], **kwargs: Any
@@ -172,16 +171,17 @@ class CausalLM(TaskModel):
             )
             held_out = self.ids(validation_data)
             if held_out is not None:
-                validation_data = blocks_of(held_out, sequence_length)
-                options["validation_batch_size"] = sizes["validation_batch_size"]
+                size = options["validation_batch_size"] = sizes["validation_batch_size"]
+                validation_data = self.cut.blocks(held_out, sequence_length, size)
         x = text_of_file(x)
         x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
         if is_streamed:
             self._check_length(sequence_length)
             rows = repeated(x)
-            x = stream_blocks(rows, self.ids, sequence_length, batch_size)
+            x = self.cut.stream(rows, self.ids, sequence_length, batch_size)
             options |= {"validation_data": validation_data, "shuffle": False}
-            return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
+            options |= {"x": x, "steps_per_epoch": steps_per_epoch}
+            return self.cut.fit_stream(super().fit, batch_size, options)
         if needs_part(options.get("patience"), validation_split, validation_data):
             validation_split = HELD_OUT
         x, y = read_texts(x, y)
@@ -191,25 +191,26 @@ class CausalLM(TaskModel):
             check_id_arrays(x)
             self._check_ids(x, y)
             check_targets(x, y)
-            return super().fit(
-                x,
-                y,
-                batch_size=batch_size if hasattr(x, "shape") else None,
-                steps_per_epoch=steps_per_epoch,
-                validation_split=validation_split,
-                validation_data=validation_data,
-                **options,
-            )
+            options |= {
+                "x": x,
+                "y": y,
+                "batch_size": batch_size if hasattr(x, "shape") else None,
+                "steps_per_epoch": steps_per_epoch,
+                "validation_split": validation_split,
+                "validation_data": validation_data,
+            }
+            return self.cut.fit_arrays(super().fit, options)
         self._check_length(sequence_length)
         if validation_data is None and checks.fraction(
             "validation_split", validation_split
         ):
             ids, held_out = split_off_end(ids, validation_split, sequence_length)
-            validation_data = blocks_of(held_out, sequence_length)
-        batches = TextBatches(ids, sequence_length, batch_size, seed)
+            size = options.get("validation_batch_size") or batch_size
+            validation_data = self.cut.blocks(held_out, sequence_length, size)
+        batches = self.cut.batches(ids, sequence_length, batch_size, seed)
         options = {"validation_batch_size": batch_size, **options}
         options["validation_data"] = validation_data
-        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
+        return self.cut.fit_text(super().fit, batches, steps_per_epoch, options)
 
     def _read(self, x, y, rows, sequence_length):
         """Texts as a list; of a stream the ids of some rows; others as they are."""
@@ -240,11 +241,11 @@ class CausalLM(TaskModel):
         if ids is not None:
             positions = self.context_length or len(ids)
             longest = min(sequence_length, max(len(ids) - 1, 1), positions)
-            x, y = blocks_of(ids, longest)
+            x, y = self.cut.blocks(ids, longest, kwargs.get("batch_size") or BATCH_SIZE)
         else:
             check_id_arrays(x)
         self._check_ids(x, y)
-        return super().evaluate(x, y, **kwargs)
+        return self.cut.evaluate(super().evaluate, x, y, kwargs)
 
     def predict(self, x: Any, **kwargs: Any) -> Any:
         """Computes the logits of the next token after each token.

@@ -15,9 +15,12 @@ from kerasseq.tasks.sources import Row
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import TextBatches
+from kerasseq.training.batches import fit_arguments
 
 Encode = Callable[[str], np.ndarray]  # from a text to its ids
 Block = tuple[np.ndarray, np.ndarray]  # inputs and targets
+Fit = Callable[..., Any]
+Options = dict[str, Any]  # arguments of Keras
 
 
 def text_of_file(x: Any) -> Any:
@@ -58,7 +61,7 @@ def _labeled(label):
     )
 
 
-def _encoded(rows: Iterable[Row], encode: Encode) -> Iterator[np.ndarray]:
+def encoded(rows: Iterable[Row], encode: Encode) -> Iterator[np.ndarray]:
     """Yields the ids of each text of a stream."""
     for text, *labels in rows:
         if labels or not isinstance(text, str):
@@ -80,7 +83,7 @@ def first_ids(rows: Iterable[Row], encode: Encode, count: int) -> np.ndarray:
         array([97, 98, 99])
     """
     parts: list[np.ndarray] = []
-    for ids in _encoded(rows, encode):
+    for ids in encoded(rows, encode):
         parts.append(ids)
         count -= len(ids)
         if count <= 0:
@@ -109,7 +112,7 @@ def stream_blocks(
     checks.whole_number("sequence_length", sequence_length)
     size = sequence_length * checks.whole_number("batch_size", batch_size)
     rest = np.zeros(0, "int32")
-    for ids in _encoded(rows, encode):
+    for ids in encoded(rows, encode):
         rest = np.concatenate([rest, ids])
         while len(rest) > size:
             shape = batch_size, sequence_length
@@ -121,6 +124,44 @@ def blocks_of(ids: np.ndarray, sequence_length: int) -> Block:
     """Inputs and targets `(B, T)` of the consecutive blocks of a text."""
     whole = TextBatches(ids, sequence_length, 1)
     return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))
+
+
+class TextCut:
+    """How a text is cut into batches: into blocks, which training shuffles."""
+
+    def blocks(self, ids: np.ndarray, sequence_length: int, batch_size: int) -> Block:
+        """Returns inputs and targets `(rows, T)` to evaluate a text on."""
+        return blocks_of(ids, sequence_length)
+
+    def batches(
+        self, ids: np.ndarray, sequence_length: int, batch_size: int, seed: int
+    ) -> Any:
+        """Returns the batches of training; see `fit_arguments`."""
+        return TextBatches(ids, sequence_length, batch_size, seed)
+
+    def stream(
+        self, rows: Iterable[Row], encode: Encode, sequence_length: int, batch_size: int
+    ) -> Iterator[Block]:
+        """Yields the batches of a stream."""
+        return stream_blocks(rows, encode, sequence_length, batch_size)
+
+    def fit_text(
+        self, fit: Fit, batches: Any, steps_per_epoch: int | None, options: Options
+    ) -> Any:
+        """Trains on `batches`, with `fit` of Keras."""
+        return fit(**fit_arguments(batches, steps_per_epoch, options))
+
+    def fit_stream(self, fit: Fit, batch_size: int, options: Options) -> Any:
+        """Trains on a stream, with `fit` of Keras."""
+        return fit(**options)
+
+    def fit_arrays(self, fit: Fit, options: Options) -> Any:
+        """Trains on rows of ids or other data, with `fit` of Keras."""
+        return fit(**options)
+
+    def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
+        """Evaluates on rows of ids or other data, with `evaluate` of Keras."""
+        return evaluate(x, y, **options)
 
 
 def split_off_end(

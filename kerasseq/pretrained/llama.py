@@ -142,6 +142,7 @@ OPTIONS = {  # of every LLaMA
     "query_key_norm": None,
     "embedding_scale": None,
     "logit_soft_cap": None,
+    "memory_length": None,
 }
 
 

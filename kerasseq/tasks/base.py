@@ -459,9 +459,10 @@ class TaskModel(keras.Model):
                 state.assign(np.array(store[f"seed_{n}"]))
 
     def _seeds(self):
-        """The variables that are no weights: states of seed generators."""
+        """The states of seed generators: integers that are no weights."""
         weights = {id(weight) for weight in self.weights}
-        return [v for v in self.variables if id(v) not in weights]
+        others = [v for v in self.variables if id(v) not in weights]
+        return [v for v in others if not keras.backend.is_float_dtype(v.dtype)]
 
     def get_config(self) -> Config:
         """The arguments, and what was set on the layers since; see `core.sublayers`."""

@@ -8,6 +8,7 @@ with cached keys and values to one token. The blocks are in `transformer/decoder
 `generate` and `stream` in `generation.py`, and training on texts in `causal_lm.py`.
 """
 
+import contextlib
 import functools
 import types
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
 from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.models.generation import GenerationMixin
+from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.gpt.stack import Stack, make_stack
 from kerasseq.positions import by_name
@@ -91,6 +93,12 @@ class GPT(GenerationMixin, CausalLM):
         logit_soft_cap: c, which bounds the logits: $c \tanh(x / c)$; none if None.
         global_tokens: Of "longformer": "first", ids of tokens, or None. They attend to
             all tokens before them, and all tokens after them attend to them.
+        memory_length: M, the tokens before a segment of which a token sees the hidden
+            states, as in Transformer-XL; none if None. Needs `position` "rope" or
+            "transformer_xl". `fit` and `evaluate` cut a text into as many parts as a
+            batch has rows, and these into segments: each row continues that of the
+            batch before. Both begin with an empty memory, which no file contains. In
+            `generate` a token sees itself and the M before. A call reads whole texts.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
@@ -109,7 +117,7 @@ class GPT(GenerationMixin, CausalLM):
         9
 
     References:
-        Radford et al. 2018 and 2019. Slides A, C, D, E.
+        Radford et al. 2018 and 2019; Dai et al. 2019 (memory). Slides A, C, D, E.
     """
 
     # Of the architectures that this class builds.
@@ -151,9 +159,11 @@ class GPT(GenerationMixin, CausalLM):
         attention: Any = "multi_head",
         logit_soft_cap: float | None = None,
         global_tokens: str | Sequence[int] | None = None,
+        memory_length: int | None = None,
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
+        positive = functools.partial(checks.optional, checks.positive)
         tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
@@ -185,15 +195,14 @@ class GPT(GenerationMixin, CausalLM):
             ),
             "use_query_key_value_bias": use_query_key_value_bias,
             "query_key_norm": query_key_norm,
-            "embedding_scale": checks.optional(
-                checks.positive, "embedding_scale", embedding_scale
-            ),
+            "embedding_scale": positive("embedding_scale", embedding_scale),
             "head": checks.one_of("head", head, ("tokens", None)),
             "attention": attention,
-            "logit_soft_cap": checks.optional(
-                checks.positive, "logit_soft_cap", logit_soft_cap
-            ),
+            "logit_soft_cap": positive("logit_soft_cap", logit_soft_cap),
             "global_tokens": check_global_tokens(global_tokens, size),
+            "memory_length": segments.check_memory_length(
+                memory_length, position, attention, sliding_window
+            ),
         }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
@@ -208,9 +217,8 @@ class GPT(GenerationMixin, CausalLM):
         )
         stack = make_stack(size, types.SimpleNamespace(**config))
         ids = keras.Input((None,), dtype="int32", name="ids")
-        outputs, _ = stack.hidden_states(  # (B, T, D)
-            stack.embedding(ids), global_mask=stack.global_mask(ids)
-        )
+        chosen = {"global_mask": stack.global_mask(ids)}
+        outputs, _ = stack.hidden_states(stack.embedding(ids), **chosen)  # (B, T, D)
         if head is not None:
             outputs = stack.logits(outputs)  # (B, T, V)
         super().__init__(ids, outputs, config, **kwargs)
@@ -220,6 +228,12 @@ class GPT(GenerationMixin, CausalLM):
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
+        self.memory_length = memory_length
+        self.segment_memory: segments.SegmentMemory | None = None
+        if memory_length:
+            shapes = segments.state_shapes(num_layers, memory_length, hidden_dim)
+            memory = segments.SegmentMemory(shapes, dtype=self.dtype_policy)
+            self.segment_memory, self.cut = memory, segments.Consecutive(memory)
         if not isinstance(attention, str):
             self._check_causal("attention")
 
@@ -230,8 +244,75 @@ class GPT(GenerationMixin, CausalLM):
         mask: Any = None,
         global_mask: Tensor | None = None,
     ) -> Any:
-        with given(self, global_mask):
-            return super().call(inputs, training=training, mask=mask)
+        """Applies the model to whole texts; to segments in `fit` with a memory."""
+        memory = self.segment_memory
+        if memory is None or not memory.is_used:
+            with given(self, global_mask):
+                return super().call(inputs, training=training, mask=mask)
+        (ids,) = keras.tree.flatten(inputs)
+        outputs, states = self._advance(ids, memory.read(), None, training)
+        memory.write(states)
+        return outputs
+
+    def _advance(self, ids, states, mask, training):
+        x = self.stack.embedding(ids)
+        h, states = self.stack.advance(x, states, mask, training)
+        return (h if self.head is None else self.stack.logits(h)), states
+
+    def advance(
+        self, ids: Any, states: list[Tensor] | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Reads the next segment of texts, for a model with `memory_length`.
+
+        Each token attends to those before it in the segment, and to the memory. If
+        everything before fits into it, the segments give the logits of the whole text.
+
+        Args:
+            ids: Ids of a segment, `(B, T)`.
+            states: The memory, as returned for the segment before; None to start.
+            mask: Boolean `(B, T)`, False at padding, which the memory leaves out.
+
+        Returns:
+            Logits `(B, T, V)`, and the memory: for each block its last M inputs, `(B,
+            M, D)`, without a gradient; and `(B, M)`, True at those of real tokens.
+
+        Raises:
+            TypeError: If `ids` are no integers, or `states` not a list of tensors.
+            ValueError: If the model has no memory, an id is out of range, or `states`
+                are those of another model or batch.
+
+        Examples:
+            >>> sizes = {"vocabulary_size": 11, "num_layers": 1, "hidden_dim": 8}
+            >>> model = GPT(**sizes, position="rope", memory_length=5)
+            >>> ids = np.array([[3, 1, 4, 1, 5, 9]])
+            >>> _, states = model.advance(ids[:, :4])
+            >>> logits, states = model.advance(ids[:, 4:], states)
+            >>> whole, last = map(keras.ops.convert_to_numpy, (model(ids), logits))
+            >>> bool(np.allclose(last, whole[:, 4:], atol=1e-5))
+            True
+        """
+        ids, states = segments.checked(self.segment_memory, ids, states, mask)
+        if isinstance(ids, np.ndarray):  # not in a compiled graph
+            self._check_ids(ids)
+        return self._advance(ops.convert_to_tensor(ids), states, mask, False)
+
+    def train_step(self, *args: Any) -> Any:
+        """A step of Keras' training, with the memory of `fit`."""
+        with self._step_of("train"):
+            return super().train_step(*args)
+
+    def test_step(self, *args: Any) -> Any:
+        """A step of evaluation, as Keras makes it; with the memory of `evaluate`."""
+        with self._step_of("test"):
+            return super().test_step(*args)
+
+    def _step_of(self, kind):
+        memory = self.segment_memory
+        return memory.in_step(kind) if memory else contextlib.nullcontext()
+
+    def _has_changed(self, step):
+        memory = self.segment_memory
+        return super()._has_changed(step) or bool(memory and memory.has_changed(step))
 
     def ids(self, source: Any) -> np.ndarray | None:
         """The ids of a text, as for `CausalLM`.

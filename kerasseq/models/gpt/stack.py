@@ -8,15 +8,18 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.attention.cache import is_rolling
+from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.models.gpt import segments
 from kerasseq.positions import by_name
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.global_tokens import GlobalTokens, most
 from kerasseq.transformer.rwkv7_block import block_class
+from kerasseq.transformer.segment_block import SegmentBlock
 
 
 @dataclasses.dataclass
@@ -33,6 +36,7 @@ class Stack:
         blocks: `TransformerDecoder`s, in order.
         final_norm: Norm after the last block, or None.
         global_tokens: Finds the global tokens, or None.
+        memory_length: M, tokens in memory, or None.
     """
 
     embedding: Any
@@ -58,6 +62,8 @@ class Stack:
             return None
         real = ops.ones_like(ids, dtype="bool") if mask is None else mask
         return self.global_tokens(real, ids=ids, earlier=index)
+
+    memory_length: int | None = None
 
     def hidden_states(
         self,
@@ -87,8 +93,9 @@ class Stack:
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
         x, updated, first = self.dropout(x), [], None
+        window = self._memory_window(x, caches, index)
         for n, block in enumerate(self.blocks):
-            options = {"first_value": first} if block.shares_value else {}
+            options = {"first_value": first} if block.shares_value else {**window}
             if block.has_global_tokens and global_mask is not None:
                 options["global_mask"] = global_mask
             if caches is None:
@@ -99,6 +106,41 @@ class Stack:
             if block.shares_value:
                 x, first = x
         return x if self.final_norm is None else self.final_norm(x), updated
+
+    def _memory_window(self, x, caches, index):
+        """The mask with which a token attends to itself and the M before it, if any."""
+        if self.memory_length is None or caches is None:
+            return {}
+        sizes = ops.shape(x)[1], ops.shape(caches[0]["key"])[1]
+        window = masks.window(*sizes, self.memory_length + 1, index)
+        return {"decoder_attention_mask": window}
+
+    def advance(
+        self,
+        x: Tensor,
+        states: list[Tensor],
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Hidden states of a segment after a memory, and the memory after both.
+
+        Args:
+            x: Token embeddings `(B, T, D)`.
+            states: The memory, see `segments`.
+            mask: Boolean `(B, T)`, False at padding, or None.
+            training: Whether to apply dropout.
+        """
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        x, inputs = self.dropout(x, training=training), []
+        real = segments.real_steps(states, x, mask)
+        for block, memory in zip(self.blocks, states, strict=False):
+            inputs.append(x)
+            x = block.read_after(x, memory, real, training)
+        x = x if self.final_norm is None else self.final_norm(x)
+        return x, segments.next_states(states, inputs, mask)
 
     def logits(self, h: Tensor) -> Tensor:
         """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
@@ -169,7 +211,8 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             "use_query_key_value_bias": c.use_query_key_value_bias,
             "query_key_norm": c.query_key_norm,
         }
-        block = block_class(attentions[n])(
+        kind = SegmentBlock if c.memory_length else block_class(attentions[n])
+        block = kind(
             (c.intermediate_dim or 4 * D) if named else None,
             c.num_heads,
             c.dropout,
@@ -228,6 +271,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             if c.global_tokens is None
             else GlobalTokens(c.global_tokens, name="global_tokens")
         ),
+        memory_length=c.memory_length,
     )
 
 
