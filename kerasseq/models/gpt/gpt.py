@@ -228,7 +228,7 @@ class GPT(GenerationMixin, CausalLM):
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
-        self.memory_length = memory_length
+        self.memory_length: int | None = memory_length
         self.segment_memory: segments.SegmentMemory | None = None
         if memory_length:
             shapes = segments.state_shapes(num_layers, memory_length, hidden_dim)
