@@ -31,6 +31,7 @@ from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.gpt.stack import Stack, make_stack
+from kerasseq.models.text_blocks import TextCut
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
@@ -224,13 +225,13 @@ class GPT(GenerationMixin, CausalLM):
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
-        self.memory_length = memory_length
+        self.memory_length: int | None = memory_length
         self.segment_memory: segments.SegmentMemory | None = None
         if memory_length:
             shapes = segments.state_shapes(num_layers, memory_length, hidden_dim)
             memory = segments.SegmentMemory(shapes, dtype=self.dtype_policy)
             self.segment_memory = memory
-            self.cut = segments.Consecutive(memory)
+            self.cut: TextCut = segments.Consecutive(memory)
         if not isinstance(attention, str):
             self._check_causal("attention")
 

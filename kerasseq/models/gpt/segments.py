@@ -165,7 +165,7 @@ class Segments(NumberedBatches):
 
     def __init__(self, ids: np.ndarray, sequence_length: int, batch_size: int) -> None:
         blocks = TextBatches(ids, sequence_length, 1)  # which checks the text
-        self.blocks = blocks
+        self.blocks: TextBatches = blocks
         count = (len(ids) - 1) // sequence_length
         self.batch_size: int = min(checks.whole_number("batch_size", batch_size), count)
         part = (len(ids) - 1) // self.batch_size
@@ -233,7 +233,7 @@ class SegmentMemory(keras.layers.Layer):
 
     def __init__(self, shapes: list[Shape], **kwargs: Any) -> None:
         super().__init__(name="segment_memory", **kwargs)
-        self.shapes = shapes
+        self.shapes: list[Shape] = shapes
         self.held: dict[str, BatchStates] = {}  # of "train" and "test"
         # In a namespace, where Keras tracks none of the states a second time.
         self._now = types.SimpleNamespace(running=set(), traced={}, states=None)
@@ -307,10 +307,11 @@ class EmptyMemory(keras.callbacks.Callback):
         self, memory: SegmentMemory, steps: int | None, steps_per_epoch: int
     ) -> None:
         super().__init__()
-        self.memory = memory
-        self.steps = steps
-        self.steps_per_epoch = steps_per_epoch
-        self.epoch, self.number = 0, None
+        self.memory: SegmentMemory = memory
+        self.steps: int | None = steps
+        self.steps_per_epoch: int = steps_per_epoch
+        self.epoch: int = 0
+        self.number: int | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.epoch = epoch
@@ -334,7 +335,7 @@ class Consecutive(TextCut):
     """
 
     def __init__(self, memory: SegmentMemory) -> None:
-        self.memory = memory
+        self.memory: SegmentMemory = memory
 
     def blocks(self, ids: np.ndarray, sequence_length: int, batch_size: int) -> Block:
         return Segments(ids, sequence_length, batch_size).whole()
