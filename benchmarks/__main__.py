@@ -29,6 +29,7 @@ BENCHMARKS = (
     "recurrent",
     "shakespeare",
     "sparse",
+    "sparse_map",
     "text",
     "tracing",
     "transformer",
