@@ -16,12 +16,12 @@ EQUATIONS = {
     "reach": (r"|t - s| \le L\,(w - 1)",),
 }
 TRIES = (
-    {"window": "1"},
+    {"window": "1", "first": "1"},
     {"hashes": "4", "block": "4"},
-    {"view": "costs", "window": "8", "first": "0"},
-    {"view": "costs", "first": "0"},
-    {"view": "reach", "layers": "3", "length": "48", "first": "0"},
-    {"view": "reach", "length": "48"},
+    {"view": "costs", "window": "8"},
+    {"view": "costs"},
+    {"view": "reach", "layers": "3", "length": "48"},
+    {"view": "reach", "length": "48", "first": "1"},
 )
 LENGTHS = (16, 24, 32, 48, 64)
 BLOCKS = (4, 8, 16)
@@ -34,7 +34,7 @@ def sizes(here):
         length = here.steps("length", LENGTHS, 32)
         found = {
             "window": here.slider("window", 1, 16, 4),
-            "first": here.slider("first", 0, 4, 1),
+            "first": here.slider("first", 0, 4, 0),
             "block": here.steps("block", BLOCKS, 8),
             "rank": here.slider("rank", 1, 16, 8),
             "hashes": here.slider("hashes", 2, 4, 2),
@@ -56,6 +56,7 @@ def reads(here):
         found = here.compute(windows.weights, kind, length, chosen)
         axes = [[str(n + 1) for n in range(size)] for size in found.shape]
         options = {"limits": (0, 4 / length), "root": True, "small": True}
+        options["hidden"] = found == 0
         chart = figures_matrix.matrix(here.style, found, *axes, titles=names, **options)
         share = here.write(100 * float((found > 0).sum()) / length**2, 0)
         title = here.text("panel_title", name=here.text(f"kind_{kind}"), share=share)
@@ -78,6 +79,7 @@ def costs(here):
     names = titles(here, "kind", "tokens", "multiplications", "kept")
     for part in ("multiplications", "kept"):
         ends = {"log_x": 2, "log_y": (1, 1e9), "titles": names, "points": True}
+        ends["at"] = length
         chart = figures.lines(here.style, rows, "tokens", part, "kind", **ends)
         shown = ("kind", "tokens", part)
         here.picture(
