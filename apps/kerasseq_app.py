@@ -17,6 +17,7 @@ ICONS = {
     "translation": "translate",
     "attention": "hub",
     "positions": "format_list_numbered",
+    "window": "window",
     "tokens": "content_cut",
     "bert": "select_all",
     "vision": "image",

@@ -30,6 +30,7 @@ BENCHMARKS = (
     "recurrent",
     "shakespeare",
     "sparse",
+    "sparse_map",
     "text",
     "tracing",
     "transformer",

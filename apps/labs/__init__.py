@@ -4,6 +4,8 @@ SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
     "begin": ("start",),
     "recurrent": ("race", "gates", "gradients"),
     "language": ("language_model", "translation"),
-    "transformers": ("attention", "positions", "tokens", "bert", "vision", "count"),
+    "transformers": (
+        *("attention", "positions", "window", "tokens", "bert", "vision", "count"),
+    ),
 }
 COURSE = tuple(lab for labs in SECTIONS.values() for lab in labs)

@@ -1,4 +1,4 @@
-"""Lab 12, Count: parameters, memory and operations of a Transformer, never built."""
+"""Lab 13, Count: parameters, memory and operations of a Transformer, never built."""
 
 from parts import figures, lab
 from parts.errors import Refused

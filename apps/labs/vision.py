@@ -1,4 +1,4 @@
-"""Lab 11, Vision and your own data: patches and attention; texts to classes."""
+"""Lab 12, Vision and your own data: patches and attention; texts to classes."""
 
 import streamlit as st
 

@@ -34,6 +34,7 @@ STATES = {
         {"view": "slide", "preset": "creature"},
     ],
     "positions": [{"view": view} for view in ("criteria", "relation", "beyond")],
+    "window": [{"view": view} for view in ("costs", "reach")],
     "tokens": [
         *({"view": view} for view in ("compare", "ngrams", "eliza", "vectors")),
         *({"view": "vectors", "part": part} for part in ("analogy", "plural")),
@@ -174,6 +175,11 @@ OPTIONS = {
         "kinds": ("rotary", "relative"),
         "length": (16, 64),
         "width": (8, 16),
+    },
+    "window": {
+        "view": ("reach", "reads"),
+        "length": (16, 64),
+        "block": (4, 16),
     },
     "start": {"backend": ("torch", "jax")},
     "race": {
