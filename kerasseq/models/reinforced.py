@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from kerasseq.attention import choices
-from kerasseq.core import checks
+from kerasseq.core import checks, sublayers
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Nested, Tensor
 
@@ -95,7 +95,7 @@ class ReinforcedModel(keras.Model):
             autocast=False,
         )
         self._choices: tuple[Tensor, ...] = ()
-        self.built = model.built
+        self.built: bool = model.built
 
     def build(self, input_shape: Any) -> None:
         if not self.model.built:
@@ -165,14 +165,19 @@ class ReinforcedModel(keras.Model):
             "reward": self.reward,
             "weight": self.weight,
             "baseline_decay": self.baseline_decay,
+            sublayers.KEY: sublayers.settings_of(self),
         }
 
     @classmethod
     def from_config(cls, config: Config, custom_objects: Any = None) -> Any:
+        config = dict(config)
         model = keras.saving.deserialize_keras_object(
             config["model"], custom_objects=custom_objects
         )
-        return cls(**{**config, "model": model})
+        settings = config.pop(sublayers.KEY, {})
+        reinforced = cls(**{**config, "model": model})
+        sublayers.apply_settings(reinforced, settings)
+        return reinforced
 
 
 def check_loss(loss: Any) -> None:

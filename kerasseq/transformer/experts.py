@@ -140,10 +140,12 @@ class MixtureOfExperts(Layer):
                 "would always be 1, and the router would not learn. Pass "
                 "norm_topk_prob=False"
             )
-        self.router_aux_loss_coef = _coefficient(
+        self.router_aux_loss_coef: float = _coefficient(
             "router_aux_loss_coef", router_aux_loss_coef
         )
-        self.router_z_loss_coef = _coefficient("router_z_loss_coef", router_z_loss_coef)
+        self.router_z_loss_coef: float = _coefficient(
+            "router_z_loss_coef", router_z_loss_coef
+        )
         self.router_jitter_noise: float = checks.rate(
             "router_jitter_noise", router_jitter_noise
         )
@@ -160,14 +162,16 @@ class MixtureOfExperts(Layer):
         D, E, F = shape[-1], self.num_experts, self.intermediate_dim
         checks.fits_memory("intermediate_dim", F, D * E)
         self.input_width = D
-        self.router_kernel = self.add_weight(
+        self.router_kernel: keras.Variable = self.add_weight(
             name="router_kernel", shape=(D, E), initializer=self.kernel_initializer
         )
         gated = FEED_FORWARDS[self.feed_forward][1]
         sizes = {"gate": (D, F)} if gated else {}
         sizes |= {"intermediate": (D, F), "output": (F, D)}
-        self.kernels = {n: self._of_experts(f"{n}_kernel", s) for n, s in sizes.items()}
-        self.biases = {}
+        self.kernels: dict[str, keras.Variable] = {
+            name: self._of_experts(f"{name}_kernel", s) for name, s in sizes.items()
+        }
+        self.biases: dict[str, keras.Variable] = {}
         if self.use_bias:
             self.biases = {
                 name: self._of_experts(f"{name}_bias", size[1:])
@@ -176,7 +180,7 @@ class MixtureOfExperts(Layer):
         if self.shared_experts:
             activation, gated = FEED_FORWARDS[self.feed_forward]
             copy = objects.copy_initializer
-            self.shared = FeedForward(
+            self.shared: FeedForward = FeedForward(
                 self.shared_experts * F,
                 activation=activation,
                 gated=gated,

@@ -205,6 +205,23 @@ def test_mixed_precision_follows_float32():
     assert max(np.abs(a).max() for a in changes[0]) > 0.1
 
 
+def test_what_is_frozen_stays_frozen(tmp_path):
+    model = classifier()
+    model.model.get_layer("look").trainable = False
+    compiled(model)
+    x, y = rng.normal(size=(7, 4, D)).astype("float32"), rng.integers(0, 2, 7)
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    names = [v.path.split("/")[1] for v in loaded.trainable_variables]
+    assert names == ["kernel", "bias"]  # of the dense layer
+    look = loaded.model.get_layer("look")
+    before = [numpy(w).copy() for w in look.weights]
+    loaded.fit(x, y, verbose=0)
+    for old, new in zip(before, look.weights, strict=True):
+        np.testing.assert_array_equal(numpy(new), old)
+
+
 def test_the_reported_loss_is_the_loss_and_rewards_may_be_accuracies():
     x, y = rng.normal(size=(7, 4, D)).astype("float32"), rng.integers(0, 2, 7)
     model = compiled(classifier(reward="accuracy", weight=0.5, baseline_decay=0.0))

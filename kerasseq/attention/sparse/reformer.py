@@ -263,7 +263,9 @@ class ReformerAttention(MultiHeadAttention):
         padded = (ops.swapaxes(_pad(x, length), 1, 2) for x in (q, k, v, read))
         q, k, values, read = padded  # (B, N, C L, ...)
         alpha, log_sum = self._weights_of_rounds(q, k, read, order)
-        rounds = ops.softmax(_take(log_sum, order.rank, 3), axis=2)[..., None]
+        log_sum = _take(log_sum, order.rank, 3)
+        total = ops.logsumexp(log_sum, axis=2, keepdims=True)
+        rounds = ops.exp(log_sum - total)[..., None]
         dropped = alpha
         if drop:
             seed = self.seed_generator

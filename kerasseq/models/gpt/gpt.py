@@ -233,7 +233,8 @@ class GPT(GenerationMixin, CausalLM):
         if memory_length:
             shapes = segments.state_shapes(num_layers, memory_length, hidden_dim)
             memory = segments.SegmentMemory(shapes, dtype=self.dtype_policy)
-            self.segment_memory, self.cut = memory, segments.Consecutive(memory)
+            self.segment_memory = memory
+            self.cut: segments.TextCut = segments.Consecutive(memory)
         if not isinstance(attention, str):
             self._check_causal("attention")
 
@@ -278,8 +279,7 @@ class GPT(GenerationMixin, CausalLM):
 
         Raises:
             TypeError: If `ids` are no integers, or `states` not a list of tensors.
-            ValueError: If the model has no memory, an id is out of range, or `states`
-                are those of another model or batch.
+            ValueError: If there is no memory, or it is of another model or batch.
 
         Examples:
             >>> sizes = {"vocabulary_size": 11, "num_layers": 1, "hidden_dim": 8}
