@@ -13,7 +13,7 @@ from kerasseq.models.gpt.segments import Segments, segments_of_stream
 from tests.layer_checks import compiled_on_jax
 from tests.models.test_gpt import draw_weights
 
-pytestmark = pytest.mark.everywhere("variables of a model that `fit` changes")
+pytestmark = pytest.mark.once("what depends on the backend is tested everywhere")
 
 V, B, T, M = 11, 3, 5, 7
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 12, "vocabulary_size": V}
@@ -49,6 +49,7 @@ def of_whole(model, ids, allowed):
     return numpy(stack.logits(stack.final_norm(x)))
 
 
+@pytest.mark.everywhere("masks and positions", cases=1)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_segments_with_all_before_in_memory_are_the_whole(position):
     model = with_memory(position, memory_length=17)
@@ -273,7 +274,6 @@ def test_a_file_has_no_memory(tmp_path):
     again.fit(TEXT, **data)
 
 
-@pytest.mark.everywhere("types of variables", cases=1)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(policy):
     expected, _ = in_segments(with_memory(scale=0.2), IDS, (5, 10))

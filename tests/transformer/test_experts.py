@@ -69,7 +69,7 @@ def expected(layer, x, chosen=None):
     return y, best
 
 
-@pytest.mark.everywhere("rows by expert, of a few and of many tokens")
+@pytest.mark.everywhere("rows by expert, of a few and of many tokens", cases=2)
 @pytest.mark.parametrize(
     "options",
     [
