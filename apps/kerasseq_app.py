@@ -13,6 +13,7 @@ ICONS = {
     "race": "sprint",
     "gates": "tune",
     "gradients": "trending_down",
+    "tape": "edit_note",
     "language_model": "notes",
     "translation": "translate",
     "attention": "hub",

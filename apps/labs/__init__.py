@@ -2,7 +2,7 @@
 
 SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
     "begin": ("start",),
-    "recurrent": ("race", "gates", "gradients"),
+    "recurrent": ("race", "gates", "gradients", "tape"),
     "language": ("language_model", "translation"),
     "transformers": (
         *("attention", "positions", "window", "tokens", "bert", "vision", "count"),

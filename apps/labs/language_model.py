@@ -1,4 +1,4 @@
-"""Lab 5, Language model: the next character, text that streams, and surprise."""
+"""Lab 6, Language model: the next character, text that streams, and surprise."""
 
 import dataclasses
 import pathlib

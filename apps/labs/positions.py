@@ -1,4 +1,4 @@
-"""Lab 8, Positions: encodings, their criteria, and texts longer than in training."""
+"""Lab 9, Positions: encodings, their criteria, and texts longer than in training."""
 
 import numpy as np
 

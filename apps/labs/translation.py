@@ -1,4 +1,4 @@
-"""Lab 6, Translation: alignment, length, teacher forcing, and beam search."""
+"""Lab 7, Translation: alignment, length, teacher forcing, and beam search."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Lab 12, Vision and your own data: patches and attention; texts to classes."""
+"""Lab 13, Vision and your own data: patches and attention; texts to classes."""
 
 import streamlit as st
 

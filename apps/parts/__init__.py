@@ -2,7 +2,7 @@ r'''What the labs share. A lab is one file, `apps/labs/<lab>.py`, of at most 200
 
 How a lab looks:
 
-    """Lab 10, Tokens: byte-pair encoding, merge by merge."""
+    """Lab 11, Tokens: byte-pair encoding, merge by merge."""
 
     from parts import figures, lab
 

@@ -176,6 +176,7 @@ OPTIONS = {
         "length": (16, 64),
         "width": (8, 16),
     },
+    "tape": {"pattern": ("stairs", "same"), "length": (1, 33)},
     "window": {
         "view": ("reach", "reads"),
         "length": (16, 64),
