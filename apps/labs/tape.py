@@ -5,11 +5,12 @@ import numpy as np
 from labs.code import tape as code
 from parts import figures_matrix, lab, panels, tapes
 
-EQUATIONS = (
-    r"w^c_i = \mathrm{softmax}_i\big(\beta \cos(k, M_i)\big) \qquad "
-    r"w^g = g\, w^c + (1 - g)\, w_{t-1} \qquad "
-    r"w_i \propto \Big(\sum_j s_j\, w^g_{i-j}\Big)^{\gamma}",
-    r"r = \sum_i w_i M_i \qquad M_i \leftarrow M_i \odot (1 - w_i e) + w_i a",
+EQUATIONS = (  # short lines, for a phone
+    r"w^c_i = \mathrm{softmax}_i\big(\beta \cos(k, M_i)\big)",
+    r"w^g = g\, w^c + (1 - g)\, w_{t-1}",
+    r"w_i \propto \Big(\sum_j s_j\, w^g_{i-j}\Big)^{\gamma} \qquad "
+    r"r = \sum_i w_i M_i",
+    r"M_i \leftarrow M_i \odot (1 - w_i e) + w_i a",
 )
 TRIES = (
     {"length": "20"},
