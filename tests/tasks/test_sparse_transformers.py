@@ -1,5 +1,6 @@
 """Sparse attention by name in every task model: "transformer" with that attention."""
 
+import importlib.util
 import keras
 import numpy as np
 import pytest
@@ -47,6 +48,8 @@ def test_padding_batch_size_and_later_steps(name, bidirectional):
 
 @pytest.mark.full("layers are loaded in new processes everywhere")
 def test_a_model_travels_to_another_backend(tmp_path):
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("needs JAX, too")
     for name in SPARSE:
         keras.utils.set_random_seed(0)
         sizes = {**SIZES, "num_layers": 1}
