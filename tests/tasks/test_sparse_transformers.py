@@ -1,6 +1,7 @@
 """Sparse attention by name in every task model: "transformer" with that attention."""
 
 import importlib.util
+
 import keras
 import numpy as np
 import pytest
