@@ -167,7 +167,8 @@ def with_gradient(forward: Callable, backward: Callable) -> Callable:
         ...     lambda x, fixed, saved, G: {"x": G * fixed["slope"] * x["x"]},
         ... )
         >>> fixed = {"slope": keras.ops.array([2.0])}
-        >>> g = gradients(lambda x: keras.ops.sum(square(x, fixed)), {"x": np.ones(1)})
+        >>> x = {"x": np.ones(1, "float32")}
+        >>> g = gradients(lambda x: keras.ops.sum(square(x, fixed)), x)
         >>> keras.ops.convert_to_numpy(g["x"]).tolist()
         [2.0]
     """

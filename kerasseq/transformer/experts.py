@@ -169,7 +169,7 @@ class MixtureOfExperts(Layer):
         sizes = {"gate": (D, F)} if gated else {}
         sizes |= {"intermediate": (D, F), "output": (F, D)}
         self.kernels: dict[str, keras.Variable] = {
-            name: self._of_experts(f"{name}_kernel", s) for name, s in sizes.items()
+            n: self._of_experts("_".join((n, "kernel")), s) for n, s in sizes.items()
         }
         self.biases: dict[str, keras.Variable] = {}
         if self.use_bias:

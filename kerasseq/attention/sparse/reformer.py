@@ -264,8 +264,9 @@ class ReformerAttention(MultiHeadAttention):
         q, k, values, read = padded  # (B, N, C L, ...)
         alpha, log_sum = self._weights_of_rounds(q, k, read, order)
         log_sum = _take(log_sum, order.rank, 3)
-        total = ops.logsumexp(log_sum, axis=2, keepdims=True)
-        rounds = ops.exp(log_sum - total)[..., None]
+        # Not by a logarithm: that of a row with no other token is too far below 0.
+        powers = ops.exp(log_sum - ops.max(log_sum, axis=2, keepdims=True))
+        rounds = (powers / ops.sum(powers, axis=2, keepdims=True))[..., None]
         dropped = alpha
         if drop:
             seed = self.seed_generator
