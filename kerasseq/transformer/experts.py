@@ -30,18 +30,18 @@ from kerasseq.core import checks, masks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_mask, check_numbers, check_shape, check_width
+from kerasseq.core.shapes import check_shape
 from kerasseq.core.types import Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import matmul, mixture, precise, top_k
 from kerasseq.tracing import listeners
-from kerasseq.transformer.feed_forward import FEED_FORWARDS, FeedForward
+from kerasseq.transformer.feed_forward import FEED_FORWARDS, FeedForward, real_inputs
 
 
 @register
 class MixtureOfExperts(Layer):
     r"""E feed-forward networks, of which each token is read by k.
 
-    For `feed_forward=` of a block or a model. The losses are added in training only, so
+    For `feed_forward=` of a block or a `GPT`. The losses are added in training only, so
     that the loss of `evaluate` is that of the task.
 
     Args:
@@ -206,11 +206,7 @@ class MixtureOfExperts(Layer):
     def call(
         self, x: Tensor, training: bool = False, *, mask: Tensor | None = None
     ) -> Tensor:
-        check_numbers("x", x, "(batch, features)", more=True)
-        check_width("x", x.shape, self.input_width)
-        if len(x.shape) > 2:
-            check_mask("mask", mask, ("batch", "time"), x.shape[:2])
-        x = masks.zero_masked(x, mask)
+        x = real_inputs(x, mask, self.input_width)
         real = ops.ones(ops.shape(x)[:-1], "bool") if mask is None else mask
         real = ops.cast(real, "bool")
         s, p = self._route(x, training)

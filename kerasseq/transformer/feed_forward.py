@@ -154,11 +154,7 @@ class FeedForward(Layer):
     def call(
         self, x: Tensor, training: bool = False, *, mask: Tensor | None = None
     ) -> Tensor:
-        check_numbers("x", x, "(batch, features)", more=True)
-        check_width("x", x.shape, self.input_width)
-        if len(x.shape) > 2:
-            check_mask("mask", mask, ("batch", "time"), x.shape[:2])
-        x = masks.zero_masked(x, mask)
+        x = real_inputs(x, mask, self.input_width)
         phi = precise(self.activation)
         if self.gated:
             gate = tracing.record(self, "gate", phi(dense(self.gate_dense, x)))
@@ -172,6 +168,25 @@ class FeedForward(Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
+
+
+def real_inputs(x: Tensor, mask: Tensor | None, width: int) -> Tensor:
+    """Returns the inputs of a feed-forward network, with zeros at padding.
+
+    Args:
+        x: `(B, T, D)`, or with any axes before the last.
+        mask: Boolean `(B, T)`, True at real steps, or None.
+        width: D.
+
+    Raises:
+        TypeError: If x are no numbers.
+        ValueError: If a shape is another one.
+    """
+    check_numbers("x", x, "(batch, features)", more=True)
+    check_width("x", x.shape, width)
+    if len(x.shape) > 2:
+        check_mask("mask", mask, ("batch", "time"), x.shape[:2])
+    return masks.zero_masked(x, mask)
 
 
 def check_feed_forward(

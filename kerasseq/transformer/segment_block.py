@@ -74,8 +74,8 @@ class SegmentBlock(TransformerDecoder):
         )
         a = self._drop(a, training)
         if self.parallel:
-            a = a + self._feed_forward_and_dropout(n, training)
+            a = a + self._feed_forward_and_dropout(n, training, real[:, M:])
         x = self._post_sublayer(x, a, norm, name)
         if not self.parallel:
-            x = self._feed_forward_branch(x, training)
+            x = self._feed_forward_branch(x, training, real[:, M:])
         return tracing.record(self, "output", x)

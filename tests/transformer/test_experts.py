@@ -10,6 +10,7 @@ from keras import ops
 import kerasseq
 from kerasseq import kernels, models
 from kerasseq.layers import FeedForward, MixtureOfExperts
+from kerasseq.transformer.segment_block import SegmentBlock
 
 kernel = importlib.import_module("kerasseq.kernels.mixture")
 pytestmark = pytest.mark.once("equations of one layer, tested on each backend below")
@@ -279,6 +280,24 @@ def test_copies_and_files_have_the_losses(tmp_path):
     loaded.fit(IDS[:, :-1], IDS[:, 1:], verbose=0, batch_size=3, epochs=2)
     for old, new in zip(before, experts, strict=True):
         assert np.abs(numpy(new) - old).max() > 1e-3
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_padding_of_a_segment_is_routed_nowhere(parallel):
+    """The block of `memory_length` passes its mask on, as the others do."""
+    block = SegmentBlock(
+        None,
+        1,
+        norm_placement="pre",
+        parallel=parallel,
+        feed_forward=MixtureOfExperts(E, F, name="experts"),
+    )
+    block.build((None, None, D))
+    real = np.concatenate([np.zeros((B, 2), bool), REAL], axis=1)
+    memory = np.zeros((B, 2, D), "float32")
+    with kerasseq.tracing.trace(block) as inside:
+        block.read_after(X, memory, real)
+    assert ((inside["experts/chosen"] < E).all(-1) == REAL).all()
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
