@@ -322,7 +322,7 @@ def repeated_blocks(length, width=11, times=9, symbols=7, seed=0):
     return np.tile(blocks, (1, times, 1)).reshape(-1).astype("int32")
 
 
-@pytest.mark.once("numbers of `fit`, which are tested everywhere")
+@pytest.mark.full("numbers of `fit`, which are tested everywhere")
 def test_it_copies_over_a_distance_longer_than_a_segment():
     """Eight of nine tokens are known, from 11 before them; segments have 8."""
     train, test = repeated_blocks(6000), repeated_blocks(2000, seed=1)
