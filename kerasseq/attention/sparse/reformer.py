@@ -265,8 +265,7 @@ class ReformerAttention(MultiHeadAttention):
         alpha, log_sum = self._weights_of_rounds(q, k, read, order)
         log_sum = _take(log_sum, order.rank, 3)
         # Not by a logarithm: that of a row with no other token is too far below 0.
-        powers = ops.exp(log_sum - ops.max(log_sum, axis=2, keepdims=True))
-        rounds = (powers / ops.sum(powers, axis=2, keepdims=True))[..., None]
+        rounds = ops.softmax(log_sum, axis=2)[..., None]
         dropped = alpha
         if drop:
             seed = self.seed_generator
