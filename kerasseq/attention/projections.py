@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.dense import EinsumDense
 from kerasseq.core.types import Shape
 
 
@@ -25,7 +26,7 @@ def input_projection(
         [(5, 2, 3), (2, 3)]
     """
     free = "abcdefgh"[: len(shape) - 1]
-    layer = keras.layers.EinsumDense(
+    layer = EinsumDense(
         f"{free}x,xyz->{free}yz",
         output_shape=(*[None] * (len(free) - 1), heads, width),
         bias_axes="yz" if use_bias else None,
@@ -53,7 +54,7 @@ def output_projection(
         [(2, 3, 5)]
     """
     free, out = "abcdefgh"[: len(shape) - 2], "uvw"[: len(widths)]
-    layer = keras.layers.EinsumDense(
+    layer = EinsumDense(
         f"{free}yz,yz{out}->{free}{out}",
         output_shape=(*[None] * (len(free) - 1), *widths),
         bias_axes=out if use_bias else None,

@@ -30,6 +30,7 @@ from kerasseq.core import checks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.carried_state import CarriesState
 from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_sequence, check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
@@ -74,10 +75,10 @@ class WaveNetBlock(WithSublayers, keras.layers.Layer):
         )
         self.residual_dense: keras.layers.Dense | None = None
         if residual:
-            self.residual_dense = keras.layers.Dense(
+            self.residual_dense = Dense(
                 units, **copies(weights), name="residual", **options
             )
-        self.skip_dense: keras.layers.Dense = keras.layers.Dense(
+        self.skip_dense: keras.layers.Dense = Dense(
             skip_units, **copies(weights), name="skip", **options
         )
 
@@ -253,7 +254,7 @@ class WaveNet(CarriesState, Layer):
             )
             for n, dilation in enumerate(dilations, 1)
         ]
-        self.output_dense: keras.layers.Dense = keras.layers.Dense(
+        self.output_dense: keras.layers.Dense = Dense(
             self.units, activation="relu", **copies(weights), name="output", **options
         )
 

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec
 import keras
 
 from kerasseq.core import arguments, objects
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config
@@ -51,7 +52,7 @@ class Layer(WithSublayers, keras.layers.Layer):
             if own in self.argument_names:
                 options.setdefault(own, getattr(self, own))
         options = {n: objects.copy_initializer(v) for n, v in options.items()}
-        dense = keras.layers.Dense(units, dtype=self.dtype_policy, name=name, **options)
+        dense = Dense(units, dtype=self.dtype_policy, name=name, **options)
         dense.build((None, inputs))
         return dense
 

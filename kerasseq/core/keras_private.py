@@ -4,6 +4,7 @@ Each function says which name it reads, in which versions of Keras it is known, 
 happens without it. The tests run each of them without its name.
 """
 
+import contextlib
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -100,6 +101,40 @@ def contents_reader(
         return [policy, *layers, *trained, *others, *rest]
 
     return read
+
+
+@contextlib.contextmanager
+def open_to_parts(layer: keras.Layer) -> Iterator[None]:
+    """Lets a built layer get other variables and layers inside the block.
+
+    Name: `keras.Layer._tracker`, with `locked`, `lock` and `unlock`.
+    Known in: Keras 3.0 to 3.15.
+    Why: An adapter is added to a layer that is built, as Keras' own `enable_lora` does.
+    Without it: Keras refuses the variables of the adapter.
+    """
+    tracker = getattr(layer, "_tracker", None)
+    was_locked = getattr(tracker, "locked", False)
+    if was_locked:
+        tracker.unlock()
+    try:
+        yield
+    finally:
+        if was_locked:
+            tracker.lock()
+
+
+def remove_part(layer: keras.Layer, part: keras.Layer) -> None:
+    """Takes a layer out of another.
+
+    Name: `keras.Layer._tracker`, with `untrack`.
+    Known in: Keras 3.0 to 3.15.
+    Why: The dropout of an adapter goes with it.
+    Without it: It stays among the layers inside, and is not called.
+    """
+    tracker = getattr(layer, "_tracker", None)
+    if tracker is not None:
+        with open_to_parts(layer):
+            tracker.untrack(part)
 
 
 def node_of(tensor: keras.KerasTensor) -> Any:

@@ -8,12 +8,14 @@ config of a model.
 
 import collections
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
+from kerasseq.core.dense import LoRA
 from kerasseq.core.keras_private import children
 from kerasseq.core.types import Config
 
@@ -40,7 +42,7 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
     """Returns the settings in which layers differ from the one that contains them.
 
     Returns:
-        Plain data: by kind of setting and by path, see `_walk`.
+        Plain data: by kind of setting and by path, see `walk`.
 
     Examples:
         >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
@@ -51,7 +53,7 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
         {'trainable': {'Dense': False}}
     """
     settings = collections.defaultdict(dict)
-    for path, child, parent in _walk(layer):
+    for path, child, parent in walk(layer):
         if child.trainable != parent.trainable:
             settings["trainable"][path] = child.trainable
         if child.dtype_policy != parent.dtype_policy:
@@ -60,7 +62,9 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
         if getattr(child, "quantization_config", None) is not None:
             how = keras.saving.serialize_keras_object(child.quantization_config)
             settings["quantization"][path] = how
-        if getattr(child, "lora_enabled", False):
+        if getattr(child, "lora", None) is not None:
+            settings["adapter"][path] = [*dataclasses.astuple(child.lora)]
+        if getattr(child, "lora_enabled", False):  # of Keras
             settings["lora"][path] = [child.lora_rank, child.lora_alpha]
     return dict(settings)
 
@@ -68,7 +72,7 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
 def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> None:
     """Sets on the layers inside `layer`, which is built, what `settings_of` found."""
     trainable, dtypes = settings.get("trainable", {}), settings.get("dtype", {})
-    for path, child, parent in _walk(layer):
+    for path, child, parent in walk(layer):
         policy = keras.dtype_policies.get(dtypes.get(path, parent.dtype_policy))
         how = settings.get("quantization", {}).get(path)
         if how is not None:
@@ -81,6 +85,9 @@ def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> N
         lora = settings.get("lora", {}).get(path)
         if lora is not None and not child.lora_enabled:
             child.enable_lora(lora[0], lora_alpha=lora[1])
+        adapter = settings.get("adapter", {}).get(path)
+        if adapter is not None and child.lora is None:
+            child.add_lora(LoRA(*adapter))
         wanted = trainable.get(path, parent.trainable)
         if child.trainable != wanted:
             child.trainable = wanted
@@ -110,13 +117,13 @@ def flatten(layer: keras.Layer) -> list[keras.Layer]:
         >>> [type(one).__name__ for one in flatten(keras.layers.TimeDistributed(dense))]
         ['TimeDistributed', 'Dense']
     """
-    return [layer, *(child for _, child, _ in _walk(layer))]
+    return [layer, *(child for _, child, _ in walk(layer))]
 
 
-def _walk(
+def walk(
     layer: keras.Layer, path: str = "", seen: set[int] | None = None
 ) -> Iterator[tuple[str, keras.Layer, keras.Layer]]:
-    """Each layer inside once, outer ones first, as (path, layer, the one it is in).
+    """Yields each layer inside once, outer ones first: path, layer, the one it is in.
 
     A path has names of classes, numbered where there are several of one: other than the
     names of layers they are the same in each process.
@@ -133,7 +140,7 @@ def _walk(
         here = f"{path}/{name}_{number}" if path else f"{name}_{number}"
         here = here.removesuffix("_0")
         yield here, child, layer
-        yield from _walk(child, here, seen)
+        yield from walk(child, here, seen)
 
 
 @contextlib.contextmanager

@@ -135,8 +135,8 @@ def dense(layer: keras.Layer, x: Tensor, *, axes: int = 1) -> Tensor:
     """Calls a dense layer without Keras' overhead, which equals a small product.
 
     Args:
-        layer: A built `keras.layers.Dense`, or an `EinsumDense` whose kernel is
-            `(*I, *O)`, with the dtype policy of the calling layer. LoRA is included;
+        layer: A built `Dense`, or an `EinsumDense` whose kernel is `(*I, *O)`, of
+            `core.dense`, with the dtype policy of the calling layer. LoRA is included;
             a layer that is quantized or has an `activity_regularizer` is called.
         x: `(..., *I)`.
         axes: How many axes I has.
@@ -155,7 +155,10 @@ def dense(layer: keras.Layer, x: Tensor, *, axes: int = 1) -> Tensor:
         return layer(x)
     weights = (layer.kernel, layer.bias)
     weights = [ops.convert_to_tensor(w) for w in weights if w is not None]
-    return layer.activation(affine(x, *weights, axes=axes))
+    y = affine(x, *weights, axes=axes)
+    if getattr(layer, "lora", None) is not None:
+        y = y + layer.lora_product(x)
+    return layer.activation(y)
 
 
 def fused_attention(

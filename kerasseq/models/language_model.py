@@ -10,6 +10,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.carried_state import carries_state
+from kerasseq.core.dense import Dense
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Nested, Tensor
@@ -107,7 +108,7 @@ class LanguageModel(GenerationMixin, CausalLM):
                 f"a language model needs an output at every step, but "
                 f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
-        logits = keras.layers.Dense(size, dtype=scores_dtype(), name="logits")
+        logits = Dense(size, dtype=scores_dtype(), name="logits")
         outputs = logits(self._scored(x, x_t) if skip else x)
         super().__init__(inputs, outputs, config, **kwargs)
         self.skip: bool = config["skip"]

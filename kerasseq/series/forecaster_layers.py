@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Shape, Tensor
 
@@ -303,7 +304,7 @@ def add_outputs(
     """
     count = len(quantiles or ())
     width = horizon * max(count, 1)
-    outputs = keras.layers.Dense(width, dtype=scores_dtype(), name="output")(state)
+    outputs = Dense(width, dtype=scores_dtype(), name="output")(state)
     shape = (horizon, count) if quantiles else (horizon,)
     if quantiles:
         outputs = keras.layers.Reshape(shape, name="quantiles")(outputs)
@@ -311,10 +312,8 @@ def add_outputs(
         return outputs
     repeated = keras.layers.RepeatVector(horizon, name="repeat_state")(state)
     joined = keras.layers.Concatenate(name="state_and_future")([repeated, future])
-    hidden = keras.layers.Dense(units, "tanh", name="future_hidden")(joined)
-    added = keras.layers.Dense(
-        max(count, 1), dtype=scores_dtype(), name="future_output"
-    )
+    hidden = Dense(units, "tanh", name="future_hidden")(joined)
+    added = Dense(max(count, 1), dtype=scores_dtype(), name="future_output")
     added = keras.layers.Reshape(shape, name="future_effect")(added(hidden))
     return keras.layers.Add(name="with_future", dtype=scores_dtype())([outputs, added])
 

@@ -12,17 +12,18 @@ from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
-from kerasseq.core.types import Config
-from kerasseq.tasks.data_checks import are_batches, check_data
+from kerasseq.core.types import Config, FilePath
+from kerasseq.tasks import adapter_files, adapters
+from kerasseq.tasks.data_checks import check_arrays, check_data
 from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.embedding import Embedding
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import (
-    check_finite,
     check_not_empty,
     is_empty_list,
     outputs_of_none,
 )
+from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
 from kerasseq.tasks.plain import as_plain, from_plain
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
@@ -99,59 +100,6 @@ def embedding_width(embedding_dim: int | None, units: int) -> int:
     return checks.whole_number("embedding_dim", embedding_dim)
 
 
-def _loss_weights(loss, given, outputs):
-    """The weights of the losses of several outputs, by the name of the output.
-
-    None of losses by name or of your own functions: their batches count by rows.
-    """
-    if not isinstance(outputs, Mapping) or len(outputs) == 1:
-        return {}
-    losses = dict(loss) if isinstance(loss, Mapping) else dict.fromkeys(outputs, loss)
-    losses = {name: each for name, each in losses.items() if each is not None}
-    are_known = all(isinstance(each, keras.losses.Loss) for each in losses.values())
-    if len(losses) == 1 or not are_known:
-        return {}
-    if given is not None and not isinstance(given, Mapping):
-        given = keras.tree.pack_sequence_as(losses, keras.tree.flatten(given))
-    return {name: 1.0 if given is None else given[name] for name in losses}
-
-
-def _only_loss(loss, y, y_pred, sample_weight):
-    """Loss, labels, outputs and weights, if a single output has a loss; else None."""
-    if all(isinstance(part, Mapping) for part in (loss, y, y_pred)):
-        names = [name for name in loss if loss[name] is not None]
-        if len(names) != 1 or names[0] not in y:
-            return None
-        loss, y, y_pred = (part[names[0]] for part in (loss, y, y_pred))
-        if isinstance(sample_weight, Mapping):
-            sample_weight = sample_weight.get(names[0])
-    parts = [keras.tree.flatten(part) for part in (loss, y, y_pred)]
-    if any(len(part) != 1 for part in parts):
-        return None
-    return (*(part for (part,) in parts), keras.tree.flatten(sample_weight)[0])
-
-
-def _copied(sample_weight):
-    """Copies of weights: on PyTorch, Keras multiplies those that it gets by a mask."""
-    return keras.tree.map_structure(
-        lambda weight: None if weight is None else ops.copy(weight), sample_weight
-    )
-
-
-def _check_arrays(x):
-    """Raises if inputs are neither arrays of finite numbers nor batches."""
-    check_data(x)
-    if are_batches(x):
-        return
-    for part in keras.tree.flatten(x):
-        if not hasattr(part, "dtype"):
-            continue  # lists, which Keras converts
-        dtype = keras.backend.standardize_dtype(part.dtype)
-        if dtype.startswith("complex"):
-            raise TypeError(f"x must be an array of real numbers, received {dtype}")
-        check_finite("x", part)
-
-
 @needs_fit
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
@@ -221,7 +169,7 @@ class TaskModel(keras.Model):
             jit_compile = kernels.default_jit_compile() and not eager
         loss = self.default_loss() if loss is None else loss
         # Not attributes for Keras, which would list a loss twice.
-        weights = _loss_weights(loss, loss_weights, self.output)
+        weights = weights_of_losses(loss, loss_weights, self.output)
         means = {name: RunningMean(name=f"{name}_loss") for name in weights}
         vars(self)["_loss_weights"], vars(self)["_mean_losses"] = weights, means
         vars(self)["_mean_loss"] = MeanOfLosses(means, weights)
@@ -258,7 +206,7 @@ class TaskModel(keras.Model):
         """
         if is_empty_list(x):
             return outputs_of_none(self)
-        _check_arrays(x)
+        check_arrays(x)
         shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
         if shapes and all(shape is not None and shape[:1] == (0,) for shape in shapes):
             return outputs_of_none(self, x)
@@ -311,8 +259,8 @@ class TaskModel(keras.Model):
         several outputs.
         """
         sample_weight = self.counted(x, sample_weight)
-        loss = super().compute_loss(x, y, y_pred, _copied(sample_weight), training)
-        parts = _only_loss(self.loss, y, y_pred, sample_weight)
+        loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
+        parts = only_loss(self.loss, y, y_pred, sample_weight)
         over = None if parts is None else averaged_over(*parts)
         of_outputs = 0.0
         if isinstance(y, Mapping) and self._mean_losses:
@@ -328,7 +276,7 @@ class TaskModel(keras.Model):
             is_by_name = isinstance(sample_weight, Mapping)
             weight = sample_weight.get(name) if is_by_name else sample_weight
             over = averaged_over(loss, y[name], y_pred[name], weight)
-            value = ops.stop_gradient(loss(y[name], y_pred[name], _copied(weight)))
+            value = ops.stop_gradient(loss(y[name], y_pred[name], copied(weight)))
             mean.update_state(value, sample_weight=over)
             total = total + self._loss_weights[name] * value
         return total
@@ -369,7 +317,7 @@ class TaskModel(keras.Model):
     ) -> dict[str, Any]:
         """Updates the metrics, as `keras.Model.compute_metrics`."""
         sample_weight = self.counted(x, sample_weight)
-        return super().compute_metrics(x, y, y_pred, _copied(sample_weight))
+        return super().compute_metrics(x, y, y_pred, copied(sample_weight))
 
     def counted(self, x: Any, sample_weight: Any) -> Any:
         """Returns the weights in loss and metrics, such as 0 for steps of padding.
@@ -486,4 +434,67 @@ class TaskModel(keras.Model):
             model = cls(**{name: from_plain(value) for name, value in config.items()})
         if settings is not None:
             sublayers.apply_settings(model, settings)
+            adapters.restore(model)
         return model
+
+    def enable_lora(
+        self,
+        rank: int | Mapping[str, int],
+        target_layer_names: str | Sequence[str] | None = None,
+        *,
+        lora_alpha: float | None = None,
+        lora_dropout: float = 0.0,
+    ) -> None:
+        r"""Adds an adapter to dense layers, and trains only it and a new head.
+
+        A layer computes $x W + b + \frac{\alpha}{r} (x A) B$; B is 0 at first. The
+        optimizer starts anew. Use a rate 5 to 10 times that of training all weights.
+
+        Args:
+            rank: r; or ranks by name or pattern of layers.
+            target_layer_names: Names of layers, or patterns of their paths such as
+                "block_0/*"; "all-linear" for all dense layers but those of a new head.
+                Defaults to "query" and "value", or all if there are none.
+            lora_alpha: $\alpha$. Defaults to the rank, so that the factor is 1.
+            lora_dropout: Fraction of the inputs of A that is dropped in training.
+
+        Raises:
+            ValueError: If there is an adapter, no layer has the name, or the rank is
+                above the width.
+        """
+        adapters.enable(self, rank, target_layer_names, lora_alpha, lora_dropout)
+
+    def merge_lora(self) -> None:
+        """Adds what the active adapter learned to the kernels, and takes it off.
+
+        The model computes the same, without the cost of an adapter. Other adapters,
+        which were made for the kernels before, are forgotten.
+
+        Raises:
+            ValueError: If there is no adapter, or a layer is quantized.
+        """
+        adapters.merge(self)
+
+    def set_adapter(self, name: str | None) -> None:
+        """Activates another adapter, with its head; None leaves the model without one.
+
+        Args:
+            name: "default" for that of `enable_lora`, or as in `load_lora_weights`.
+        """
+        adapters.activate(self, name)
+
+    def save_lora_weights(self, path: FilePath) -> None:
+        """Writes the active adapter, with a new head, into a file of safetensors."""
+        adapter_files.write(path, adapters.current(self))
+
+    def load_lora_weights(self, path: FilePath, name: str = "default") -> None:
+        """Reads an adapter of a model like this one, and activates it.
+
+        Args:
+            path: A file of `save_lora_weights`.
+            name: Its name for `set_adapter`.
+
+        Raises:
+            ValueError: If the file is damaged or of another model, or the name taken.
+        """
+        adapters.add(self, name, adapter_files.read(path))

@@ -60,6 +60,20 @@ batches, received 3. Put a single row into a list, [row]
         )
 
 
+def check_arrays(x: Any) -> None:
+    """Raises if inputs are neither arrays of finite numbers nor batches."""
+    check_data(x)
+    if are_batches(x):
+        return
+    for part in keras.tree.flatten(x):
+        if not hasattr(part, "dtype"):
+            continue  # lists, which Keras converts
+        dtype = keras.backend.standardize_dtype(part.dtype)
+        if dtype.startswith("complex"):
+            raise TypeError(f"x must be an array of real numbers, received {dtype}")
+        check_finite("x", part)
+
+
 def _is_data(x):
     if isinstance(x, type):
         return False

@@ -38,6 +38,7 @@ class Head:
     """
 
     has_labels: ClassVar[bool] = False
+    is_new: ClassVar[bool] = False  # to each task: trained whole beside LoRA
     per_step: ClassVar[bool] = False  # whether each step has a label
     multiple_rows: ClassVar[bool] = False  # whether an example has several rows
     least_labels: ClassVar[int] = 2
@@ -123,6 +124,7 @@ class ClassHead(Head):
     """A label for each row, or several."""
 
     has_labels: ClassVar[bool] = True
+    is_new: ClassVar[bool] = True
     by_length: ClassVar[bool] = True
     weighs_metrics: ClassVar[bool] = False
 

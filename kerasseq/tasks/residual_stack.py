@@ -26,6 +26,7 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.carried_state import CarriesState
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_sequence, check_width
 from kerasseq.core.sublayers import WithSublayers
@@ -180,7 +181,7 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
     def build(self, shape: Shape) -> None:
         self.features: int = shape[-1]
         if self.features != self.units:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 self.units, use_bias=False, name="projection", dtype=self.dtype_policy
             )
             self.projection.build(shape)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import scores_dtype
 from kerasseq.core.types import Config
 from kerasseq.tasks.architectures import BAG, build_layers, first_output
@@ -68,7 +69,7 @@ class SequenceModel(LabeledModel):
         else:
             x, arguments = self._outputs_of_layers(x, arguments)
         # Probabilities and losses are float32 in mixed precision as well.
-        scores = keras.layers.Dense(
+        scores = Dense(
             self.task.labels.count,
             activation=arguments["activation"],
             dtype=scores_dtype(),

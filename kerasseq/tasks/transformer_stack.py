@@ -21,6 +21,7 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, masks
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
@@ -157,7 +158,7 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         if inputs_shape[-1] != self.units:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 self.units, use_bias=False, name="projection", dtype=self.dtype_policy
             )
             self.projection.build(inputs_shape)

@@ -24,6 +24,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
+from kerasseq.core.dense import Dense
 from kerasseq.core.masks import lowest
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Shape, Tensor
@@ -70,7 +71,7 @@ class Features:
     def pooled(self) -> Tensor:
         """The pooled vector of each text, `(B, D)`."""
         first = FirstToken(name="first")(self.sequence, self.real)
-        return keras.layers.Dense(
+        return Dense(
             first.shape[-1],
             activation="tanh",
             kernel_initializer=initializer(),
@@ -104,7 +105,7 @@ class Head(heads.Head):
 
     def dense(self, units: int, name: str, **options: Any) -> keras.layers.Dense:
         """A dense output layer, in float32."""
-        return keras.layers.Dense(
+        return Dense(
             units,
             kernel_initializer=initializer(),
             dtype=scores_dtype(),
@@ -127,7 +128,7 @@ class Tokens(Head):
 
     def outputs(self, features: Features) -> dict[str, Tensor]:
         h = GatherPositions(name="asked")(features.sequence, features.positions)
-        h = keras.layers.Dense(
+        h = Dense(
             h.shape[-1],
             activation=FEED_FORWARDS[features.activation][0],
             kernel_initializer=initializer(),
@@ -186,6 +187,8 @@ class Tag(heads.TagHead, Classify):
 
 class Span(Head):
     """Start and end of an answer, logits "start" and "end", each `(B, T)`."""
+
+    is_new: ClassVar[bool] = True
 
     def outputs(self, features: Features) -> dict[str, Tensor]:
         logits = self.dense(2, "span")(features.sequence)

@@ -36,6 +36,7 @@ from kerasseq import kernels
 from kerasseq.attention.alignment import AlignmentAttention, BahdanauAttention
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks, masks
+from kerasseq.core.dense import Dense
 from kerasseq.core.padding import START
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.sublayers import WithSublayers
@@ -121,16 +122,16 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         self.dropout_layer: keras.layers.Dropout = keras.layers.Dropout(
             dropout, seed=seed, dtype=dtype
         )
-        self.first_states: keras.layers.Dense = keras.layers.Dense(
+        self.first_states: keras.layers.Dense = Dense(
             sum(sum(cells.state_sizes(layer)) for layer in self.recurrent_layers),
             activation="tanh",
             name="first_states",
             dtype=dtype,
         )
-        self.combine: keras.layers.Dense = keras.layers.Dense(
+        self.combine: keras.layers.Dense = Dense(
             self.units, activation="tanh", use_bias=False, name="combine", dtype=dtype
         )
-        self.logits: keras.layers.Dense = keras.layers.Dense(
+        self.logits: keras.layers.Dense = Dense(
             vocabulary_size, dtype=scores_dtype(self.compute_dtype), name="logits"
         )
         self.scheduled_sampler: ScheduledSampler = ScheduledSampler(scheduled_sampling)

@@ -8,6 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
+from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
@@ -258,7 +259,7 @@ class ViT(ImageClassifier):
         x = x[:, 0] if a["pooling"] == "token" else ops.mean(x, axis=1)
         if labels is not None:
             # Probabilities and losses are float32 in mixed precision as well.
-            x = keras.layers.Dense(
+            x = Dense(
                 labels.count,
                 use_bias=a["use_bias"],
                 activation=a["activation"],

@@ -1,0 +1,79 @@
+"""Files of adapters: safetensors, with the settings of LoRA as metadata."""
+
+import json
+import pathlib
+
+import numpy as np
+
+from kerasseq.core import files, packages
+from kerasseq.core.dense import LoRA
+from kerasseq.core.types import FilePath
+from kerasseq.tasks.adapters import Adapter
+
+SUFFIX = ".safetensors"
+KEY = "kerasseq.lora"  # of the metadata
+
+
+def write(path: FilePath, adapter: Adapter) -> None:
+    """Writes an adapter; the file is replaced at once when it is whole.
+
+    Raises:
+        ImportError: If the package safetensors is not installed.
+        ValueError: If the name of the file ends differently.
+    """
+    library = _safetensors("safetensors.numpy")
+    path = _checked(path)
+    settings = {k: [x.rank, x.alpha, x.dropout] for k, x in adapter.lora.items()}
+    weights = {k: np.ascontiguousarray(v) for k, v in adapter.weights.items()}
+    with files.replacing(path) as temporary:
+        library.save_file(weights, temporary, {KEY: json.dumps(settings)})
+
+
+def read(path: FilePath) -> Adapter:
+    """Reads an adapter.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ImportError: If the package safetensors is not installed.
+        ValueError: If the file is damaged, or no adapter of kerasseq.
+    """
+    library, path = _safetensors("safetensors"), _checked(path)
+    files.regular(path)
+    try:
+        with library.safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (library.SafetensorError, OSError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a safetensors file, or is damaged: {error}"
+        ) from error
+    if KEY not in metadata:
+        raise ValueError(
+            f"{path} has tensors, but no settings of LoRA: it was not written by "
+            "save_lora_weights"
+        )
+    settings = files.parse_json(metadata[KEY], path, 3)
+    try:
+        lora = {
+            str(key): LoRA(int(rank), float(alpha), float(dropout))
+            for key, (rank, alpha, dropout) in settings.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"the settings of LoRA in {path} are damaged") from error
+    wrong = [name for name, array in weights.items() if not np.all(np.isfinite(array))]
+    if wrong:
+        raise ValueError(f'"{wrong[0]}" in {path} has numbers that are not finite')
+    return Adapter(lora, weights)
+
+
+def _checked(path: FilePath) -> pathlib.Path:
+    path = files.as_path("path", path)
+    if path.suffix != SUFFIX:
+        raise ValueError(
+            f'the file of an adapter must end in "{SUFFIX}", received "{path}"'
+        )
+    return path
+
+
+def _safetensors(module):
+    return packages.load(module, "safetensors", "files of adapters need the package")
