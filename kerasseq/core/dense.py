@@ -61,10 +61,14 @@ class Adaptable:
         lora_dropout: Dropout of the inputs of A, or None.
     """
 
-    lora: LoRA | None = None
     lora_a: keras.Variable
     lora_b: keras.Variable
-    lora_dropout: keras.layers.Dropout | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lora: LoRA | None = None
+        # Not of the class, which would hide the layer that a PyTorch module keeps.
+        self.lora_dropout: keras.layers.Dropout | None = None
 
     def axes(self) -> int:
         """Returns how many axes of the kernel are those of the inputs."""
@@ -160,7 +164,7 @@ class Adaptable:
     def quantize(
         self, mode: str | None = None, type_check: bool = True, config: Any = None
     ) -> None:
-        """Quantizes the kernel; an adapter stays as it is."""
+        """Makes the kernel integers, as Keras does; an adapter stays as it is."""
         if self.lora is not None and self.activation is not keras.activations.linear:
             raise ValueError(
                 f'layer "{self.path}" has an adapter and an activation: quantize the '
