@@ -39,7 +39,9 @@ def adapted(case, **options):
 @pytest.mark.parametrize("case", CASES)
 def test_equals_numpy(case):
     layer, x, axes = adapted(case)
-    W, A, B = map(keras.ops.convert_to_numpy, (layer.kernel, layer.lora_a, layer.lora_b))
+    W, A, B = map(
+        keras.ops.convert_to_numpy, (layer.kernel, layer.lora_a, layer.lora_b)
+    )
     rows = x.reshape(-1, A.shape[0])
     expected = rows @ W.reshape(A.shape[0], -1) + 3 * (rows @ A) @ B
     if layer.bias is not None:

@@ -116,3 +116,24 @@ def test_without_the_scope_around_it_a_call_is_not_for_shapes(monkeypatch):
             raising=False,
         )
         assert not keras_private.infers_shapes()
+
+
+def test_a_built_layer_gets_parts_and_loses_them():
+    """Without `"_tracker"` Keras refuses new parts, and old ones stay."""
+    layer = keras.layers.Dense(3)
+    layer.build((None, 5))
+    with pytest.raises(ValueError, match="already built"):
+        layer.dropout = keras.layers.Dropout(0.5)
+    with keras_private.open_to_parts(layer):
+        layer.dropout = keras.layers.Dropout(0.5)
+    assert len(layer.variables) == 3  # the state of the seed
+    keras_private.remove_part(layer, layer.dropout)
+    assert len(layer.variables) == 2
+    with pytest.raises(ValueError, match="already built"):
+        layer.other = keras.layers.Dropout(0.5)
+    bare = InContainers()
+    tracker = vars(bare).pop("_tracker")
+    with keras_private.open_to_parts(bare):
+        keras_private.remove_part(bare, bare.last)
+    vars(bare)["_tracker"] = tracker
+    assert bare.last in sublayers.flatten(bare)
