@@ -39,7 +39,7 @@ from kerasseq.cli.errors import UsageError, truncate_word
 ANSWERS = ("a", "b", "t", "s", "q")
 QUESTION = "Which is better, a or b? (t tie, s skip, q quit) "
 MAX_ANSWER = 1000  # characters of a line
-MAX_ALIKE = 20  # pairs in a row
+MAX_USELESS = 20  # pairs in a row
 _prior = options.bounded(lambda x: x == 0 or 1e-3 <= x <= 1e6, "0, or at least 0.001")
 
 
@@ -55,6 +55,11 @@ class Pair(NamedTuple):
     prompt: str
     names: tuple[str, str]
     texts: tuple[str, str]
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether it can be a preference: two different texts, both not empty."""
+        return all(self.texts) and self.texts[0] != self.texts[1]
 
     def vote(self, chosen: int, tie: bool) -> dict[str, Any]:
         """Returns the row of a vote for A, 0, or B, 1."""
@@ -165,16 +170,16 @@ def _vote_in_rounds(
         console: Where the pairs are shown.
     """
     seed = np.random.SeedSequence(args.seed).entropy
-    skipped = alike = 0
+    skipped = useless = 0
     while True:
         # With a seed, a later session continues as this one would have.
         rng = np.random.default_rng([seed, votes, skipped])
         prompt = prompts[(votes + skipped) % len(prompts)]
         pair = _pair(models, prompt.text, args, rng)
-        alike = alike + 1 if pair.texts[0] == pair.texts[1] else 0
-        if alike:  # no preference can be trained on such a pair
+        useless = 0 if pair.is_useful else useless + 1
+        if useless:
             skipped += 1
-            _check_alike(alike, args)
+            _check_useless(useless, args)
             continue
         console.write(f"\nVote {votes + 1:,}", style="bold")
         _show_pair(pair, console)
@@ -202,12 +207,12 @@ def _pair(models, prompt, args, rng):
     return Pair(prompt, tuple(names), tuple(texts))
 
 
-def _check_alike(alike, args):
-    if alike == MAX_ALIKE:
+def _check_useless(number, args):
+    if number == MAX_USELESS:
         raise ValueError(
-            f"expected different continuations, received the same ones {alike} times "
-            f"in a row with --temperature {args.temperature}. Choose a higher one, or "
-            "other runs"
+            f"expected two different continuations, received equal or empty ones "
+            f"{number} times in a row with --temperature {args.temperature:g}. Choose "
+            "a higher one, or other runs"
         )
 
 
@@ -272,8 +277,8 @@ def _show_table(votes, rows, args, console):
         [
             (
                 row["run"],
-                f"{row['rating']:.2f}",
-                "{:.2f} to {:.2f}".format(*row["interval"]),
+                f"{row['rating']:z.2f}",
+                "{:z.2f} to {:z.2f}".format(*row["interval"]),
                 f"{row['elo']:.0f}",
                 f"{row['votes']:,}",
             )
@@ -281,11 +286,11 @@ def _show_table(votes, rows, args, console):
         ],
     )
     console.info(
-        "Ratings are natural logarithms: 0.69 more are two votes of three, 1.10 more "
-        "three of four."
+        "A rating that is higher by 0.69 means two votes of three, by 1.10 three of "
+        "four."
     )
     if args.prior:
         console.info(
-            f"Each two runs have {args.prior:g} {'tie' if args.prior == 1 else 'ties'} "
-            "in addition (--prior)."
+            "Ties between each two runs that are added to the votes (--prior): "
+            f"{args.prior:g}"
         )

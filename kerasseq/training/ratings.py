@@ -53,7 +53,13 @@ class Ratings:
     def _table(self):
         columns = (self.players, self.values, self.interval, self.elo, self.votes)
         rows = [
-            (name, f"{value:.2f}", f"{low:.2f} to {high:.2f}", f"{elo:.0f}", f"{n:,}")
+            (
+                name,
+                f"{value:z.2f}",
+                f"{low:z.2f} to {high:z.2f}",
+                f"{elo:.0f}",
+                f"{n:,}",
+            )
             for name, value, (low, high), elo, n in zip(*columns, strict=True)
         ]
         return Table(rows, ("", "rating", "95 %", "Elo", "votes"))
@@ -109,7 +115,7 @@ def ratings(
         gru    -0.61  -1.15 to 0.00   895      3
 
     References:
-        Zermelo 1929; Bradley and Terry 1952; Chiang et al. 2024, "Chatbot Arena".
+        Zermelo 1929; Bradley and Terry 1952; Chiang et al. 2024.
     """
     read = read_votes(votes)
     if checks.finite("prior", prior) != 0 and prior < SMALLEST:
@@ -163,7 +169,7 @@ def elo(
         {'gpt': 1001.4..., 'lstm': 998.5...}
 
     References:
-        Elo 1978, "The Rating of Chessplayers, Past and Present".
+        Elo 1978.
     """
     k, start = checks.positive("k", k), checks.finite("start", start)
     table: dict[str, float] = {}

@@ -73,7 +73,7 @@ def test_votes_are_preferences(play, tmp_path):
     assert title and not re.search("one|two|three", before)  # blind
     for row in found:
         assert row["chosen_model"] in table and row["rejected_model"] in table
-    assert "1 tie in addition" in table
+    assert "(--prior): 1" in table
 
 
 def test_order_of_the_pair_is_random(models):
@@ -132,7 +132,7 @@ def test_ratings_alone(command, tmp_path):
     out = command("arena", "--prior", 0).out
     found = re.findall(r"^ *(one|two|three) ", out, re.MULTILINE)
     assert found == ratings(path).players
-    assert "in addition" not in out and len(elo(path)) == 3
+    assert "--prior" not in out and len(elo(path)) == 3
     path.write_text("")
     assert json.loads(command("arena", "--json").out)["ratings"] == []
 
@@ -152,7 +152,7 @@ def test_a_last_line_without_its_end_is_kept(tmp_path):
 
 def test_alike_continuations_are_not_shown(play, tmp_path):
     done = play("a\n", "--temperature", 0, code=2)
-    assert "the same ones 20 times in a row with --temperature 0" in done.err
+    assert "equal or empty ones 20 times in a row with --temperature 0" in done.err
     assert arena.QUESTION not in done.out
     assert not (tmp_path / "votes.jsonl").exists()
 
