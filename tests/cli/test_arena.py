@@ -150,6 +150,14 @@ def test_a_last_line_without_its_end_is_kept(tmp_path):
     assert [row["chosen_model"] for row in rows(path)] == ["a", "\udcff"]
 
 
+def test_empty_continuations_are_not_shown(play, tmp_path, monkeypatch):
+    texts = iter(["", "x", "y", "y", "v", "w", *"ab" * 9])
+    monkeypatch.setattr(arena.generate, "continuation", lambda *rest: next(texts))
+    play("b\n")
+    [row] = rows(tmp_path / "votes.jsonl")
+    assert (row["prompt"], row["chosen"], row["rejected"]) == ("loss", "w", "v")
+
+
 def test_alike_continuations_are_not_shown(play, tmp_path):
     done = play("a\n", "--temperature", 0, code=2)
     assert "equal or empty ones 20 times in a row with --temperature 0" in done.err
