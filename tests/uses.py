@@ -659,6 +659,12 @@ def of_training():
             training.multilabel_f1,
             {"y_true": [[0, 1]], "y_pred": [[1, 1]], "average": "micro"},
         ),
+        Use(
+            "ratings",
+            lambda **a: str(training.ratings(**a)),
+            {"votes": [("a", "b"), ("b", "a")], "prior": 0, "samples": 7, "seed": 0},
+        ),
+        Use("elo", training.elo, {"votes": [("a", "b")], "k": 32, "start": 1000}),
         Use("entities", training.entities, {"tags": ["B-X", "O"], "scheme": None}),
         Use(
             "entity_scores",

@@ -11,6 +11,7 @@ Examples:
 """
 
 import argparse
+from typing import Any
 
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import choose_backend, print_json, print_result, status
@@ -24,8 +25,16 @@ def add_command(add: options.Add) -> None:
     options.add_run(parser)
     text = "the text to continue"
     options.add(parser, "--prompt", str, text, "TEXT", shown="the start of a line")
+    add_sampling(parser, length=300)
+    options.add_seed(parser, None)
+    options.add_backend(parser)
+    options.add_json(parser)
+
+
+def add_sampling(parser: options.Options, length: int) -> None:
+    """Adds the options of a continuation, with a default of its length."""
     names, text = "--length --max-new-tokens", "number of tokens to generate"
-    options.add(parser, names, options.length, text, default=300)
+    options.add(parser, names, options.length, text, default=length)
     text = "lower is more deterministic, higher more random; 0 is greedy search"
     options.add(parser, "--temperature", options.temperature, text, "X", default=1.0)
     text = "sample from the K most probable tokens"
@@ -34,9 +43,6 @@ def add_command(add: options.Add) -> None:
     options.add(parser, "--top-p", options.probability, text, "P")
     text = "sample from tokens with at least P times the highest probability"
     options.add(parser, "--min-p", options.probability, text, "P")
-    options.add_seed(parser, None)
-    options.add_backend(parser)
-    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -48,33 +54,62 @@ def run(args: argparse.Namespace) -> None:
         )
     runs.find_model(args.folder)
     choose_backend(args.backend)
-    model, _ = runs.load_model(args.folder)
-    tokenizer = getattr(model, "tokenizer", None)
-    if tokenizer is None or not hasattr(model, "generate"):
-        raise ValueError(
-            f"expected a language model, received {type(model).__name__} in "
-            f"{args.folder}, which does not generate text. Train one with  "
-            "kerasseq train language-model"
-        )
-    prompt = default_prompt(tokenizer) if args.prompt is None else args.prompt
-    note_unknown(tokenizer, prompt, "prompt")
+    model = load_language_model(args.folder)
+    prompt = args.prompt or default_prompt(model.tokenizer)
+    note_unknown(model.tokenizer, prompt, "prompt")
     with status(f"generating {args.length:,} tokens"):
-        text = model.generate(
-            prompt,
-            max_new_tokens=args.length,
-            temperature=args.temperature,
-            top_k=args.top_k,
-            top_p=args.top_p,
-            min_p=args.min_p,
-            seed=args.seed,
-        )
-    decoded = tokenizer.decode(tokenizer.encode(prompt))  # as the model reads it
+        text = continuation(model, prompt, args, args.seed)
     # The prompt as typed, with its unknown characters.
-    text = (args.prompt or "") + text[len(decoded) :]
+    text = (args.prompt or "") + text
     if args.json:
         print_json({"prompt": prompt, "text": text})
     else:
         print_result(text)
+
+
+def load_language_model(folder: str) -> Any:
+    """Loads the language model of a run.
+
+    Args:
+        folder: The folder of a run, or a `.keras` file.
+
+    Raises:
+        ValueError: If its model does not continue texts.
+    """
+    model, _ = runs.load_model(folder)
+    tokenizer = getattr(model, "tokenizer", None)
+    is_translator = hasattr(model, "translate")  # as T5, which answers a source
+    if tokenizer is None or is_translator or not hasattr(model, "generate"):
+        raise ValueError(
+            f"expected a language model, received {type(model).__name__} in "
+            f"{folder}, which does not generate text. Train one with  "
+            "kerasseq train language-model"
+        )
+    return model
+
+
+def continuation(
+    model: Any, prompt: str, args: argparse.Namespace, seed: int | None
+) -> str:
+    """Generates a continuation, without its prompt.
+
+    Args:
+        model: A language model.
+        prompt: The text to continue.
+        args: The options of `add_sampling`.
+        seed: Seed of the draws.
+    """
+    text = model.generate(
+        prompt,
+        max_new_tokens=args.length,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        seed=seed,
+    )
+    # The model reads unknown characters as others.
+    return text[len(model.tokenizer.decode(model.tokenizer.encode(prompt))) :]
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:

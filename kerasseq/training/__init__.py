@@ -41,6 +41,7 @@ from kerasseq.training.metrics import (  # noqa: E402
 )
 from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
+from kerasseq.training.ratings import Ratings, elo, ratings  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
 from kerasseq.training.sentence_pairs import (  # noqa: E402
     MaskedPairs,
@@ -62,6 +63,7 @@ __all__ = [
     "MaskedPairs",
     "PairBatches",
     "Perplexity",
+    "Ratings",
     "ScheduledSampling",
     "SentencePairs",
     "SpanCorruption",
@@ -73,12 +75,14 @@ __all__ = [
     "chrf",
     "classification_report",
     "confusion_matrix",
+    "elo",
     "entities",
     "entity_scores",
     "exact_match",
     "gpt_optimizer",
     "label_report",
     "multilabel_f1",
+    "ratings",
     "restore",
     "steps_to_reach",
 ]

@@ -59,6 +59,7 @@ BASES = [
     ["data", "ar"],
     ["params", "gpt3"],
     ["eliza", "--rules", "missing.txt"],
+    ["arena", "missing", "one", "--prompts", "words.txt"],
     [],
 ]
 

@@ -106,6 +106,7 @@ def test_ctrl_c_while_a_status_is_shown(command, monkeypatch, text_path):
         ["tokenize", "x", "--tokenizer", "pipe"],
         ["tokenize", "x", "--save", "pipe"],
         ["eliza", "--rules", "pipe"],
+        ["arena", "one", "two", "--prompts", "pipe"],
     ],
 )
 def test_files_without_end(refused, tmp_path, words):
