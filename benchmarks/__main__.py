@@ -21,6 +21,7 @@ BENCHMARKS = (
     "fitting",
     "gpu",
     "linear",
+    "lora",
     "memory",
     "modifications",
     "ngrams",

@@ -89,7 +89,7 @@ def tensorflow_steps(layer, x, jit):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.reduce_sum(layer(x, training=True), -1))
         for w, g in zip(weights, tape.gradient(loss, weights), strict=True):
-            w.assign_sub(1e-3 * g)
+            w.assign_sub(1e-3 * tf.convert_to_tensor(g))
         return loss
 
     @tf.function(jit_compile=jit)

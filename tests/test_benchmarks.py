@@ -18,6 +18,7 @@ from benchmarks import (
     fitting,
     gpu,
     linear,
+    lora,
     memory,
     modifications,
     own_data,
@@ -284,6 +285,14 @@ def test_wavenet(in_this_process):
     options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
     (row,) = wavenet.run(options)["table"]
     assert row["receptive field"] == 8 and row["again / state"] == 1
+
+
+def test_lora(in_this_process):
+    in_this_process(lora)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    rows = {row["weights"]: row for row in lora.run(options)["table"]}
+    assert set(rows) == set(lora.NAMES) and rows["full"]["train"] == 1
+    assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
 
 
 @pytest.mark.parametrize("name", ["dense", "band", "longformer"])
