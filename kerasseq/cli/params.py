@@ -145,7 +145,8 @@ def _show(console, a, every):
         console.table("All parameters, with biases and norms", columns, rows)
         console.write(f"{whole.total:,} parameters in {whole.number:,} weights")
     if whole.active < whole.total:
-        console.write(f"A token uses {whole.active:,} of them, {a.top_k} experts each")
+        chosen = f"{a.top_k} of {a.num_experts} experts in each layer"
+        console.write(f"A token uses {whole.active:,} of them: {chosen}")
     if a.size:
         off = whole.total / a.size - 1
         console.write(f"Published: {short(a.size)}; counted here: {off:+.2%}")
