@@ -24,6 +24,7 @@ KINDS = {
     "bert": ("bert", "roberta", "xlm-roberta", "camembert", "BertBackbone"),
     "gpt": (
         *("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma"),
+        *("mixtral", "qwen3_moe"),
         *("GPT2Backbone", "LlamaBackbone", "Llama3Backbone"),
     ),
 }

@@ -144,6 +144,9 @@ def _show(console, a, every):
         columns = ("part", ">parameters", ">share")
         console.table("All parameters, with biases and norms", columns, rows)
         console.write(f"{whole.total:,} parameters in {whole.number:,} weights")
+    if whole.active < whole.total:
+        chosen = f"{a.top_k} of {a.num_experts} experts in each layer"
+        console.write(f"A token uses {whole.active:,} of them: {chosen}")
     if a.size:
         off = whole.total / a.size - 1
         console.write(f"Published: {short(a.size)}; counted here: {off:+.2%}")
@@ -155,8 +158,9 @@ def _cells(number, counted):
 
 def _summary(a):
     row = dataclasses.asdict(a)
-    counts = {"counted": count(a, what="all").total, "rule_of_thumb": a.rule_of_thumb}
-    return row | counts
+    whole = count(a, what="all")
+    counts = {"counted": whole.total, "active": whole.active}
+    return row | counts | {"rule_of_thumb": a.rule_of_thumb}
 
 
 def _as_dict(a):
@@ -165,9 +169,13 @@ def _as_dict(a):
         **{
             what: {
                 "total": counted.total,
+                "active": counted.active,
                 "number": counted.number,
                 "groups": counted.groups,
-                "parts": [p._asdict() | {"weights": p.weights} for p in counted.parts],
+                "parts": [
+                    p._asdict() | {"weights": p.weights, "active": p.active}
+                    for p in counted.parts
+                ],
             }
             for what in ("matrices", "all")
             for counted in [count(a, what=what)]

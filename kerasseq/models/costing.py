@@ -1,7 +1,7 @@
 r"""Counts the operations and the memory of an architecture without building it.
 
-With $P$ parameters in matrices, $L$ layers, $N$ heads of width $H$ and $T$ tokens, a
-token takes
+With $P$ parameters in the matrices that a token uses, $L$ layers, $N$ heads of width
+$H$ and $T$ tokens, a token takes
 
 $$
 2P + 4 L T N H
@@ -44,6 +44,8 @@ class Costs:
         batch_size: B, the number of sequences.
         dtype: The type of weights, activations and cache.
         parameters: Number of parameters, a tied embedding once.
+        active_parameters: Number of those that a token uses: without the experts that
+            are not chosen.
         forward_flops: Operations of the forward pass per token. With two stacks, of one
             source and one target token.
         weights_bytes: Memory of the weights.
@@ -61,6 +63,7 @@ class Costs:
     batch_size: int
     dtype: str
     parameters: int
+    active_parameters: int
     forward_flops: int
     weights_bytes: int
     cache_bytes: int
@@ -127,7 +130,8 @@ def costs(
     one_of("dtype", dtype, tuple(BYTES))
     length = _length(a, sequence_length)
     batch = whole_number("batch_size", batch_size)
-    number = sum(part.weights for part in weights(a))
+    parts = tuple(weights(a))
+    number = sum(part.weights for part in parts)
     size = BYTES[dtype]
     return Costs(
         architecture=a,
@@ -135,6 +139,7 @@ def costs(
         batch_size=batch,
         dtype=dtype,
         parameters=number,
+        active_parameters=sum(part.active for part in parts),
         forward_flops=_forward_flops(a, length),
         weights_bytes=number * size,
         cache_bytes=_cache_bytes(a, length, size) * batch,
@@ -164,9 +169,9 @@ def _forward_flops(a: Architecture, length: int) -> int:
         if len(part.shape) == 1 or part.name in TABLES or part.group == "position":
             continue
         if part.name.startswith(ONCE):
-            once += part.weights
+            once += part.active
         elif part.name.endswith("/kernel"):
-            each += part.weights
+            each += part.active
     width = a.num_heads * a.head_dim
     scores = 4 * a.num_layers * sum(_attentions(a)) * length * width
     if a.attention == "rwkv7":  # decay, two reads and two writes of each number
@@ -196,9 +201,10 @@ def _activations(a: Architecture, length: int, size: int) -> int:
 
     Of each attention: its input, queries, keys, values, context and a dropout mask of
     one byte; the weights before and after dropout, and a mask. Of the feed-forward
-    network: its input, what is inside before and after the activation, and a mask. Of
-    each norm: its input. Of a Mamba also decays, what is written, and states; of RWKV's
-    layers mixes, decays and sums.
+    network: its input, what is inside before and after the activation, and a mask; of
+    experts the probabilities of all, and of each that is chosen its row of the input,
+    what is inside, and its output. Of each norm: its input. Of a Mamba also decays,
+    what is written, and states; of RWKV's layers mixes, decays and sums.
     """
     if a.attention == "mamba":
         return a.num_layers * _activations_of_mamba(a, size)
@@ -213,7 +219,11 @@ def _activations(a: Architecture, length: int, size: int) -> int:
     attention = size * (d + 2 * heads + 2 * keys) + d
     attention += a.num_heads * length * (2 * size + 1)
     inside = 3 if a.feed_forward in ("swiglu", "geglu") else 2
-    feed_forward = size * (d + inside * a.intermediate_dim) + d
+    inside *= a.intermediate_dim
+    feed_forward = size * (d + inside) + d
+    if a.num_experts is not None:
+        feed_forward = size * (d + a.top_k * (2 * d + inside)) + d
+        feed_forward += STATE * a.num_experts
     norm = size * d
     return a.num_layers * sum(
         k * attention + feed_forward + (k + 1) * norm for k in _attentions(a)

@@ -113,7 +113,9 @@ class RWKV(GPT):
             "vocabulary_size": vocabulary_size,
             "num_layers": L,
             "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": intermediate_dim,
+            "intermediate_dim": checks.optional(
+                checks.size, "intermediate_dim", intermediate_dim
+            ),
             "dropout": dropout,
             "tie_embeddings": tie_embeddings,
             "layer_norm_epsilon": layer_norm_epsilon,
@@ -137,7 +139,7 @@ class RWKV(GPT):
             mixes = _mixes_of_7(L, hidden_dim, head_dim, intermediate_dim, ranks)
         attention, feed_forward = mixes
         super().__init__(
-            **arguments,
+            **{**arguments, "intermediate_dim": None},  # the layers have it
             attention=attention,
             feed_forward=feed_forward,
             embedding_norm=True,

@@ -10,6 +10,7 @@ from kerasseq.core.checks import nearest
 from kerasseq.core.types import FilePath
 from kerasseq.pretrained import conversion, folders, tokenizers, weight_files
 from kerasseq.pretrained.bert import BERT, ROBERTA
+from kerasseq.pretrained.experts import MIXTRAL, QWEN3_MOE
 from kerasseq.pretrained.family import (
     Arguments,
     Family,
@@ -28,7 +29,7 @@ from kerasseq.pretrained.vit import VIT
 from kerasseq.pretrained.xlstm import XLSTM
 
 FAMILIES = (
-    *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA),
+    *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, MIXTRAL, QWEN3_MOE),
     *(MAMBA, RWKV4, RWKV7, XLSTM),
     *(BERT, ROBERTA, T5_ENCODER, T5, VIT),
 )
@@ -53,6 +54,7 @@ def from_pretrained(folder: FilePath) -> keras.Model:
     |---|---|---|
     | Hugging Face | gpt2, llama, mistral, qwen2, qwen3, gemma | `GPT`; with \
 `head=None` for a base model without weights for logits |
+    | | mixtral, qwen3_moe | `GPT` with `feed_forward=MixtureOfExperts(…)`, or a list |
     | | mamba, rwkv, xlstm | `Mamba`, `RWKV`, `XLSTM` |
     | | bert | `BERT` with the head in the file: "pretraining", "tokens", \
 "classify", "tag", "span", None, or "sequence" without a pooler |
@@ -170,9 +172,9 @@ def save_pretrained(
     appears when it is complete.
 
     Args:
-        model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3 or Gemma,
-            a `Mamba`, an `RWKV`, an `XLSTM` without sLSTM blocks, a `BERT`, which may
-            be a RoBERTa, a `T5`, a `T5Encoder` or a `ViT`.
+        model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3, Gemma,
+            Mixtral or Qwen3-MoE, a `Mamba`, an `RWKV`, an `XLSTM` without sLSTM blocks,
+            a `BERT`, which may be a RoBERTa, a `T5`, a `T5Encoder` or a `ViT`.
         folder: Path of the folder, which must not exist or be empty.
         format: "huggingface" or "keras_hub".
 
@@ -237,7 +239,11 @@ def family_of_model(model: keras.Model, form: str, arguments: Arguments) -> Fami
             f"model must be one of {', '.join(classes)}, received {name}{inner}"
         )
     reasons = [
-        (family, layers_mismatch(arguments) or family.mismatch(arguments))
+        (
+            family,
+            layers_mismatch(arguments, family.with_layers)
+            or family.mismatch(arguments),
+        )
         for family in known
     ]
     for family, reason in reasons:

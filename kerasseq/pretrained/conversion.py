@@ -1,6 +1,7 @@
 """Matches the tensors of a checkpoint with the weights of a model."""
 
 import fnmatch
+import itertools
 import pathlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,12 +68,14 @@ def match(
     """
     sizes, rest, pairs = family.sizes(arguments), dict(tensors), []
     model = family.model.__name__
-    for row in expand_layers(form.rows(arguments), arguments):
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    for row in expand_layers(form.table(arguments, shapes), arguments):
         name = row.tensor
         if name not in tensors:
             name = form.instead.get(name, name)
         tensor, shape = tensors.get(name), row.file_shape(sizes)
-        use = f'{model} needs it for "{row.weights[0]}" {row.shape(sizes)}'
+        place = row.weights[0] + ("" if row.expert is None else f"[{row.expert}]")
+        use = f'{model} needs it for "{place}" {row.shape(sizes)}'
         if tensor is None:
             raise ValueError(
                 f'{folder} has no tensor "{row.tensor}" {shape}; {use}.'
@@ -143,9 +146,11 @@ def assign(model: keras.Model, pairs: list[tuple[Row, Tensor]], sizes: Sizes) ->
         sizes: The size of each letter of the rows.
     """
     weights = weights_by_path(model, [row for row, _ in pairs])
-    for row, tensor in pairs:
-        arrays = row.to_model(tensor.read(), sizes)
-        for path, array in zip(row.weights, arrays, strict=True):
+    for paths, group in itertools.groupby(pairs, lambda pair: pair[0].weights):
+        found = [(row, row.to_model(tensor.read(), sizes)) for row, tensor in group]
+        for n, path in enumerate(paths):
+            parts = [arrays[n] for _, arrays in found]  # of the experts, in order
+            array = parts[0] if found[0][0].expert is None else np.stack(parts)
             if array.itemsize < 4:  # not every backend accepts NumPy's half precision
                 array = array.astype("float32")
             weights[path].assign(array)
@@ -158,8 +163,10 @@ def to_tensors(
     rows = list(rows)
     weights = weights_by_path(model, rows)
     for row in rows:
-        arrays = [ops.convert_to_numpy(weights[path]) for path in row.weights]
-        yield row, row.to_file(arrays, sizes)
+        values = [weights[path] for path in row.weights]
+        if row.expert is not None:
+            values = [value[row.expert] for value in values]
+        yield row, row.to_file([ops.convert_to_numpy(x) for x in values], sizes)
 
 
 def weights_by_path(

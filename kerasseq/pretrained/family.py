@@ -42,6 +42,8 @@ class Format:
         write: Converts arguments of the model to the settings of a folder. With a head,
             "task" is a class of KerasHub and its settings.
         rows: Returns the table of `Row`s for the arguments of a model.
+        read_rows: Returns the table for a folder by the shapes of its tensors, where
+            there are folders with others than those that are written.
         architectures: Classes of which the folder must name one first. Any if empty.
         prefix: Optional prefix of the names of the backbone's tensors, as in files of
             models with a head. It is always written.
@@ -65,6 +67,13 @@ class Format:
     copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    read_rows: Callable[[Arguments, Shapes], list[Row]] | None = None
+
+    def table(self, arguments: Arguments, shapes: Shapes) -> list[Row]:
+        """Returns the table of `Row`s to read a folder with."""
+        if self.read_rows is None:
+            return self.rows(arguments)
+        return self.read_rows(arguments, shapes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +88,7 @@ class Family:
             None if it is.
         huggingface: The `Format` of Hugging Face, or None.
         keras_hub: The `Format` of KerasHub, or None.
+        with_layers: Names of the arguments that may be layers in it, or lists of them.
         check: Called with the folder; raises if another file in it requires something
             that the model does not do.
     """
@@ -89,6 +99,7 @@ class Family:
     mismatch: Callable[[Arguments], str | None]
     huggingface: Format | None = None
     keras_hub: Format | None = None
+    with_layers: tuple[str, ...] = ()
     check: Callable[[pathlib.Path], None] = lambda folder: None
 
 
@@ -108,8 +119,12 @@ def difference(arguments: Arguments, expected: Arguments) -> str | None:
     return None
 
 
-def layers_mismatch(a: Arguments) -> str | None:
-    """Describes the layers that a model has in its blocks, where no format has them.
+def layers_mismatch(a: Arguments, but: tuple[str, ...] = ()) -> str | None:
+    """Describes the layers that a model has in its blocks, where a format has none.
+
+    Args:
+        a: Arguments of the model.
+        but: Names of the arguments that may be layers.
 
     Examples:
         >>> layers_mismatch({"attention": "gla"})
@@ -117,6 +132,8 @@ def layers_mismatch(a: Arguments) -> str | None:
     """
     for name, standard in (("attention", "multi_head"), ("feed_forward", "")):
         value = a.get(name, standard)
+        if name in but:
+            continue
         if not isinstance(value, str) or standard and value != standard:
             return f"{name}={value!r}"
     return None

@@ -37,12 +37,18 @@ from kerasseq.pretrained.rows import (
 # F intermediate.
 
 
-def rows(a: Arguments, scales: Transform = IDENTITY) -> list[Row]:
+def rows(
+    a: Arguments,
+    scales: Transform = IDENTITY,
+    feed_forward: list[Row] | None = None,
+) -> list[Row]:
     """Returns the table of Hugging Face.
 
     Args:
         a: Arguments of the model.
         scales: The `Transform` of the scales of the norms.
+        feed_forward: Rows of the feed-forward networks of all blocks; those of one with
+            a gate in each block if None.
     """
     bias, qkv_bias = a["use_bias"], with_biases(a)["use_query_key_value_bias"]
     attention = [
@@ -56,26 +62,33 @@ def rows(a: Arguments, scales: Transform = IDENTITY) -> list[Row]:
             weight("q_norm.weight", "query_norm/scale", "K"),
             weight("k_norm.weight", "key_norm/scale", "K"),
         ]
-    feed_forward = [
-        *dense("gate_proj", "gate_dense", "D", "F", bias=bias),
-        *dense("up_proj", "intermediate_dense", "D", "F", bias=bias),
-        *dense("down_proj", "output_dense", "F", "D", bias=bias),
-    ]
     block = [
         _norm("input_layernorm", "self_attention_layer_norm", scales),
         *within("self_attn.", "self_attention/", attention),
         _norm("post_attention_layernorm", "feedforward_layer_norm", scales),
-        *within("mlp.", "feed_forward/", feed_forward),
     ]
+    if feed_forward is None:
+        feed_forward = within("layers.{n}.", "block_{n}/", mlp_rows(bias))
     head = []
     if a["head"] and not a["tie_embeddings"]:
         head = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
     return [
         weight("embed_tokens.weight", "embedding/embeddings", "V D"),
         *within("layers.{n}.", "block_{n}/", block),
+        *feed_forward,
         _norm("norm", "final_norm", scales),
         *head,
     ]
+
+
+def mlp_rows(bias: bool) -> list[Row]:
+    """Returns the rows of a feed-forward network with a gate in a block."""
+    layers = [
+        *dense("gate_proj", "gate_dense", "D", "F", bias=bias),
+        *dense("up_proj", "intermediate_dense", "D", "F", bias=bias),
+        *dense("down_proj", "output_dense", "F", "D", bias=bias),
+    ]
+    return within("mlp.", "feed_forward/", layers)
 
 
 def _norm(tensor, path, scales):
@@ -146,12 +159,12 @@ OPTIONS = {  # of every LLaMA
 }
 
 
-def _mismatch(a, options):
+def decoder_mismatch(a, options):
     """Returns why a `GPT` does not have these options and rotary positions."""
     return difference(with_biases(a), options) or rope.mismatch(a["position"])
 
 
-def _read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False):
+def read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False):
     """Converts the settings that all families share.
 
     Args:
@@ -180,7 +193,7 @@ def _read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False
     }
 
 
-def _write_shared(a, name):
+def write_shared(a, name):
     """Returns the settings that all families share.
 
     Args:
@@ -204,7 +217,7 @@ def _write_shared(a, name):
     }
 
 
-def _chosen(options):
+def chosen(options):
     """Returns the options that are not defaults of `GPT`."""
     names = ("norm", "feed_forward", "use_bias", "use_query_key_value_bias")
     return {name: options[name] for name in (*names, "query_key_norm")}
@@ -215,7 +228,7 @@ def _chosen(options):
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `GPT` is not a LLaMA."""
-    return _mismatch(a, OPTIONS | {"use_query_key_value_bias": a["use_bias"]})
+    return decoder_mismatch(a, OPTIONS | {"use_query_key_value_bias": a["use_bias"]})
 
 
 def read(settings: Settings, shapes: Shapes) -> Arguments:
@@ -223,7 +236,7 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
     use_bias = settings.boolean("attention_bias", False)
     settings.require(hidden_act="silu", mlp_bias=use_bias)
     return {
-        **_read_shared(settings, shapes),
+        **read_shared(settings, shapes),
         "use_bias": use_bias,
         **{name: OPTIONS[name] for name in ("norm", "feed_forward")},
     }
@@ -232,7 +245,7 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
 def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of Hugging Face."""
     return {
-        **_write_shared(a, "Llama"),
+        **write_shared(a, "Llama"),
         "hidden_act": "silu",
         "attention_bias": a["use_bias"],
         "mlp_bias": a["use_bias"],
@@ -294,14 +307,14 @@ def read_mistral(settings: Settings, shapes: Shapes) -> Arguments:
     window = None
     if settings.values.get("sliding_window", 0) is not None:  # null means no window
         window = settings.whole("sliding_window", 4096)
-    shared = _read_shared(settings, shapes, max_length=131072)
-    return {**shared, **_chosen(MISTRAL_OPTIONS), "sliding_window": window}
+    shared = read_shared(settings, shapes, max_length=131072)
+    return {**shared, **chosen(MISTRAL_OPTIONS), "sliding_window": window}
 
 
 def write_mistral(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of a Mistral."""
     window = {"hidden_act": "silu", "sliding_window": a["sliding_window"]}
-    return {**_write_shared(a, "Mistral"), **window}
+    return {**write_shared(a, "Mistral"), **window}
 
 
 # Qwen2 and Qwen3
@@ -315,9 +328,9 @@ def read_qwen(
 ) -> Arguments:
     """Converts settings of a Qwen2 or Qwen3 to arguments of `GPT`."""
     settings.require(hidden_act="silu", attention_bias=False)
-    shared = _read_shared(settings, shapes, head_dim=head_dim, max_length=32768)
+    shared = read_shared(settings, shapes, head_dim=head_dim, max_length=32768)
     window = _qwen_window(settings, shared["num_layers"])
-    return {**shared, **_chosen(options), "sliding_window": window}
+    return {**shared, **chosen(options), "sliding_window": window}
 
 
 def _qwen_window(settings, num_layers):
@@ -348,7 +361,7 @@ def write_qwen(a: Arguments, *, name: str) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of a Qwen2 or Qwen3."""
     window = a["sliding_window"]
     return {
-        **_write_shared(a, name),
+        **write_shared(a, name),
         "hidden_act": "silu",
         "use_sliding_window": window is not None,
         "sliding_window": window,
@@ -369,7 +382,9 @@ def gemma_mismatch(a: Arguments) -> str | None:
     scale = math.sqrt(a["hidden_dim"])
     if a["embedding_scale"] is None or not math.isclose(a["embedding_scale"], scale):
         return f"embedding_scale={a['embedding_scale']} instead of {scale}"
-    return _mismatch(a, GEMMA_OPTIONS | {"embedding_scale": a["embedding_scale"]})
+    return decoder_mismatch(
+        a, GEMMA_OPTIONS | {"embedding_scale": a["embedding_scale"]}
+    )
 
 
 def read_gemma(settings: Settings, shapes: Shapes) -> Arguments:
@@ -381,19 +396,19 @@ def read_gemma(settings: Settings, shapes: Shapes) -> Arguments:
         tie_word_embeddings=True,
     )
     settings.word("hidden_act", GEMMA_ACTIVATIONS, "gelu")
-    shared = _read_shared(settings, shapes, head_dim=256, max_length=8192, tied=True)
+    shared = read_shared(settings, shapes, head_dim=256, max_length=8192, tied=True)
     scale = math.sqrt(shared["hidden_dim"])
-    return {**shared, **_chosen(GEMMA_OPTIONS), "embedding_scale": scale}
+    return {**shared, **chosen(GEMMA_OPTIONS), "embedding_scale": scale}
 
 
 def write_gemma(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of a Gemma."""
     activation = "gelu_pytorch_tanh"
     names = {"hidden_act": activation, "hidden_activation": activation}
-    return {**_write_shared(a, "Gemma"), **names}
+    return {**write_shared(a, "Gemma"), **names}
 
 
-def _family(name, mismatch, read, write, rows=rows, keras_hub=None):
+def make_family(name, mismatch, read, write, rows=rows, keras_hub=None):
     """Returns the `Family` of a kind of LLaMA."""
     huggingface = Format(
         kinds=(name,),
@@ -416,7 +431,7 @@ def _family(name, mismatch, read, write, rows=rows, keras_hub=None):
     )
 
 
-LLAMA = _family(
+LLAMA = make_family(
     "llama",
     mismatch,
     read,
@@ -428,25 +443,25 @@ LLAMA = _family(
         rows=hub_rows,
     ),
 )
-MISTRAL = _family(
+MISTRAL = make_family(
     "mistral",
-    functools.partial(_mismatch, options=MISTRAL_OPTIONS),
+    functools.partial(decoder_mismatch, options=MISTRAL_OPTIONS),
     read_mistral,
     write_mistral,
 )
-QWEN2 = _family(
+QWEN2 = make_family(
     "qwen2",
-    functools.partial(_mismatch, options=QWEN2_OPTIONS),
+    functools.partial(decoder_mismatch, options=QWEN2_OPTIONS),
     functools.partial(read_qwen, options=QWEN2_OPTIONS, head_dim=None),
     functools.partial(write_qwen, name="Qwen2"),
 )
-QWEN3 = _family(
+QWEN3 = make_family(
     "qwen3",
-    functools.partial(_mismatch, options=QWEN3_OPTIONS),
+    functools.partial(decoder_mismatch, options=QWEN3_OPTIONS),
     functools.partial(read_qwen, options=QWEN3_OPTIONS, head_dim=128),
     functools.partial(write_qwen, name="Qwen3"),
 )
-GEMMA = _family(
+GEMMA = make_family(
     "gemma",
     gemma_mismatch,
     read_gemma,

@@ -31,16 +31,20 @@ FIXED = {  # options that both formats lack
 }
 
 
-def read(settings: Settings) -> RotaryEmbedding:
+def read(settings: Settings, theta: float = 1e4) -> RotaryEmbedding:
     """Converts settings of Hugging Face to a `RotaryEmbedding`.
 
     Newer files have all of them in `rope_parameters`, older ones `rope_theta` at the
     top level and the rest in `rope_scaling`.
+
+    Args:
+        settings: The `Settings`.
+        theta: The longest wavelength, where they name none.
     """
     part = Settings({}, settings.where)
     for name in ("rope_scaling", "rope_parameters"):
         part = settings.part(name) if name in settings else part
-    theta = (part if "rope_theta" in part else settings).number("rope_theta", 1e4)
+    theta = (part if "rope_theta" in part else settings).number("rope_theta", theta)
     key = "rope_type" if "rope_type" in part else "type"
     kind, required = part.word(key, TYPES, "default")
     part.require(partial_rotary_factor=1.0, mscale_all_dim=0.0)

@@ -4,6 +4,9 @@ A `Row` names a tensor of the file, the weight or weights that it holds, and the
 both as letters: "D N K" is a weight with three axes, "(N K) D" the same weight in a
 file where two of them are flattened into one; `1` is an axis of length 1. The same
 table serves reading and writing.
+
+A weight of a mixture of experts is stacked, `(E, D, F)`, and files have a tensor for
+each expert: one row describes all of them, by the axes of one.
 """
 
 import dataclasses
@@ -61,12 +64,17 @@ class Row:
     Attributes:
         tensor: Name of the tensor. `{n}` is the index of the layer. `{_n}` is the index
             in Keras' style, empty for the first layer and `_1` for the second; `{_m}`
-            continues it after the layers of the first stack.
-        weights: Paths of the weights, concatenated along the last axis of the tensor.
+            continues it after the layers of the first stack. `{e}` is the index of the
+            expert.
+        weights: Paths of the weights, concatenated along one axis of the tensor.
         axes: Axes of each weight.
         file_axes: Axes of each weight in the file. Defaults to `axes`.
         transform: How the values differ.
         start: Index of the first layer that has the row, if it repeats.
+        axis: The axis of the tensor along which several weights are concatenated.
+        experts: Number of experts with a tensor each; 0 if one tensor is the whole.
+        expert: Index of the expert whose part of the weights, along their first axis,
+            the tensor holds; None if it is the whole.
 
     Examples:
         >>> row = Row("q.weight", ("query/kernel",), "D N K", "(N K) D")
@@ -80,15 +88,33 @@ class Row:
     file_axes: str | None = None
     transform: Transform = IDENTITY
     start: int = 0
+    axis: int = -1
+    experts: int = 0
+    expert: int | None = None
 
     def of_layer(self, n: int, num_layers: int) -> "Row":
         """Returns the row of layer `n` of a stack of `num_layers` layers."""
         index = {"n": n, "_n": _suffix(n), "_m": _suffix(n + num_layers)}
+        index["e"] = "{e}"  # is filled in by `of_each_expert`
         return dataclasses.replace(
             self,
             tensor=self.tensor.format(**index),
             weights=tuple(path.format(**index) for path in self.weights),
         )
+
+    def of_each_expert(self) -> Iterator["Row"]:
+        """Yields the row of each expert; the row itself if it is not one of experts.
+
+        Examples:
+            >>> row = Row("{e}.w", ("kernel",), "D F", experts=2)
+            >>> [(one.tensor, one.expert) for one in row.of_each_expert()]
+            [('0.w', 0), ('1.w', 1)]
+        """
+        if not self.experts:
+            yield self
+        for e in range(self.experts):
+            name = self.tensor.replace("{e}", str(e))
+            yield dataclasses.replace(self, tensor=name, expert=e)
 
     @property
     def repeats(self) -> bool:
@@ -101,10 +127,10 @@ class Row:
 
     def file_shape(self, sizes: Sizes) -> tuple[int, ...]:
         """Returns the shape of the tensor in the file."""
-        *first, last = self._file_shape_of_one(sizes)
-        if self.transform.extra_rows:
-            first[0] += self.transform.extra_rows
-        return (*first, last * len(self.weights))
+        shape = self._file_shape_of_one(sizes)
+        shape[self.axis] *= len(self.weights)
+        shape[0] += self.transform.extra_rows
+        return tuple(shape)
 
     def _file_shape_of_one(self, sizes):
         """Returns the shape of one weight, with the axes of the file."""
@@ -124,13 +150,14 @@ class Row:
         letters, order = self._letters(sizes), self._order()
         shape = self._file_shape_of_one(sizes)
         parts = [x.reshape(letters).transpose(order).reshape(shape) for x in arrays]
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, self.axis)
         return self.transform.to_file(whole)
 
     def to_model(self, array: np.ndarray, sizes: Sizes) -> list[np.ndarray]:
         """Converts the tensor of the file to the arrays of the weights."""
         letters, order = self._letters(sizes), self._order()
-        parts = np.split(self.transform.to_model(array), len(self.weights), axis=-1)
+        array = self.transform.to_model(array)
+        parts = np.split(array, len(self.weights), axis=self.axis)
         parts = [part.reshape([letters[axis] for axis in order]) for part in parts]
         shape = self.shape(sizes)
         return [part.transpose(np.argsort(order)).reshape(shape) for part in parts]
@@ -162,9 +189,9 @@ def _suffix(n):
 
 
 def expand_layers(rows: list[Row], arguments: dict[str, Any]) -> Iterator[Row]:
-    """Yields all rows, with those that repeat once for each layer.
+    """Yields all rows, with those that repeat once for each layer and each expert.
 
-    It is a generator because the number of layers may come from an untrusted file.
+    It is a generator because the numbers of both may come from an untrusted file.
 
     Args:
         rows: A table.
@@ -177,12 +204,14 @@ def expand_layers(rows: list[Row], arguments: dict[str, Any]) -> Iterator[Row]:
     """
     first = arguments["num_layers"]
     second = arguments.get("num_decoder_layers") or first
-    yield from (row for row in rows if not row.repeats)
+    for row in rows:
+        if not row.repeats:
+            yield from row.of_each_expert()
     for n in range(max(first, second)):
         for row in rows:
             layers = second if row.weights[0].startswith("decoder_") else first
             if row.repeats and row.start <= n < layers:
-                yield row.of_layer(n, first)
+                yield from row.of_layer(n, first).of_each_expert()
 
 
 def within(tensor_prefix: str, weight_prefix: str, rows: list[Row]) -> list[Row]:

@@ -43,6 +43,7 @@ _CHOICES = {
         "none",
     ),
 }
+_EXPERTS = ("relu", "gelu", "gelu_tanh", "swiglu", "geglu")  # what one may be
 _OF_IMAGES = ("image_size", "patch_size", "channels", "classes")
 _OF_TEXT = ("vocabulary_size", "max_sequence_length", "segments", "tie_embeddings")
 _RANKS = ("decay_rank", "rate_rank", "value_rank", "gate_rank")
@@ -85,6 +86,9 @@ class Architecture:
         rate_rank: That for the rate of erasing.
         value_rank: That for the share of the first values.
         gate_rank: That for the gate.
+        num_experts: E, the feed-forward networks of a layer; None for one without a
+            router. All have the width `intermediate_dim`.
+        top_k: How many of them a token uses.
         vocabulary_size: V; None for images.
         max_sequence_length: T; None if the paper gives none.
         norm: "layer" or "rms".
@@ -126,6 +130,8 @@ class Architecture:
     rate_rank: int | None = None
     value_rank: int | None = None
     gate_rank: int | None = None
+    num_experts: int | None = None
+    top_k: int | None = None
     vocabulary_size: int | None = None
     max_sequence_length: int | None = None
     norm: str
@@ -151,6 +157,7 @@ class Architecture:
             if field.type is bool:
                 one_of(field.name, getattr(self, field.name), (True, False))
         self._check_sizes()
+        self._check_experts()
         self._fill_heads()
 
     def _check_sizes(self) -> None:
@@ -166,6 +173,23 @@ class Architecture:
                 )
         if self.kind == "vision":
             self._check_division("image_size", "patch_size")
+
+    def _check_experts(self) -> None:
+        if self.num_experts is None and self.top_k is None:
+            return
+        for name in ("num_experts", "top_k"):
+            whole_number(name, getattr(self, name))
+        if self.top_k > self.num_experts:
+            raise ValueError(
+                f"top_k must be at most num_experts={self.num_experts}, received "
+                f"{self.top_k} for {self.title}"
+            )
+        if "encoder" in self.stacks or self.feed_forward not in _EXPERTS:
+            raise ValueError(
+                "num_experts must be left out unless the architecture is a decoder "
+                f"with one of {', '.join(_EXPERTS)}, received kind={self.kind!r} and "
+                f"feed_forward={self.feed_forward!r} for {self.title}"
+            )
 
     def _sizes(self) -> Iterator[str]:
         """The names of the sizes that this kind requires."""
@@ -298,7 +322,8 @@ class Architecture:
     def small(self) -> "Architecture":
         """The same architecture at a tiny size, for tests.
 
-        If N heads of width H have the width of the model, they still do.
+        If N heads of width H have the width of the model, they still do. If groups of
+        heads share keys and values, there are two groups.
 
         Examples:
             >>> import kerasseq
@@ -309,6 +334,8 @@ class Architecture:
         sizes = {k: v for k, v in _TINY.items() if getattr(self, k)}
         if self.attention not in _WITH_HEADS:
             return self.scaled(**(sizes | {"num_heads": 1}))
+        if 1 < self.num_key_value_heads < self.num_heads:
+            sizes["num_key_value_heads"] = 2
         fill = self.num_heads * self.head_dim == self.hidden_dim
         return self.scaled(**sizes, head_dim=6 if fill else 10)
 

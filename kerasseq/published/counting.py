@@ -41,6 +41,7 @@ _MATRICES = {  # by the end of the name
     "gate_down/kernel": "Gate down",
     "gate_up/kernel": "Gate up",
     "gate/kernel": "Gate",
+    "router/kernel": "Router",
     "up/kernel": "Up-projection",
     "down/kernel": "Down-projection",
     "pooler/kernel": "Pooler",
@@ -59,12 +60,16 @@ class Part(NamedTuple):
             "norm" or "head".
         shape: Shape of each.
         number: How many there are.
+        num_experts: E, if they are those of E experts; else 1.
+        top_k: How many of the experts a token uses.
     """
 
     name: str
     group: str
     shape: tuple[int, ...]
     number: int
+    num_experts: int = 1
+    top_k: int = 1
 
     @property
     def weights(self) -> int:
@@ -76,6 +81,16 @@ class Part(NamedTuple):
         """
         return math.prod(self.shape) * self.number
 
+    @property
+    def active(self) -> int:
+        """Number of those parameters that a token uses.
+
+        Examples:
+            >>> Part("up/kernel", "feed-forward", (8, 3, 5), 1, 8, 2).active
+            30
+        """
+        return self.weights * self.top_k // self.num_experts
+
 
 @dataclasses.dataclass(frozen=True)
 class Count:
@@ -84,7 +99,7 @@ class Count:
     Attributes:
         architecture: The architecture.
         what: "matrices" or "all".
-        parts: Name, group, shape, number and parameters of each, in model order.
+        parts: A `Part` for each name, in model order.
     """
 
     architecture: Architecture
@@ -95,6 +110,16 @@ class Count:
     def total(self) -> int:
         """Number of parameters."""
         return sum(part.weights for part in self.parts)
+
+    @property
+    def active(self) -> int:
+        """Number of parameters that a token uses: all, but for experts not chosen.
+
+        Examples:
+            >>> f"{count('mixtral_8x7b', what='all').active:,}"
+            '12,879,925,248'
+        """
+        return sum(part.active for part in self.parts)
 
     @property
     def number(self) -> int:
@@ -130,7 +155,8 @@ class Count:
 
     def _sum(self):
         what = "matrices" if self.what == "matrices" else "arrays"
-        return f"{self.total:,} weights in {self.number:,} {what}"
+        used = f"; a token uses {self.active:,}" * (self.active < self.total)
+        return f"{self.total:,} weights in {self.number:,} {what}{used}"
 
 
 def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
@@ -175,13 +201,17 @@ def _matrices(a: Architecture) -> Iterator[Part]:
         for end, label in _MATRICES.items():
             if part.name == end or part.name.endswith(f"/{end}"):
                 shape, number = _as_matrices(part, label in _PER_HEAD)
-                yield Part(_where(part.name, label, a), part.group, shape, number)
+                name = _where(part.name, label, a)
+                yield part._replace(name=name, shape=shape, number=number)
 
 
 def _as_matrices(part: Part, per_head: bool) -> tuple[tuple[int, ...], int]:
     if per_head and len(part.shape) == 3:
         d, n, h = part.shape
         return (h, d), n * part.number
+    if part.num_experts > 1:
+        E, d, F = part.shape
+        return (F, d), E * part.number
     *inputs, outputs = part.shape
     return (outputs, math.prod(inputs)), part.number
 
@@ -275,9 +305,21 @@ def _attention(a: Architecture, path: str) -> Iterator[Part]:
 def _feed_forward(a: Architecture, path: str) -> Iterator[Part]:
     d, inner, number = (a.hidden_dim,), (a.intermediate_dim,), a.num_layers
     up = ("gate", "up") if a.feed_forward in ("swiglu", "geglu") else ("up",)
-    for name in up:
-        yield from _dense(a, f"{path}/{name}", "feed-forward", d, inner, number)
-    yield from _dense(a, f"{path}/down", "feed-forward", inner, d, number)
+    sizes = {**dict.fromkeys(up, (d, inner)), "down": (inner, d)}
+    if a.num_experts is not None:
+        router = (a.hidden_dim, a.num_experts)
+        yield Part(f"{path}/router/kernel", "feed-forward", router, number)
+    for name, (inputs, outputs) in sizes.items():
+        for part in _dense(
+            a, f"{path}/{name}", "feed-forward", inputs, outputs, number
+        ):
+            yield part if a.num_experts is None else _of_experts(a, part)
+
+
+def _of_experts(a: Architecture, part: Part) -> Part:
+    """The weights of all experts, stacked, where those of one are a part."""
+    shape = (a.num_experts, *part.shape)
+    return part._replace(shape=shape, num_experts=a.num_experts, top_k=a.top_k)
 
 
 def _mamba(a: Architecture, path: str) -> Iterator[Part]:

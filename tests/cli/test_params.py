@@ -34,6 +34,14 @@ def test_gpt3(command):
     assert "counted here: +1.11%" in command("params", "galactica").out
 
 
+def test_experts(command):
+    out = command("params", "mixtral_8x7b").out
+    assert "A token uses 12,879,925,248 of them: 2 of 8 experts in each layer" in out
+    found = json.loads(command("params", "mixtral_8x7b", "--json").out)
+    assert found["all"]["active"] == 12_879_925_248
+    assert "A token uses" not in command("params", "gpt2_small").out
+
+
 def test_all_lists_each_weight(command):
     out = command("params", "bert_base", "--all").out
     assert str(count("bert_base", what="all")) in out
@@ -61,7 +69,10 @@ def test_json(command):
         assert found[what]["total"] == counted.total
         assert found[what]["number"] == counted.number
         assert found[what]["groups"] == counted.groups
-        parts = [p._asdict() | {"weights": p.weights} for p in counted.parts]
+        parts = [
+            p._asdict() | {"weights": p.weights, "active": p.active}
+            for p in counted.parts
+        ]
         assert found[what]["parts"] == json.loads(json.dumps(parts))
     listed = json.loads(command("params", "--json").out)
     assert [row["name"] for row in listed] == list(architectures)

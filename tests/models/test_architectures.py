@@ -82,6 +82,8 @@ def test_every_row_has_a_title_of_its_own():
         ("gpt", {"norm_placement": "post", "max_sequence_length": 512}),
         ("gpt2_xl", {"norm_placement": "pre", "num_heads": 25, "head_dim": 64}),
         ("gpt2_xl", {"feed_forward": "gelu_tanh"}),  # as its code has it
+        ("mixtral_8x22b", {"num_experts": 8, "top_k": 2, "num_key_value_heads": 8}),
+        ("llama_65b", {"num_experts": None, "top_k": None}),
         ("vit_huge_14", {"patches": 256, "classes": 1000, "vocabulary_size": None}),
     ],
 )
@@ -162,6 +164,8 @@ def test_small_is_the_same_but_small(name):
     for what in (
         lambda x: x.head_dim * x.num_heads == x.hidden_dim,
         lambda x: x.num_key_value_heads == 1,
+        lambda x: x.num_key_value_heads < x.num_heads,
+        lambda x: (x.num_experts, x.top_k),
         lambda x: x.max_sequence_length is None,
         lambda x: x.classes > 0,
     ):
@@ -207,6 +211,11 @@ def test_back_and_forth(times, heads):
         ("bert_base", {"segments": -1}, ValueError, "segments must be at least 0"),
         ("palm", {"head_dim": 5}, ValueError, "head_dim must be even"),
         ("t5_small", {"relative_buckets": 0}, ValueError, "relative_buckets must be"),
+        ("mixtral_8x7b", {"top_k": 9}, ValueError, "at most num_experts=8, received 9"),
+        ("mixtral_8x7b", {"top_k": None}, TypeError, "top_k must be a whole number"),
+        ("gpt3", {"num_experts": 0, "top_k": 1}, ValueError, "num_experts must be at"),
+        ("t5_small", {"num_experts": 4, "top_k": 1}, ValueError, "kind='encoder_dec"),
+        ("rwkv4_169m", {"num_experts": 4, "top_k": 1}, ValueError, "='channel_mix'"),
         ("vit_base_16", {"patch_size": 15}, ValueError, "image_size=224 must be a mul"),
         (
             "vit_base_16",

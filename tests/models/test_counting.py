@@ -61,12 +61,15 @@ PUBLISHED = {
     "rwkv7_451m": 450_767_872,
     "rwkv7_1_5b": 1_527_404_544,
     "rwkv7_2_9b": 2_947_735_040,
+    "mixtral_8x7b": 46_702_792_704,
+    "mixtral_8x22b": 140_630_071_296,
     "vit_base_16": 86_567_656,
     "vit_base_32": 88_224_232,
     "vit_large_16": 304_326_632,
     "vit_large_32": 306_535_400,
     "vit_huge_14": 632_045_800,
 }
+ACTIVE = {"mixtral_8x7b": 12_879_925_248, "mixtral_8x22b": 39_161_468_928}
 # How far the count may be from the size in the paper: 1 %, but for these.
 TOLERANCE = {
     "galactica": 0.012,  # "120B", of 121.3
@@ -117,6 +120,30 @@ def test_gpt3_to_the_last_weight():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_equals_the_published_weights(name):
     assert count(name, what="all").total == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", architectures)
+def test_what_a_token_uses(name):
+    counted = count(name, what="all")
+    assert counted.active == ACTIVE.get(name, counted.total)
+    assert (f"; a token uses {counted.active:,}" in str(counted)) == (name in ACTIVE)
+    idle = counted.total - counted.active
+    matrices = count(name)
+    assert matrices.total - matrices.active == idle
+
+
+def test_the_weights_of_experts_are_those_of_the_model():
+    a = architectures["mixtral_8x7b"].small()
+    for changes in ({}, {"use_bias": True, "feed_forward": "gelu", "top_k": 1}):
+        row = dataclasses.replace(a, **changes)
+        built = models.GPT.from_architecture(row)
+        shapes = sorted(tuple(w.shape) for w in built.weights)
+        parts = [(p.shape,) * p.number for p in count(row, what="all").parts]
+        assert sorted(shape for several in parts for shape in several) == shapes
+        assert count(row, what="all").total == by_formula(row)
+        layer = built.get_layer("block_1").feed_forward
+        assert (layer.num_experts, layer.top_k) == (8, row.top_k)
+        assert layer.norm_topk_prob == (row.top_k > 1)
 
 
 def test_vit_without_its_classes():
@@ -254,6 +281,8 @@ def by_formula(a):
         relative = 32 * heads
     gates = 2 if a.feed_forward in ("swiglu", "geglu") else 1
     forward = gates * (d + b) * inner + (inner + b) * d
+    if a.num_experts:
+        forward = a.num_experts * (forward + d)
     if a.attention != "multi_head":
         attention, forward = without_attention(a, norm)
     total = a.embedding_norm * norm + a.pooler * (d + b) * d + a.segments * d

@@ -200,13 +200,13 @@ def test_a_base_model_predicts_no_tokens(tmp_path):
         ("gemma", {"tie_word_embeddings": False}, ["tie_word_embeddings"]),
         ("gemma", {"hidden_act": "silu"}, ["hidden_act", "gelu_pytorch_tanh"]),
         ("gemma", {"use_bidirectional_attention": True}, ["bidirectional"]),
-        ("mistral", {"model_type": "mixtral"}, ["mixtral", 'Did you mean "mistral"']),
+        ("mistral", {"model_type": "ministral"}, ["nistral", 'you mean "mistral"']),
     ],
 )
 def test_settings_that_cannot_be_built(name, settings, words, tmp_path):
     models.save_pretrained(small_model(name), tmp_path)
     rewrite(tmp_path, **settings)
-    with pytest.raises(ValueError, match=r"config\.json|mixtral") as found:
+    with pytest.raises(ValueError, match=r"config\.json|ministral") as found:
         models.from_pretrained(tmp_path)
     for word in words:
         assert word in str(found.value)

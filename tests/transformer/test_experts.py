@@ -282,6 +282,21 @@ def test_copies_and_files_have_the_losses(tmp_path):
         assert np.abs(numpy(new) - old).max() > 1e-3
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_width_that_no_block_has(several):
+    """Experts have a width of their own; that of the model would go unused."""
+    experts = MixtureOfExperts(E, F)
+    sizes = {"vocabulary_size": 17, "num_layers": 2, "num_heads": 2, "hidden_dim": 8}
+    with pytest.raises(ValueError, match="intermediate_dim=13. Leave it out: a layer"):
+        models.GPT(
+            **sizes,
+            intermediate_dim=13,
+            feed_forward=[experts, "none"] if several else experts,
+        )
+    mixed = models.GPT(**sizes, intermediate_dim=13, feed_forward=[experts, "relu"])
+    assert mixed.get_layer("block_1").intermediate_dim == 13
+
+
 @pytest.mark.parametrize("parallel", [False, True])
 def test_padding_of_a_segment_is_routed_nowhere(parallel):
     """The block of `memory_length` passes its mask on, as the others do."""

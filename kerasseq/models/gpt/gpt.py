@@ -29,7 +29,7 @@ from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
-from kerasseq.models.gpt.stack import Stack, make_stack
+from kerasseq.models.gpt.stack import Stack, make_stack, options_of
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
@@ -59,7 +59,7 @@ class GPT(GenerationMixin, CausalLM):
         num_layers: L.
         num_heads: N.
         hidden_dim: D.
-        intermediate_dim: Width of the feed-forward networks; 4 D if None.
+        intermediate_dim: Width of the feed-forward networks by name; 4 D if None.
         max_sequence_length: The most tokens of a text.
         dropout: Dropout rate.
         norm: "layer" or "rms".
@@ -406,7 +406,7 @@ class GPT(GenerationMixin, CausalLM):
     @classmethod
     def _options_of(cls, row):
         """The fields of a row that are arguments of this class."""
-        return {name: getattr(row, name) for name in cls.fields}
+        return options_of(row, cls.fields)
 
     @classmethod
     def _check_architecture(cls, row):

@@ -1,6 +1,7 @@
 """The layers of a GPT, and the forward pass through them."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,8 +15,10 @@ from kerasseq.core.carried_state import carries_state
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models.gpt import segments
 from kerasseq.positions import by_name
+from kerasseq.published.architectures import Architecture
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
+from kerasseq.transformer.experts import MixtureOfExperts
 from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.global_tokens import GlobalTokens, most
 from kerasseq.transformer.rwkv7_block import block_class
@@ -192,6 +195,28 @@ def _position_arguments(index: Tensor) -> dict[str, Tensor]:
     return {"start_index": index}
 
 
+def options_of(row: Architecture, fields: Sequence[str]) -> dict[str, Any]:
+    """Returns fields of a published architecture as arguments of a GPT.
+
+    Args:
+        row: The architecture.
+        fields: Names of the fields that are arguments.
+    """
+    options = {name: getattr(row, name) for name in fields}
+    if row.num_experts is not None:
+        options["intermediate_dim"] = None
+        options["feed_forward"] = MixtureOfExperts(
+            row.num_experts,
+            row.intermediate_dim,
+            top_k=row.top_k,
+            feed_forward=row.feed_forward,
+            norm_topk_prob=row.top_k > 1,
+            use_bias=row.use_bias,
+            name="feed_forward",
+        )
+    return options
+
+
 def make_stack(vocabulary_size: int, config: Any) -> Stack:
     """Makes the layers of a GPT from its arguments, as attributes of `config`."""
     c, D, L = config, config.hidden_dim, config.num_layers
@@ -201,9 +226,11 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
     attentions = mixers.for_each_block("attention", c.attention, L)
     of_pairs = [isinstance(a, str) and a in mixers.OF_PAIRS for a in attentions]
     no_heads = not any(of_pairs)  # then the blocks say what is wrong
+    networks = mixers.for_each_block("feed_forward", c.feed_forward, L)
+    has_width = [f != NONE and not isinstance(f, keras.Layer) for f in networks]
+    _check_intermediate_dim(c.intermediate_dim, has_width)
     blocks = []
-    for n, f in enumerate(mixers.for_each_block("feed_forward", c.feed_forward, L)):
-        named = f != NONE and not isinstance(f, keras.Layer)
+    for n, f in enumerate(networks):
         heads = {
             "position": positions[n],
             "num_key_value_heads": c.num_key_value_heads,
@@ -213,7 +240,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
         }
         kind = SegmentBlock if c.memory_length else block_class(attentions[n])
         block = kind(
-            (c.intermediate_dim or 4 * D) if named else None,
+            (c.intermediate_dim or 4 * D) if has_width[n] else None,
             c.num_heads,
             c.dropout,
             layer_norm_epsilon=c.layer_norm_epsilon,
@@ -273,6 +300,16 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
         ),
         memory_length=c.memory_length,
     )
+
+
+def _check_intermediate_dim(intermediate_dim, has_width):
+    """Raises if a width is given, but no block has a network by name."""
+    if intermediate_dim is not None and not any(has_width):
+        raise ValueError(
+            'intermediate_dim must be None where feed_forward is a layer or "none" in '
+            f"every block, received intermediate_dim={intermediate_dim}. Leave it out: "
+            "a layer has its own width"
+        )
 
 
 def _check_blocks(blocks):
