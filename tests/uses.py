@@ -529,6 +529,17 @@ def of_datasets():
         Use("text_file", datasets.text_file, {"path": __file__, "encoding": "utf-8"}),
         Use("read_pairs", datasets.read_pairs, {"path": "no file", "limit": 3}),
         Use(
+            "read_preferences",
+            datasets.read_preferences,
+            {"path": "no file", "limit": 3, "encoding": "utf-8"},
+        ),
+        Use(
+            "preferences",
+            datasets.preferences,
+            {"prompts": ["a:"], "answers": [["b", "cc"]], "votes": "best", "seed": 0}
+            | {"reward": lambda prompt, answer: len(answer)},
+        ),
+        Use(
             "read_tagged",
             datasets.read_tagged,
             {"path": "no file", "limit": 3, "word_column": 0, "tag_column": -1}
