@@ -597,6 +597,8 @@ def of_training():
     texts = {"hypotheses": ["a b c d"], "references": ["a b c d"], "lowercase": False}
     pairs = {"sources": [[3, 4], [5]], "targets": [[3], [4, 5]], "batch_size": 2}
     documents = [[[5, 6], [7], [8, 9]], [[5], [6, 7]]]
+    writer = models.LanguageModel("gru", text.CharacterTokenizer().fit("abc"), units=3)
+    votes = {"prompt": ["a"], "chosen": ["b"], "rejected": ["c"]}
 
     def batches(cls):
         return lambda **a: cls(**a).batch(0)
@@ -648,6 +650,12 @@ def of_training():
             {"schedule": "linear", "ratio": None, "steps": 9, "lowest": 0.1}
             | {"sampled": False},
         ),
+        Use(
+            "DPO",
+            lambda **a: training.DPO(**a).name,
+            {"model": writer, "beta": 0.1, "reference": None},
+        ),
+        Use("DPO.encode", lambda **a: training.DPO(writer).encode(**a), {"x": votes}),
         Use("bleu", training.bleu, {**texts, "tokenize": "13a"}),
         Use("chrf", training.chrf, {**texts, "word_order": 0}),
         Use(

@@ -181,7 +181,7 @@ def _check_keys(where, row):
     if missing:
         raise ValueError(
             f"{where} must have the keys {', '.join(KEYS)}, received "
-            f"{short(list(row))}, without {' and '.join(missing)}"
+            f"{short(list(row) or row)}, without {' and '.join(missing)}"
         )
 
 
