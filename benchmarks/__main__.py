@@ -27,6 +27,7 @@ BENCHMARKS = (
     "ngrams",
     "own_data",
     "own_rows",
+    "preferences",
     "pretrained",
     "recurrent",
     "shakespeare",

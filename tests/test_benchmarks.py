@@ -23,6 +23,7 @@ from benchmarks import (
     modifications,
     own_data,
     own_rows,
+    preferences,
     recurrent,
     resumed,
     rounds,
@@ -484,6 +485,16 @@ def test_counting():
     table = counting.run(shared(names=["slstm"], steps=2))["table"]
     assert [row["name"] for row in table] == ["slstm"]
     assert 0 <= table[0]["accuracy"] <= 1 and table[0]["steps"] == 2
+
+
+def test_preferences(monkeypatch):
+    monkeypatch.setattr(preferences, "ASKED", 30)
+    monkeypatch.setattr(preferences, "PAIRS", 7)
+    found = preferences.run(shared(steps=2, pretraining=1))
+    rows = found["table"]
+    assert [row["preferences"] for row in rows] == ["best", "best", "votes", "votes"]
+    assert all(0 < row["even"] < 1 and 0 <= row["KL"] < 1 for row in rows)
+    assert found["share at the optimum of votes"] == pytest.approx(0.731, abs=1e-3)
 
 
 def test_modifications(tmp_path):

@@ -529,6 +529,17 @@ def of_datasets():
         Use("text_file", datasets.text_file, {"path": __file__, "encoding": "utf-8"}),
         Use("read_pairs", datasets.read_pairs, {"path": "no file", "limit": 3}),
         Use(
+            "read_preferences",
+            datasets.read_preferences,
+            {"path": "no file", "limit": 3, "encoding": "utf-8"},
+        ),
+        Use(
+            "preferences",
+            datasets.preferences,
+            {"prompts": ["a:"], "answers": [["b", "cc"]], "votes": "best", "seed": 0}
+            | {"reward": lambda prompt, answer: len(answer)},
+        ),
+        Use(
             "read_tagged",
             datasets.read_tagged,
             {"path": "no file", "limit": 3, "word_column": 0, "tag_column": -1}
@@ -586,6 +597,8 @@ def of_training():
     texts = {"hypotheses": ["a b c d"], "references": ["a b c d"], "lowercase": False}
     pairs = {"sources": [[3, 4], [5]], "targets": [[3], [4, 5]], "batch_size": 2}
     documents = [[[5, 6], [7], [8, 9]], [[5], [6, 7]]]
+    writer = models.LanguageModel("gru", text.CharacterTokenizer().fit("abc"), units=3)
+    votes = {"prompt": ["a"], "chosen": ["b"], "rejected": ["c"]}
 
     def batches(cls):
         return lambda **a: cls(**a).batch(0)
@@ -637,6 +650,12 @@ def of_training():
             {"schedule": "linear", "ratio": None, "steps": 9, "lowest": 0.1}
             | {"sampled": False},
         ),
+        Use(
+            "DPO",
+            lambda **a: training.DPO(**a).name,
+            {"model": writer, "beta": 0.1, "reference": None},
+        ),
+        Use("DPO.encode", lambda **a: training.DPO(writer).encode(**a), {"x": votes}),
         Use("bleu", training.bleu, {**texts, "tokenize": "13a"}),
         Use("chrf", training.chrf, {**texts, "word_order": 0}),
         Use(

@@ -32,6 +32,8 @@ from kerasseq.datasets.parentheses import (
     is_balanced,
     parentheses,
 )
+from kerasseq.datasets.preference_files import read_preferences
+from kerasseq.datasets.preferences import Preferences, preferences
 from kerasseq.datasets.python_tokens import python_tokens
 from kerasseq.datasets.series import (
     Series,
@@ -61,6 +63,7 @@ __all__ = [
     "PairSource",
     "Pairs",
     "Parentheses",
+    "Preferences",
     "Problem",
     "Report",
     "Series",
@@ -87,10 +90,12 @@ __all__ = [
     "number_word",
     "pair_sources",
     "parentheses",
+    "preferences",
     "python_reference",
     "python_tokens",
     "read_image",
     "read_pairs",
+    "read_preferences",
     "read_tagged",
     "reverse_task",
     "sample",

@@ -15,6 +15,7 @@ from kerasseq.training.checkpoint import (  # noqa: E402
     batches_done,
     restore,
 )
+from kerasseq.training.dpo import DPO  # noqa: E402
 from kerasseq.training.entity_scores import (  # noqa: E402
     Entity,
     entities,
@@ -55,6 +56,7 @@ __all__ = [
     "ArrayBatches",
     "BitsPerCharacter",
     "Checkpoint",
+    "DPO",
     "Entity",
     "ImageBatches",
     "LabelReport",
