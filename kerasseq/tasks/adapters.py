@@ -362,6 +362,7 @@ def _unfreeze(model):
     """Lets the layers train what they did before."""
     before = [(layer, layer.trainable) for layer in sublayers.flatten(model)]
     for layer, trainable in before:  # from the outside in, as it sets those inside
+        layer.trainable = not trainable  # on TensorFlow, an equal value sets nothing
         layer.trainable = trainable
 
 
