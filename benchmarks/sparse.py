@@ -18,7 +18,7 @@ from benchmarks.options import add_names_arguments, add_timing_arguments, positi
 from benchmarks.rounds import Worker, report, time_in_rounds
 from benchmarks.steps import jax_step, keras_steps
 
-HEADS, WIDTH, WINDOW = 4, 256, 256
+HEADS, WIDTH, WINDOW, BLOCK = 4, 256, 256, 128
 NAMES = ("dense", "band", "long", "blockwise", "longformer", "adaptive_span")
 
 
@@ -27,6 +27,7 @@ def add_arguments(parser):
     add_names_arguments(parser, [("--names", NAMES, ",".join(NAMES))])
     parser.add_argument("--lengths", default="4096", help="tokens, such as 4096,8192")
     parser.add_argument("--window", type=positive(int), default=WINDOW)
+    parser.add_argument("--block-size", type=positive(int), default=BLOCK)
     add_timing_arguments(parser, rounds=3, seconds=2.0)
 
 
@@ -42,7 +43,8 @@ def run(options):
 
 def measure(T, names, backend, options):
     """Returns the rows of one length."""
-    tasks = {name: {"name": name, "T": T, "window": options.window} for name in names}
+    sizes = {"T": T, "window": options.window, "block_size": options.block_size}
+    tasks = {name: {"name": name, **sizes} for name in names}
     shared = {"jit": options.jit, "seconds": options.seconds}
     shared["cpu_time"] = options.cpu_time
     workers = {
@@ -75,14 +77,14 @@ def functions(task):
 
 def built(task):
     """Returns a layer of one input, and its input."""
-    T, window = task["T"], task["window"]
+    T, window, block_size = task["T"], task["window"], task["block_size"]
     x = np.random.default_rng(0).normal(size=(1, T, WIDTH)).astype("float32")
-    layer = causal_self_attention(make(task["name"], window, T))
+    layer = causal_self_attention(make(task["name"], window, T, block_size))
     layer(x[:, : window + 1])
     return layer, x
 
 
-def make(name, window, T):
+def make(name, window, T, block_size):
     """Makes an attention layer by its name."""
     from kerasseq import layers
 
@@ -95,7 +97,7 @@ def make(name, window, T):
     if name == "long":
         return layers.MultiHeadAttention(*sizes)
     if name == "blockwise":
-        return layers.BlockwiseAttention(*sizes)
+        return layers.BlockwiseAttention(*sizes, block_size=block_size)
     if name == "longformer":
         return layers.LongformerAttention(*sizes, sliding_window=window)
     span = min(window, T)

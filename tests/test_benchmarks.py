@@ -299,8 +299,9 @@ def test_lora(in_this_process):
 @pytest.mark.parametrize("name", ["dense", "band", "longformer"])
 def test_sparse(name):
     """A window reads less than all pairs; the rows are those of `rounds`."""
-    layer, x = sparse.built({"name": name, "window": 3, "T": 13})
-    dense, _ = sparse.built({"name": "dense", "window": 3, "T": 13})
+    sizes = {"window": 3, "T": 13, "block_size": 5}
+    layer, x = sparse.built({"name": name, **sizes})
+    dense, _ = sparse.built({"name": "dense", **sizes})
     if name != "dense":
         dense.attention.sliding_window = 3
     dense.set_weights(layer.get_weights())

@@ -131,6 +131,13 @@ class Adaptable:
             remove_part(self, self.lora_dropout)
         self.lora = self.lora_dropout = None
 
+    def merged_kernel(self) -> Tensor:
+        r"""Returns $W + \frac{\alpha}{r} A B$, as the kernel is."""
+        A, B = (ops.convert_to_tensor(w) for w in (self.lora_a, self.lora_b))
+        change = ops.reshape(ops.matmul(A, B), self.kernel_shape()) * self.lora.scale
+        kernel = ops.cast(self.kernel, change.dtype) + change
+        return ops.cast(kernel, self.kernel.dtype)
+
     def lora_product(self, x: Tensor) -> Tensor:
         r"""Computes $\frac{\alpha}{r} (x A) B$.
 

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks, sublayers
+from kerasseq.core.dense import WEIGHTS
 from kerasseq.core.types import Config, one_or_several
 from kerasseq.models.bert.bert_heads import Features, Head
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
@@ -387,6 +388,9 @@ def _copy_layer(mine: keras.Layer, theirs: keras.Layer) -> None:
     have, given = {}, {}
     mine.save_own_variables(have)
     theirs.save_own_variables(given)
+    if getattr(theirs, "lora", None) is not None:
+        given = {n: w for n, w in given.items() if n not in WEIGHTS}
+        given["0"] = theirs.merged_kernel()
     if have.keys() != given.keys():
         raise ValueError(
             f"the layer {theirs.path!r} must have {len(have)} weights, received "

@@ -185,6 +185,6 @@ def weights_by_path(
         raise ValueError(
             f"this {type(model).__name__} must have exactly the weights that it was "
             f"built with, but it lacks {missing[:3]} and has {extra[:3]}, which the "
-            "format has no names for. Merge adapters such as LoRA first"
+            "format has no names for. Merge an adapter first: merge_lora()"
         )
     return weights

@@ -219,10 +219,7 @@ def merge(model: keras.Model) -> None:
                 "save does"
             )
     for layer in layers.values():
-        A, B = (ops.cast(w, layer.lora_a.dtype) for w in (layer.lora_a, layer.lora_b))
-        change = ops.reshape(ops.matmul(A, B), layer.kernel.shape) * layer.lora.scale
-        kernel = ops.cast(layer.kernel, change.dtype) + change
-        layer.kernel.assign(ops.cast(kernel, layer.kernel.dtype))
+        layer.kernel.assign(layer.merged_kernel())
         layer.remove_lora()
     vars(model)[HOME] = Adapters()
     _unfreeze(model)

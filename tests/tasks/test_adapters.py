@@ -185,6 +185,23 @@ def test_frozen_layers_stay_frozen_after_the_adapter():
     assert [w.path for w in model.trainable_weights] == names
 
 
+def test_a_new_head_gets_the_merged_kernels():
+    tokenizer = text.CharacterTokenizer().fit("".join(TEXTS))
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6}
+    model = models.GPT(tokenizer, **sizes, max_sequence_length=17)
+    model.enable_lora(2)
+    learned(model, scale=1.0)
+    other = model.with_head("classify", labels=["neg", "pos"])
+    model.merge_lora()
+    kernel, merged = (
+        next(w for w in m.weights if w.path == "block_0/self_attention/query/kernel")
+        for m in (other, model)
+    )
+    np.testing.assert_allclose(
+        *map(keras.ops.convert_to_numpy, (kernel, merged)), atol=1e-6
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
