@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerasseq.core.checks import one_of
+from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.table import Table
 from kerasseq.published.architectures import Architecture, find
 
@@ -159,7 +159,12 @@ class Count:
         return f"{self.total:,} weights in {self.number:,} {what}{used}"
 
 
-def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
+def count(
+    architecture: str | Architecture,
+    *,
+    what: str = "matrices",
+    lora: int | None = None,
+) -> Count:
     """Counts the parameters of an architecture without building it.
 
     Args:
@@ -167,15 +172,20 @@ def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
         what: "matrices" as in the course: per head, with embedding and unembedding,
             without biases, norms and positions. "all" for every parameter, a tied
             embedding once.
+        lora: A rank: the weights that `enable_lora(rank)` trains are counted, A and B
+            of each query and value, not those of the model.
 
     Returns:
         A `Count`, with the `total`, the `number` of matrices, and the `parts`.
 
     Raises:
         TypeError: If the architecture is not a name or a row.
-        ValueError: If the name or `what` is unknown.
+        ValueError: If the name or `what` is unknown, or `lora` is given where there
+            is no query.
 
     Examples:
+        >>> f"{count('gpt3', lora=8).total:,}"
+        '37,748,736'
         >>> print(count("gpt3"))
         Embedding        12288 × 50257      1     617,558,016
         Query              128 × 12288  9,216  14,495,514,624
@@ -191,8 +201,27 @@ def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
     """
     architecture = find(architecture)
     one_of("what", what, ("matrices", "all"))
-    parts = weights(architecture) if what == "all" else _matrices(architecture)
+    if lora is not None:
+        parts = _adapters(architecture, whole_number("lora", lora))
+    else:
+        parts = weights(architecture) if what == "all" else _matrices(architecture)
     return Count(architecture, what, tuple(parts))
+
+
+def _adapters(a: Architecture, rank: int) -> list[Part]:
+    """The weights of LoRA beside the kernels of query and value."""
+    parts = []
+    for part in weights(a):
+        if part.name.endswith(("/query/kernel", "/value/kernel")):
+            path, (d_in, *out) = part.name.removesuffix("/kernel"), part.shape
+            for name, shape in (("a", (d_in, rank)), ("b", (rank, math.prod(out)))):
+                parts.append(Part(f"{path}/lora_{name}", "adapter", shape, part.number))
+    if not any("/query/" in part.name for part in parts):
+        raise ValueError(
+            f"lora counts the adapters of query and value, which {a.name} does not "
+            "have. Build a model, and count its trainable weights after enable_lora"
+        )
+    return parts
 
 
 def _matrices(a: Architecture) -> Iterator[Part]:

@@ -146,6 +146,20 @@ def test_the_weights_of_experts_are_those_of_the_model():
         assert layer.norm_topk_prob == (row.top_k > 1)
 
 
+def test_the_weights_of_adapters():
+    assert [count("gpt3", lora=r).total for r in (1, 8)] == [4_718_592, 8 * 4_718_592]
+    row = architectures["mixtral_8x7b"].small()  # keys and values for several queries
+    built = models.GPT.from_architecture(row)
+    built.enable_lora(3)
+    shapes = sorted(tuple(w.shape) for w in built.trainable_weights)
+    parts = [(p.shape,) * p.number for p in count(row, lora=3).parts]
+    assert sorted(shape for several in parts for shape in several) == shapes
+    with pytest.raises(ValueError, match="does not have"):
+        count("mamba_130m", lora=3)
+    with pytest.raises(ValueError, match="lora must be at least 1"):
+        count("gpt3", lora=0)
+
+
 def test_vit_without_its_classes():
     a = architectures["vit_base_16"].scaled(classes=0)
     assert count(a, what="all").total == 85_798_656
