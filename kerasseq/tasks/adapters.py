@@ -72,7 +72,8 @@ def dense_layers(model: keras.Model) -> dict[str, Adaptable]:
 
 def head_layers(model: keras.Model) -> list[keras.Layer]:
     """Returns the layers that answer the task of a model, from its last dense layer."""
-    if not getattr(getattr(model, "task", None), "is_new", False):
+    task = getattr(model, "task", None)
+    if not getattr(task, "is_new", False) or task.is_waiting or model.awaits_fit:
         return []
     found, tensors = {}, keras.tree.flatten(model.output)
     while tensors:

@@ -37,7 +37,7 @@ def learned(model, seed=0, scale=0.3):
     return model
 
 
-def classifier():
+def classifier(labels=("neg", "pos")):
     keras.utils.set_random_seed(7)
     tokenizer = text.WordPieceTokenizer(vocabulary_size=30).fit(TEXTS)
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "intermediate_dim": 10}
@@ -46,7 +46,7 @@ def classifier():
         **sizes,
         max_sequence_length=17,
         head="classify",
-        labels=["neg", "pos"],
+        labels=labels and list(labels),
     )
 
 
@@ -174,6 +174,14 @@ def test_every_dense_layer_of_a_model_adds_its_product():
                 layer.lora_b.assign(np.random.default_rng(0).normal(size=shape))
                 assert np.abs(outputs(model, inputs) - before).max() > 1e-6, layer.path
                 layer.lora_b.assign(0 * layer.lora_b)
+
+
+def test_a_head_that_fit_builds_is_trained_beside_the_adapter():
+    model = classifier(labels=None)
+    model.enable_lora(2)
+    model.fit(TEXTS, LABELS, verbose=0)
+    names = {w.path for w in model.trainable_weights if "lora" not in w.name}
+    assert names == {"classes/kernel", "classes/bias", "pooler/kernel", "pooler/bias"}
 
 
 def test_frozen_layers_stay_frozen_after_the_adapter():
