@@ -29,6 +29,7 @@ SALES = "date,sales\n" + "".join(
 )
 PAIRS = "".join(f"go {n}\tva {n}\n" for n in range(20))
 LINES = '{"text": "aaa", "label": "x"}\n{"text": "bbb", "label": "y"}\n' * 6
+VOTES = '{"chosen_model": "a", "rejected_model": "b"}\n' * 6
 SIZES = "--units 4 --batch-size 2 --steps 1"
 CONFIG = (
     '{"arguments": {"file": "table.csv", "units": 4, "steps": 1}, "task": "classify"}'
@@ -82,6 +83,9 @@ USES = [
     (WORDS, "conll", "evaluate tag --file F"),
     ("a cat\n", "png", "inspect classify --file F --out OUT"),
     ("go 1\nva\n", "txt", "translate --file F --run translation"),
+    (TEXT, "d", "arena F language-model --prompts text.txt --votes OUT.jsonl"),
+    (TEXT, "txt", "arena language-model other --prompts F --votes OUT.jsonl"),
+    (VOTES, "jsonl", "arena --votes F"),
 ]  # fmt: skip
 RIGHT = ("txt", "csv", "jsonl", "conll")  # endings of files that are accepted undamaged
 OUTPUTS = {"--run", "--out", "--output-dir", "--save", "--align", "--figure"}
@@ -90,6 +94,7 @@ SETUP = {
     "tag": "--file words.conll",
     "forecast": "--file sales.csv",
     "translation": "--pairs pairs.txt",
+    "language-model": "--text text.txt --sequence-length 5",
 }
 
 
@@ -162,6 +167,7 @@ def folder(tmp_path_factory):
         for task, words in SETUP.items():
             words = f"train {task} {words} --run {task} {SIZES}"
             assert main(words.split()) == 0, task
+        shutil.copytree("language-model", "other")
         yield pathlib.Path.cwd()
 
 
