@@ -8,12 +8,10 @@ times of the forward pass with all gradients, and without, as ratios to `dense`;
 (see `benchmarks.rounds`).
 """
 
-import os
-
 import numpy as np
 
-from benchmarks.options import add_timing_arguments, names_among
-from benchmarks.rounds import Worker, report, time_in_rounds
+from benchmarks.options import add_names_arguments, add_timing_arguments
+from benchmarks.rounds import Worker, run_sizes, time_in_rounds
 from benchmarks.steps import keras_steps
 
 SIZES = {  # tokens, width, hidden width, experts, experts of a token
@@ -25,18 +23,14 @@ NAMES = ("dense", "experts", "all")
 
 def add_arguments(parser):
     """Adds the options of this benchmark."""
-    parser.add_argument(
-        "--sizes", type=names_among(SIZES), default=["2048"], help=",".join(SIZES)
-    )
+    add_names_arguments(parser, [("--sizes", SIZES, "2048")])
     parser.add_argument("--feed-forward", default="swiglu")
     add_timing_arguments(parser, rounds=5, seconds=2.0)
 
 
 def run(options):
     """Returns a table of ratios."""
-    backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
-    table = [row for size in options.sizes for row in measure(size, backend, options)]
-    return report(options, backend, table)
+    return run_sizes(options, measure)
 
 
 def measure(size, backend, options):

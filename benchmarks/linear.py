@@ -9,13 +9,11 @@ process of its own, in rounds (see `benchmarks.rounds`); a speed of 10 is a tent
 time of the dense attention.
 """
 
-import os
-
 import numpy as np
 
 from benchmarks.attention import causal_self_attention
-from benchmarks.options import add_timing_arguments, names_among
-from benchmarks.rounds import Worker, report, time_in_rounds
+from benchmarks.options import add_names_arguments, add_timing_arguments
+from benchmarks.rounds import Worker, run_sizes, time_in_rounds
 from benchmarks.steps import keras_steps
 
 SIZES = {  # batch, steps, heads, width of a head
@@ -33,17 +31,13 @@ DECAYS = {
 
 def add_arguments(parser):
     """Adds the options of this benchmark."""
-    parser.add_argument(
-        "--sizes", type=names_among(SIZES), default=["4096"], help=",".join(SIZES)
-    )
+    add_names_arguments(parser, [("--sizes", SIZES, "4096")])
     add_timing_arguments(parser, rounds=5, seconds=2.0)
 
 
 def run(options):
     """Returns a table of ratios."""
-    backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
-    table = [row for size in options.sizes for row in measure(size, backend, options)]
-    return report(options, backend, table)
+    return run_sizes(options, measure)
 
 
 def measure(size, backend, options):

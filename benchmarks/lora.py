@@ -7,12 +7,10 @@ without, as ratios to `full`. Each runs in its own process, in rounds (see
 `benchmarks.rounds`).
 """
 
-import os
-
 import numpy as np
 
-from benchmarks.options import add_timing_arguments, names_among
-from benchmarks.rounds import Worker, report, time_in_rounds
+from benchmarks.options import add_names_arguments, add_timing_arguments
+from benchmarks.rounds import Worker, run_sizes, time_in_rounds
 from benchmarks.steps import keras_steps
 
 SIZES = {  # texts, tokens, width, heads, blocks, rank
@@ -25,17 +23,13 @@ VOCABULARY = 97
 
 def add_arguments(parser):
     """Adds the options of this benchmark."""
-    parser.add_argument(
-        "--sizes", type=names_among(SIZES), default=["512"], help=",".join(SIZES)
-    )
+    add_names_arguments(parser, [("--sizes", SIZES, "512")])
     add_timing_arguments(parser, rounds=5, seconds=2.0)
 
 
 def run(options):
     """Returns a table of ratios."""
-    backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
-    table = [row for size in options.sizes for row in measure(size, backend, options)]
-    return report(options, backend, table)
+    return run_sizes(options, measure)
 
 
 def measure(size, backend, options):

@@ -54,6 +54,18 @@ def time_in_rounds(workers, rounds):
     return medians
 
 
+def run_sizes(options, measure):
+    """Returns the result of a benchmark with a table for each of `options.sizes`.
+
+    Args:
+        options: The options of the command.
+        measure: Function of a size, the backend and the options; it returns rows.
+    """
+    backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
+    table = [row for size in options.sizes for row in measure(size, backend, options)]
+    return report(options, backend, table)
+
+
 def report(options, backend, table):
     """Returns the result of a benchmark: where it ran, and its table.
 

@@ -244,7 +244,9 @@ class EinsumDense(Adaptable, keras.layers.EinsumDense):
         return len(set(inputs) & set(kernel))
 
     def kernel_shape(self) -> tuple[int, ...]:
-        return tuple(getattr(self, "original_kernel_shape", self.kernel.shape))
+        if hasattr(self, "original_kernel_shape"):  # `kernel` would unpack integers
+            return tuple(self.original_kernel_shape)
+        return tuple(self.kernel.shape)
 
     def _product(self, x):
         return ops.einsum(self.equation, x, self.kernel)

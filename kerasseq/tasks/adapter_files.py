@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from kerasseq.core import files, packages
+from kerasseq.core import checks, files, packages
 from kerasseq.core.dense import LoRA
 from kerasseq.core.types import FilePath
 from kerasseq.tasks.adapters import Adapter
@@ -54,16 +54,25 @@ def read(path: FilePath) -> Adapter:
         )
     settings = files.parse_json(metadata[KEY], path, 3)
     try:
-        lora = {
-            str(key): LoRA(int(rank), float(alpha), float(dropout))
-            for key, (rank, alpha, dropout) in settings.items()
-        }
+        lora = {key: _settings(*values) for key, values in settings.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"the settings of LoRA in {path} are damaged") from error
+        raise ValueError(
+            f"the settings of LoRA in {path} are damaged: {error}"
+        ) from error
+    if not lora:
+        raise ValueError(f"{path} has an adapter of no layer")
     wrong = [name for name, array in weights.items() if not np.all(np.isfinite(array))]
     if wrong:
         raise ValueError(f'"{wrong[0]}" in {path} has numbers that are not finite')
     return Adapter(lora, weights)
+
+
+def _settings(rank, alpha, dropout):
+    return LoRA(
+        checks.whole_number("rank", rank),
+        checks.positive("alpha", alpha),
+        checks.rate("dropout", dropout),
+    )
 
 
 def _checked(path: FilePath) -> pathlib.Path:

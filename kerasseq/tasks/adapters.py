@@ -139,6 +139,11 @@ def chosen(
                 f"pattern, received {targets!r}"
             )
         ranks = dict(rank)
+        if not ranks:
+            raise ValueError(
+                "rank must have a rank for at least one layer, received an empty "
+                'dictionary. One rank is an integer, several are as {"query": 8}'
+            )
     else:
         ranks = dict.fromkeys(_patterns(layers, targets), rank)
     found = {}
@@ -234,7 +239,7 @@ def current(model: keras.Model) -> Adapter:
         ValueError: If none is active.
     """
     if adapters_of(model).active is None:
-        raise ValueError("there is no adapter: enable_lora makes one")
+        raise ValueError("there is no active adapter: enable_lora makes one")
     layers = _adapted(model)
     weights = {
         f"{key}.{name}": ops.convert_to_numpy(getattr(layer, name))
@@ -251,9 +256,12 @@ def add(model: keras.Model, name: str, adapter: Adapter) -> None:
     """Keeps another adapter, and activates it.
 
     Raises:
+        TypeError: If the name is no string.
         ValueError: If there is one of the name, or it is of another model.
     """
     state = adapters_of(model)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, received {checks.short(name)}")
     if name == state.active or name in state.kept:
         raise ValueError(
             f'there is an adapter "{name}" already: give this one another name'

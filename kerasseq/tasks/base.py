@@ -476,10 +476,10 @@ class TaskModel(keras.Model):
         adapters.merge(self)
 
     def set_adapter(self, name: str | None) -> None:
-        """Activates another adapter, with its head; None leaves the model without one.
+        """Activates another adapter, with its head; with None the model has none.
 
         Args:
-            name: "default" for that of `enable_lora`, or as in `load_lora_weights`.
+            name: The name; "default" for that of `enable_lora` or a `.keras` file.
         """
         adapters.activate(self, name)
 

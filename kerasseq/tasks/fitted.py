@@ -18,6 +18,8 @@ OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
 METHODS = (
     *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
     *("get_weights", "set_weights", "count_params", "quantize", *OF_IDS),
+    *("enable_lora", "merge_lora", "set_adapter"),
+    *("save_lora_weights", "load_lora_weights"),
 )
 PROPERTIES = ("layers", "input", "output", "inputs", "outputs")
 PROPERTIES += ("input_shape", "output_shape", "operations")

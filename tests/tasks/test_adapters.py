@@ -6,8 +6,10 @@ import pytest
 
 import kerasseq
 from kerasseq import models, text
-from kerasseq.core.dense import Adaptable
+from kerasseq.core.dense import Adaptable, LoRA
 from kerasseq.core.sublayers import flatten
+from kerasseq.tasks import adapter_files
+from kerasseq.tasks.adapters import Adapter
 
 pytestmark = pytest.mark.once("which weights are trained and kept, as arrays")
 IDS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
@@ -221,6 +223,7 @@ def test_a_new_head_gets_the_merged_kernels():
         (dict(rank=2, lora_dropout=1.0), "lora_dropout"),
         (dict(rank=2, lora_alpha=-1), "lora_alpha"),
         (dict(rank={"query": 2}, target_layer_names="value"), "must be None"),
+        (dict(rank={}), "received an empty dictionary"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -253,6 +256,17 @@ def test_wrong_uses(tmp_path):
         gpt(hidden_dim=10).load_lora_weights(file)
     with pytest.raises(ValueError, match="does not have"):
         gpt(num_layers=1).load_lora_weights(file)
+    with pytest.raises(TypeError, match="name must be a string"):
+        gpt().load_lora_weights(file, name=None)
+    adapter = adapter_files.read(file)
+    for rank in (0, 2.5, "2"):
+        settings = {key: LoRA(rank, 2.0) for key in adapter.lora}
+        adapter_files.write(file, Adapter(settings, adapter.weights))
+        with pytest.raises(ValueError, match="are damaged: .*rank"):
+            gpt().load_lora_weights(file)
+    adapter_files.write(file, Adapter({}, adapter.weights))
+    with pytest.raises(ValueError, match="adapter of no layer"):
+        gpt().load_lora_weights(file)
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="is damaged"):
         gpt().load_lora_weights(file)
@@ -261,6 +275,23 @@ def test_wrong_uses(tmp_path):
     quantized.enable_lora(2)
     with pytest.raises(ValueError, match="Keep the adapter beside it"):
         quantized.merge_lora()
+
+
+def test_a_model_that_awaits_fit_says_so():
+    model = models.SequenceClassifier("transformer", tokenizer="character", units=4)
+    with pytest.raises(ValueError, match="has not learned its labels and tokenizer"):
+        model.enable_lora(2)
+
+
+def test_dropout_of_an_adapter_acts_in_training_inside_a_model():
+    model = gpt()
+    model.enable_lora(2, lora_dropout=0.5)
+    learned(model, scale=1.0)
+    first, second = (
+        keras.ops.convert_to_numpy(model(IDS, training=True)) for _ in range(2)
+    )
+    assert np.abs(first - second).max() > 1e-4
+    assert np.array_equal(outputs(model), outputs(model))
 
 
 def test_recurrent_kernels_are_refused():
