@@ -181,6 +181,25 @@ def test_language_models_of_other_kinds(make):
     assert losses[0] == pytest.approx(np.log(2), abs=1e-6) and losses[1] < 0.69
 
 
+def test_an_adapter_is_trained_alone(tmp_path):
+    model = gpt()
+    kernels_before = [ops.convert_to_numpy(w) for w in model.weights]
+    model.enable_lora(2)
+    dpo = training.DPO(model, BETA)
+    dpo.compile(keras.optimizers.Adam(1e-2))
+    losses = dpo.fit(ROWS, batch_size=5, epochs=9, verbose=0).history["loss"]
+    assert losses[0] == pytest.approx(np.log(2), abs=1e-6) and losses[-1] < losses[0]
+    assert {w.name for w in dpo.trainable_weights} == {"lora_a", "lora_b"}
+    others = [w for w in model.weights if "lora" not in w.name]
+    for before, weight in zip(kernels_before, others, strict=True):
+        assert np.array_equal(before, ops.convert_to_numpy(weight))
+    dpo.save(tmp_path / "dpo.keras")
+    again = kerasseq.load_model(tmp_path / "dpo.keras")
+    assert {w.name for w in again.trainable_weights} == {"lora_a", "lora_b"}
+    rewards = dpo.predict(ROWS, verbose=0)
+    np.testing.assert_allclose(again.predict(ROWS, verbose=0), rewards, atol=1e-6)
+
+
 def test_training_is_resumed(tmp_path):
     """A run that was interrupted after an epoch ends as one that was not."""
     whole, first, second = (training.DPO(elman(seed=5), BETA) for _ in range(3))
