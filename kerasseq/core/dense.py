@@ -1,5 +1,7 @@
 r"""Dense layers that can be adapted: LoRA, two thin matrices beside the kernel.
 
+The kernel may be in 4 bits (`core.nf4`); with an adapter beside it this is QLoRA.
+
 $$
 y = \phi\Big(x W + b + \frac{\alpha}{r}\, (x A) B\Big)
 $$
@@ -18,7 +20,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq.core.keras_private import open_to_parts, remove_part
+from kerasseq.core.keras_private import open_to_parts, remove_kernel, remove_part
+from kerasseq.core.nf4 import NF4Kernel
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 
@@ -50,7 +53,7 @@ class LoRA:
 
 
 class Adaptable:
-    """What an adapter adds to a dense layer: a mixin of two layers of Keras.
+    """What an adapter or NF4 change of a dense layer: a mixin of two layers of Keras.
 
     The kernel must be `(*I, *O)`, with I the last axes of the inputs.
 
@@ -59,6 +62,7 @@ class Adaptable:
         lora_a: A, if there is an adapter.
         lora_b: B.
         lora_dropout: Dropout of the inputs of A, or None.
+        nf4: The kernel in 4 bits, or None.
     """
 
     lora_a: keras.Variable
@@ -69,6 +73,22 @@ class Adaptable:
         self.lora: LoRA | None = None
         # Not of the class, which would hide the layer that a PyTorch module keeps.
         self.lora_dropout: keras.layers.Dropout | None = None
+        self.nf4: NF4Kernel | None = None
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel, `(*I, *O)`: a variable, or the rounded weights of NF4."""
+        return super().kernel if self.nf4 is None else self.nf4.weight()
+
+    @property
+    def quantization_mode(self) -> str | None:
+        """The mode of Keras, or "nf4"; None for a float kernel."""
+        return super().quantization_mode if self.nf4 is None else "nf4"
+
+    @property
+    def variable_serialization_spec(self) -> dict[str | None, list[str]]:
+        """The variables that Keras saves, by mode; the codes are those of `nf4`."""
+        return {**super().variable_serialization_spec, "nf4": ["bias"]}
 
     def axes(self) -> int:
         """Returns how many axes of the kernel are those of the inputs."""
@@ -101,7 +121,7 @@ class Adaptable:
                 f"rank must be at most {min(d_in, d_out)}, the smaller width of the "
                 f"kernel {(d_in, d_out)} of {where}, received {lora.rank}"
             )
-        if self.quantization_mode and self.activation is not keras.activations.linear:
+        if self.is_integer and self.activation is not keras.activations.linear:
             raise ValueError(
                 f"{where} is quantized and has an activation, which Keras applies "
                 "before an adapter could add to it: choose other layers"
@@ -165,13 +185,40 @@ class Adaptable:
         return self.activation(y + self.lora_product(inputs))
 
     def quantized_call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if self.nf4 is not None:  # computes with floats
+            return self.call(inputs, *args, **kwargs)
         y = super().quantized_call(inputs, *args, **kwargs)
         return y if self.lora is None else y + self.lora_product(inputs)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether Keras computes this layer with integers."""
+        return self.dtype_policy.quantization_mode is not None
+
+    def to_nf4(self) -> None:
+        """Rounds the kernel to 4 bits a weight; an adapter stays as it is.
+
+        Raises:
+            ValueError: If the layer is quantized already.
+        """
+        self._check_is_float()
+        kernel = ops.convert_to_numpy(self.kernel)
+        with open_to_parts(self):
+            self.nf4 = NF4Kernel(kernel.shape, dtype=self.dtype_policy, name="nf4")
+        self.nf4.assign(kernel)
+        remove_kernel(self)
+
+    def _check_is_float(self):
+        if self.quantization_mode is not None:
+            raise ValueError(
+                f'layer "{self.path}" is quantized already ({self.quantization_mode})'
+            )
 
     def quantize(
         self, mode: str | None = None, type_check: bool = True, config: Any = None
     ) -> None:
         """Makes the kernel integers, as Keras does; an adapter stays as it is."""
+        self._check_is_float()
         if self.lora is not None and self.activation is not keras.activations.linear:
             raise ValueError(
                 f'layer "{self.path}" has an adapter and an activation: quantize the '
@@ -244,6 +291,8 @@ class EinsumDense(Adaptable, keras.layers.EinsumDense):
         return len(set(inputs) & set(kernel))
 
     def kernel_shape(self) -> tuple[int, ...]:
+        if self.nf4 is not None:
+            return self.nf4.shape
         if hasattr(self, "original_kernel_shape"):  # `kernel` would unpack integers
             return tuple(self.original_kernel_shape)
         return tuple(self.kernel.shape)

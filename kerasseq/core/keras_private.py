@@ -137,6 +137,18 @@ def remove_part(layer: keras.Layer, part: keras.Layer) -> None:
             tracker.untrack(part)
 
 
+def remove_kernel(layer: keras.Layer) -> None:
+    """Deletes the kernel of a dense layer, which has another form of it.
+
+    Name: `keras.layers.Dense._kernel`, and that of `keras.layers.EinsumDense`.
+    Known in: Keras 3.6 to 3.15.
+    Why: The name `kernel` is a property, which reads it.
+    Without it: The kernel stays, beside its form of 4 bits, and is not read.
+    """
+    if hasattr(layer, "_kernel"):
+        del layer._kernel
+
+
 def node_of(tensor: keras.KerasTensor) -> Any:
     """Returns the call that made a symbolic tensor; None if no operation made it.
 

@@ -1,9 +1,8 @@
 """Settings of the layers inside a layer or model that were changed after creation.
 
 A layer that makes others is saved as its own arguments. Whether one of those inside is
-frozen, adapted by LoRA, or has a dtype policy of its own, as after `quantize("int8")`,
-is kept here: by `WithSublayers` in the build config of a layer, by `TaskModel` in the
-config of a model.
+frozen, adapted by LoRA, quantized, or has a dtype policy of its own, is kept here: by
+`WithSublayers` in the build config of a layer, by `TaskModel` in the config of a model.
 """
 
 import collections
@@ -62,6 +61,8 @@ def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
         if getattr(child, "quantization_config", None) is not None:
             how = keras.saving.serialize_keras_object(child.quantization_config)
             settings["quantization"][path] = how
+        if getattr(child, "nf4", None) is not None:
+            settings["nf4"][path] = True
         if getattr(child, "lora", None) is not None:
             settings["adapter"][path] = [*dataclasses.astuple(child.lora)]
         if getattr(child, "lora_enabled", False):  # of Keras
@@ -82,6 +83,8 @@ def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> N
             )
         if child.dtype_policy != policy:
             child.dtype_policy = policy
+        if settings.get("nf4", {}).get(path) and child.nf4 is None:
+            child.to_nf4()
         lora = settings.get("lora", {}).get(path)
         if lora is not None and not child.lora_enabled:
             child.enable_lora(lora[0], lora_alpha=lora[1])

@@ -18,7 +18,7 @@ from kerasseq.models import hidden_states
 from kerasseq.models.causal_lm import CausalLM, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import embedding_width
+from kerasseq.tasks.inputs import embedding_width
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 
 

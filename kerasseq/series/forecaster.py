@@ -30,10 +30,11 @@ from kerasseq.series.sources import as_table, as_windows, is_table
 from kerasseq.series.table_training import BATCH_SIZE, EXPLICIT, TableTraining
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
+from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
 from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
+from kerasseq.tasks.inputs import check_sizes, sequence_input
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.streaming import in_order
 

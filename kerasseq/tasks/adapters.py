@@ -229,7 +229,7 @@ def merge(model: keras.Model) -> None:
         layer.remove_lora()
     vars(model)[HOME] = Adapters()
     _unfreeze(model)
-    _restart_optimizer(model)
+    restart_optimizer(model)
 
 
 def current(model: keras.Model) -> Adapter:
@@ -320,7 +320,7 @@ def _attach(model, name, adapter):
     state.active, state.head = name, _head_weights(model)
     _assign(model, adapter.weights)
     _freeze(model)
-    _restart_optimizer(model)
+    restart_optimizer(model)
 
 
 def _detach(model):
@@ -331,7 +331,7 @@ def _detach(model):
     _assign(model, state.head)
     state.active = None
     _unfreeze(model)
-    _restart_optimizer(model)
+    restart_optimizer(model)
     return adapter
 
 
@@ -372,7 +372,7 @@ def _unfreeze(model):
         layer.trainable = trainable
 
 
-def _restart_optimizer(model):
+def restart_optimizer(model: keras.Model) -> None:
     """Gives a compiled model a new optimizer, as it trains other weights now."""
     if getattr(model, "compiled", False) and model.optimizer is not None:
         config = model.optimizer.get_config()

@@ -9,14 +9,13 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks, sublayers
+from kerasseq.core import sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config, FilePath
-from kerasseq.tasks import adapter_files, adapters
+from kerasseq.tasks import adapter_files, adapters, quantized
 from kerasseq.tasks.data_checks import check_arrays, check_data
 from kerasseq.tasks.early_stopping import with_early_stopping
-from kerasseq.tasks.embedding import Embedding
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import (
     check_not_empty,
@@ -31,75 +30,6 @@ BATCH_SIZE = 32
 FIT = (*inspect.signature(keras.Model.fit).parameters, "patience")
 
 
-def sequence_input(
-    vocabulary_size: int | None,
-    features: int | None,
-    embedding_dim: int | None,
-    mask_value: float | None = None,
-    padding_id: int = 0,
-) -> tuple[keras.KerasTensor, keras.KerasTensor]:
-    """Returns the input of a model, and its vectors.
-
-    Args:
-        vocabulary_size: Number of ids, padding included, if the inputs are ids.
-        features: Number of features, if the inputs are vectors.
-        embedding_dim: Size of the embedding of an id.
-        mask_value: A step whose features all have this value is padding.
-        padding_id: The id of padding.
-
-    Returns:
-        The `keras.Input`, and the vectors `(batch, time, width)` with their mask.
-    """
-    if vocabulary_size is not None:
-        size = checks.whole_number("vocabulary_size", vocabulary_size)
-        inputs = keras.Input((None,), dtype="int32", name="ids")
-        return inputs, Embedding(
-            size, embedding_dim, padding_id=padding_id, name="embedding"
-        )(inputs)
-    width = checks.whole_number("features", features)
-    inputs = keras.Input((None, width), name="sequence")
-    if mask_value is None:
-        return inputs, inputs
-    return inputs, keras.layers.Masking(mask_value, name="masking")(inputs)
-
-
-def check_sizes(
-    architecture: str | keras.Layer,
-    units: int,
-    num_layers: int,
-    width: int,
-    rows: Mapping[str, int | None],
-) -> None:
-    """Raises if a size is wrong, or if the weights cannot fit into memory.
-
-    Args:
-        architecture: The architecture of the model.
-        units: Units of its layers.
-        num_layers: Number of its layers.
-        width: Size of an embedding.
-        rows: Other sizes by name, each the number of rows of a weight; or None.
-    """
-    checks.fits_memory("units", checks.size("units", units))
-    checks.size("num_layers", num_layers)
-    if isinstance(architecture, str):
-        checks.fits_memory("num_layers", num_layers, units * units)
-    for name, count in rows.items():
-        if count is not None:
-            checks.fits_memory(name, checks.size(name, count), width)
-
-
-def embedding_width(embedding_dim: int | None, units: int) -> int:
-    """Returns the size of an embedding: that of the layers if it is not given.
-
-    Examples:
-        >>> embedding_width(None, units=3), embedding_width(5, units=3)
-        (3, 5)
-    """
-    if embedding_dim is None:
-        return checks.whole_number("units", units)
-    return checks.whole_number("embedding_dim", embedding_dim)
-
-
 @needs_fit
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
@@ -111,6 +41,12 @@ class TaskModel(keras.Model):
 
     awaits_fit: bool = False
     _compile_arguments: tuple[Any, Any] = ((), {})
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        model = super().__new__(cls, *args, **kwargs)
+        # Keras puts one on each instance that refuses other modes than its own.
+        vars(model).pop("quantize", None)
+        return model
 
     def __init__(
         self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
@@ -436,6 +372,34 @@ class TaskModel(keras.Model):
             sublayers.apply_settings(model, settings)
             adapters.restore(model)
         return model
+
+    def quantize(
+        self,
+        mode: str | None = None,
+        config: Any = None,
+        filters: str | Sequence[str] | Callable[[keras.Layer], bool] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Rounds weights to few bits, as `keras.Model.quantize`; "nf4" is ours.
+
+        With "nf4" the kernels of the dense layers of kerasseq have 4.127 bits a weight,
+        those of a new head and of embeddings stay. The optimizer starts anew.
+
+        Args:
+            mode: "nf4", or "int8", "int4" or another mode of Keras.
+            config: As for Keras; None for "nf4".
+            filters: As for Keras: patterns of names of layers, or a function of a
+                layer. None for all.
+            **kwargs: As for `keras.Model.quantize`.
+
+        Raises:
+            ValueError: If no layer has a float kernel to round, or a `config` is given
+                for "nf4".
+        """
+        if mode == quantized.NF4:
+            quantized.to_nf4(self, config, filters)
+        else:
+            super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def enable_lora(
         self,

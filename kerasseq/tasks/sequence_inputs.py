@@ -9,8 +9,8 @@ import numpy as np
 from kerasseq.core import checks, ids
 from kerasseq.core.types import Config
 from kerasseq.tasks import data_checks, text_inputs
-from kerasseq.tasks.base import check_sizes, embedding_width, sequence_input
 from kerasseq.tasks.input_rows import is_ids
+from kerasseq.tasks.inputs import check_sizes, embedding_width, sequence_input
 from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.label_batches import Rows

@@ -24,7 +24,7 @@ from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import embedding_width
+from kerasseq.tasks.inputs import embedding_width
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import ScheduledSampling

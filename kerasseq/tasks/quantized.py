@@ -1,0 +1,59 @@
+"""NF4 of a whole model: which layers get a kernel of 4 bits."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from kerasseq.core import checks, sublayers
+from kerasseq.tasks.adapters import dense_layers, restart_optimizer
+
+NF4 = "nf4"
+Filters = str | Sequence[str] | Callable[[keras.Layer], bool] | None
+
+
+def to_nf4(model: keras.Model, config: Any, filters: Filters) -> None:
+    """Rounds the kernels of dense layers; see `TaskModel.quantize`."""
+    if config is not None:
+        raise ValueError(
+            f'config must be None for "{NF4}", which has no settings, received '
+            f"{checks.short(config)}"
+        )
+    fits = _filter(filters)
+    layers = [layer for layer in dense_layers(model).values() if fits(layer)]
+    floats = [layer for layer in layers if layer.quantization_mode is None]
+    if not floats:
+        raise ValueError(_none_left(model, layers, filters))
+    for layer in floats:
+        layer.to_nf4()
+    restart_optimizer(model)
+    model.train_function = model.test_function = model.predict_function = None
+
+
+def _filter(filters):
+    """The function of a layer that these filters are."""
+    if filters is None:
+        return lambda layer: True
+    if callable(filters):
+        return filters
+    patterns = [filters] if isinstance(filters, str) else filters
+    patterns = checks.several("filters", patterns)
+    return lambda layer: any(re.search(pattern, layer.name) for pattern in patterns)
+
+
+def _none_left(model, layers, filters):
+    """The message about a model without a kernel to round."""
+    if layers:
+        return f'layer "{layers[0].path}" is quantized already, as are the others'
+    names = sorted({layer.name for layer in dense_layers(model).values()})
+    kinds = {type(x).__name__ for x in sublayers.flatten(model)[1:]}
+    if names:
+        return (
+            f"filters={checks.short(filters)} fits none of the dense layers of this "
+            f"{type(model).__name__}: their names are {names}"
+        )
+    return (
+        f'this {type(model).__name__} has no dense layer that "{NF4}" could round, '
+        f"received layers {sorted(kinds)}. int8 and int4 round some others"
+    )
