@@ -39,6 +39,12 @@ def test_tier_is_the_closest_mark():
     ]
 
 
+def test_a_mark_of_a_case_is_closer_than_that_of_the_test():
+    case = item("a.py::one[x]", TEST, MODULE)
+    case.callspec = SimpleNamespace(marks=[pytest.mark.once("as others").mark])
+    assert names(case) == ["once"]
+
+
 def test_cases_limits_a_tier():
     cases = [item(f"a.py::one[{n}]", TEST, MODULE) for n in range(4)]
     other = item("b.py::one[0]", TEST, MODULE)

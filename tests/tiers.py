@@ -1,10 +1,10 @@
 """Tiers: the backends that a test runs on.
 
-The tier of a test is the closest mark of the test, its class and its module. The
-argument of the mark is the reason. `everywhere("…", cases=2)` applies to the first two
-cases of a parametrized test; the others are `full`. `full("…", cheap=False)` runs with
-`--full` only, also on PyTorch. Doctests that print tensors run everywhere, others once;
-tests that load no Keras run once.
+The tier of a test is the closest mark of its case, the test, its class and its module.
+The argument of the mark is the reason. `everywhere("…", cases=2)` applies to the first
+two cases of a parametrized test; the others are `full`. `full("…", cheap=False)` runs
+with `--full` only, also on PyTorch. Doctests that print tensors run everywhere, others
+once; tests that load no Keras run once.
 """
 
 import collections
@@ -37,7 +37,9 @@ def assign(items, loads_no_keras):
 
 
 def _mark(item, loads_no_keras):
-    marks = [mark for mark in item.iter_markers() if mark.name in TIERS]
+    of_case = getattr(item, "callspec", None)
+    marks = [*(of_case.marks if of_case else ()), *item.iter_markers()]
+    marks = [mark for mark in marks if mark.name in TIERS]
     if marks:
         return marks[0]
     if os.path.relpath(item.path, ROOT).startswith(loads_no_keras):

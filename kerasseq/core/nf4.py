@@ -67,8 +67,9 @@ class NF4Kernel(keras.layers.Layer):
     Examples:
         >>> kernel = NF4Kernel((2, 3))
         >>> kernel.assign(np.array([[1, -1, 0], [0.7, 0.5, -0.2]]))
-        >>> np.round(keras.ops.convert_to_numpy(kernel.weight()), 2).tolist()
-        [[1.0, -1.0, 0.0], [0.72, 0.44, -0.18]]
+        >>> np.round(keras.ops.convert_to_numpy(kernel.weight()), 2)
+        array([[ 1.  , -1.  ,  0.  ],
+               [ 0.72,  0.44, -0.18]], dtype=float32)
 
     References:
         Dettmers et al. 2023, section 3.

@@ -13,6 +13,7 @@ from kerasseq.tasks.adapters import Adapter
 
 pytestmark = pytest.mark.once("which weights are trained and kept, as arrays")
 IDS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+OTHERS = pytest.mark.full("NF4 is saved with the adapter, too")
 TEXTS = ["a bad film", "a good film", "so bad", "so good"] * 2
 LABELS = ["neg", "pos"] * 4
 
@@ -86,7 +87,7 @@ def test_training_moves_only_the_adapter_and_merging_keeps_the_outputs():
 @pytest.mark.everywhere("each backend has its own quantized products")
 @pytest.mark.parametrize(
     "quantized",
-    [None, "int4", pytest.param("int8", marks=pytest.mark.full("as int4"))],
+    ["nf4", *(pytest.param(n, marks=OTHERS) for n in (None, "int8", "int4"))],
 )
 def test_a_saved_model_answers_the_same_and_trains_on(tmp_path, quantized):
     model = gpt()
