@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import heads, labeled, limits, options, runs, text_tables
+from kerasseq.cli import adapting, heads, labeled, limits, options, runs, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
@@ -51,6 +51,7 @@ DEFAULTS = {
     "num_layers": PerModel(1, bert=2, gpt=2),
     "num_heads": 4,
     "preset": None,
+    **adapting.DEFAULTS,
     "dropout": PerModel(0.5, bag=0.3, bert=0.1, gpt=0.1),
     "pooling": PerModel("mean_max", bag=None, bert=None, gpt=None),
     "batch_size": 32,
@@ -63,7 +64,7 @@ FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING}
+CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING, **adapting.CHOICES}
 HELP = {
     "file": f"a file: {text_tables.KINDS}",
     "tokenizer": f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe; "
@@ -72,7 +73,10 @@ HELP = {
     f"small table, up to {limits.LONG_EPOCHS})",
 }
 _POOLING = "of the outputs of the last layer: what is classified"
-OPTIONS = (Option("--pooling", "pooling", _POOLING, "NAME", "model"),)
+OPTIONS = (
+    Option("--pooling", "pooling", _POOLING, "NAME", "model"),
+    *adapting.OPTIONS,
+)
 
 
 def train(job: "Job") -> runs.Results:

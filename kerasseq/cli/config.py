@@ -101,6 +101,8 @@ def _options(arguments, task, file, typed) -> list[str]:
     pairs = [{"epochs", "steps"}, {module.FILE, "data"}]
     if module.DEFAULTS.get("preset", "") is None:  # a folder, which has a model
         pairs.append({"preset", "model"})
+    if "base" in module.DEFAULTS:
+        pairs.append({"base", "model"})
     excluded = set().union(*(pair for pair in pairs if pair & names))
     model = {name: arguments[name] for name in ("model",) if name in arguments}
     defaults = options.with_defaults(module.DEFAULTS, model)

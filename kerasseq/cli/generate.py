@@ -13,7 +13,7 @@ Examples:
 import argparse
 from typing import Any
 
-from kerasseq.cli import options, runs
+from kerasseq.cli import adapting, options, runs
 from kerasseq.cli.console import choose_backend, print_json, print_result, status
 from kerasseq.cli.tokenize import note_unknown
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -23,6 +23,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("generate")
     options.add_run(parser)
+    adapting.add_adapter(parser)
     text = "the text to continue"
     options.add(parser, "--prompt", str, text, "TEXT", shown="the start of a line")
     add_sampling(parser, length=300)
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         )
     runs.find_model(args.folder)
     choose_backend(args.backend)
-    model = load_language_model(args.folder)
+    model = load_language_model(args.folder, args.adapter)
     prompt = args.prompt or default_prompt(model.tokenizer)
     note_unknown(model.tokenizer, prompt, "prompt")
     with status(f"generating {args.length:,} tokens"):
@@ -67,16 +68,17 @@ def run(args: argparse.Namespace) -> None:
         print_result(text)
 
 
-def load_language_model(folder: str) -> Any:
+def load_language_model(folder: str, adapter: str | None = None) -> Any:
     """Loads the language model of a run.
 
     Args:
         folder: The folder of a run, or a `.keras` file.
+        adapter: The file of an adapter, or None.
 
     Raises:
         ValueError: If its model does not continue texts.
     """
-    model, _ = runs.load_model(folder)
+    model, _ = adapting.load_model(folder, adapter)
     tokenizer = getattr(model, "tokenizer", None)
     is_translator = hasattr(model, "translate")  # as T5, which answers a source
     if tokenizer is None or is_translator or not hasattr(model, "generate"):

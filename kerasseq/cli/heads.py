@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import limits, options, tokenize
+from kerasseq.cli import adapting, limits, options, tokenize
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import read_json
@@ -214,7 +214,7 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
 
 
 def fit(job: "Job", model: Any, batches: Any, validation: Any) -> Any:
-    """Compiles and trains a model with labels, and returns the history.
+    """Adapts, compiles and trains a model with labels, and returns the history.
 
     Args:
         job: The run.
@@ -227,5 +227,8 @@ def fit(job: "Job", model: Any, batches: Any, validation: Any) -> Any:
     settings = job.settings
     steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     rising = int(WARM_UP * steps) if settings.model in MODELS else 0
+    adapting.adapt(model, settings)
     model.compile(adam(settings.learning_rate, steps, rising))
-    return job.fit(model, batches, steps, "accuracy", validation=validation)
+    history = job.fit(model, batches, steps, "accuracy", validation=validation)
+    adapting.save(job, model)
+    return history

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 import kerasseq
 from kerasseq import datasets
 from kerasseq.cli import (
+    adapting,
     figures,
     image_data,
     options,
@@ -51,6 +52,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("inspect")
     options.add_run(parser)
+    adapting.add_adapter(parser)
     source = parser.add_mutually_exclusive_group()
     shown = "an example of the task"
     options.add(source, "--text", str, "the input", "TEXT", shown=shown)
@@ -126,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq inspect`."""
     runs.find_model(args.folder)
     choose_backend(args.backend)
-    model, record = runs.load_model(args.folder)
+    model, record = adapting.load_model(args.folder, args.adapter)
     report = Report(args)
     kinds = {
         "attention_map": inspect_image,

@@ -8,6 +8,7 @@ Examples:
   kerasseq train language-model --text shakespeare.txt --model peephole_lstm
   kerasseq train language-model --data python-reference --units 256 --num-layers 2
   kerasseq train language-model --text old.txt --encoding cp1252 --steps 500
+  kerasseq train language-model --text poems.txt --base runs/mine --lora 8
 """
 
 import os
@@ -17,6 +18,7 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
+    adapting,
     figures,
     heads,
     labeled,
@@ -42,6 +44,8 @@ MODELS = (*options.CAUSAL, "gpt")
 TEXTS = ("python-reference",)
 DEFAULTS = {
     "model": "peephole_lstm",
+    "base": None,
+    **adapting.DEFAULTS,
     "text": None,
     "data": None,
     "encoding": "utf-8",
@@ -76,7 +80,7 @@ MAX_VALIDATION = 100_000  # tokens on which the best step is chosen
 PIECE = 100  # held-out characters that are drawn together for an interval
 
 
-CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS}
+CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS, **adapting.CHOICES}
 HELP = {
     "num_heads": "attention heads of a gpt",
     "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
@@ -84,6 +88,8 @@ HELP = {
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
+    adapting.BASE,
+    *adapting.OPTIONS,
     Option("--text", str, "a file: a text", "FILE", "data"),
     Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
     Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
@@ -107,7 +113,12 @@ def train(job: "Job") -> runs.Results:
     limits.set_patience(settings, settings.text is not None)
     with about(settings.text):
         text, held_out = split(text, settings.held_out)
-    tokenizer = heads.trained_tokenizer(settings, text)
+    base = adapting.load_base(settings)
+    if base is None:
+        tokenizer = heads.trained_tokenizer(settings, text)
+    else:
+        tokenizer = base.tokenizer
+        tokenize.note_unknown(tokenizer, text, "text")
     with about(settings.text):
         check_held_out(tokenizer, held_out)
     with status("tokenizing the text", len(text)):
@@ -120,13 +131,21 @@ def train(job: "Job") -> runs.Results:
             ids, settings.sequence_length, settings.batch_size, settings.seed
         )
     steps = limits.number_of_steps(settings, batches.steps_per_epoch)
-    check_memory(settings, batches.rows, tokenizer.vocabulary_size)
+    if base is None:
+        check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
-        model = build(settings, tokenizer, steps)
+        model = base or build(settings, tokenizer)
+    with about(settings.base):
+        adapting.adapt(model, settings)
+    model.compile(optimizer(model, settings, steps))
     job.start(data, describe(data, tokenizer, held_out, ngram_text))
+    before = None if base is None else own_bits(model, held_out)[0].sum()
     history = job.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
-        scores = compare(settings, model, tokenizer, ngram_text, held_out)
+        scores = compare(settings, model, ngram_text, held_out)
+    if before is not None:
+        scores["bits_per_character_of_base"] = before / scores["held_out_characters"]
+    scores |= adapting.save(job, model)
     results = job.results(model, history, steps, **scores)
     show(job.console, results)
     job.draw(lambda: draw(job, model, held_out, history, results))
@@ -221,14 +240,12 @@ def describe(
 
 
 def build(
-    settings: options.Settings, tokenizer: Tokenizer, steps: int
+    settings: options.Settings, tokenizer: Tokenizer
 ) -> "kerasseq.models.GPT | kerasseq.models.LanguageModel":
-    """Builds and compiles the model."""
-    import keras
-
+    """Builds the model."""
     set_seed(settings.seed)
     if settings.model == "gpt":
-        model = kerasseq.models.GPT(
+        return kerasseq.models.GPT(
             tokenizer,
             num_layers=settings.num_layers,
             num_heads=settings.num_heads,
@@ -240,25 +257,39 @@ def build(
             if settings.position == "sinusoidal"
             else None,
         )
-        rate = settings.learning_rate
-        optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
-    else:
-        model = kerasseq.models.LanguageModel(
-            settings.model,
-            tokenizer,
-            units=settings.units,
-            num_layers=settings.num_layers,
-            dropout=settings.dropout,
-        )
-        optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0)
-    model.compile(optimizer)
-    return model
+    return kerasseq.models.LanguageModel(
+        settings.model,
+        tokenizer,
+        units=settings.units,
+        num_layers=settings.num_layers,
+        dropout=settings.dropout,
+    )
+
+
+def optimizer(model: Any, settings: options.Settings, steps: int) -> Any:
+    """Returns the optimizer of a model."""
+    import keras
+
+    if settings.model == "gpt":
+        return kerasseq.training.gpt_optimizer(model, settings.learning_rate, steps)
+    return keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0)
+
+
+def own_bits(model: Any, text: str) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Computes the bits of each token of a text but the first, by a language model.
+
+    Returns:
+        Bits `(tokens - 1,)`, where each token stands `(tokens, 2)`, and whether the
+        tokens restore the text.
+    """
+    ids, _, offsets = model.tokenizer.encode_with_offsets(text)
+    is_exact = model.tokenizer.decode(ids) == text
+    return model.surprise(ids).bits[1:], offsets, is_exact
 
 
 def compare(
     settings: options.Settings,
     model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
-    tokenizer: Tokenizer,
     ngram_text: str,
     held_out: str,
 ) -> dict[str, Any]:
@@ -270,7 +301,7 @@ def compare(
     """
     characters = CharacterTokenizer().fit(ngram_text)
     ids, tested = characters.encode(ngram_text), characters.encode(held_out)
-    read, _, offsets = tokenizer.encode_with_offsets(held_out)
+    own, offsets, is_exact = own_bits(model, held_out)
     first = int(offsets[0, 1])
     pieces = np.arange(len(held_out) - first) // PIECE
     sizes = np.bincount(pieces)
@@ -279,14 +310,13 @@ def compare(
         ngram = NGramModel(n, k=SMOOTHING[n]).fit(ids, characters.vocabulary_size)
         bits = -ngram.log_probabilities(tested)[first:] / np.log(2)
         of_ngrams[name], of_pieces[name] = float(bits.mean()), np.bincount(pieces, bits)
-    own = model.surprise(read).bits[1:]
     # The first character may be several tokens, of bytes.
     starts = pieces[np.clip(offsets[1:, 0] - first, 0, len(pieces) - 1)]
     best = of_pieces[verdict.best_of(of_ngrams, lowest=True)]
     better_by = verdict.difference(best - np.bincount(starts, own, len(best)), sizes)
     score, what = float(own.sum() / sizes.sum()), "bits per character"
     words = settings.model, score, of_ngrams, what, better_by, ["more text", "--epochs"]
-    if tokenizer.decode(read) != held_out:
+    if not is_exact:
         note(
             "this tokenizer does not restore the held-out text exactly: the characters "
             "that are lost cost the model no bits"
@@ -301,14 +331,21 @@ def compare(
 
 def show(console: Console, results: runs.Results) -> None:
     """Prints the comparison."""
+    before, after = "bits_per_character_of_base", results["bits_per_character"]
     bits_of = {
         **results["bits_per_character_of_ngrams"],
-        results["model"]: results["bits_per_character"],
+        **({"base": results[before]} if before in results else {}),
+        results["model"]: after,
     }
     rows = [(name, f"{b:.3f}", f"{2**b:.2f}") for name, b in bits_of.items()]
     title = f"On the held-out text ({results['held_out_characters']:,} characters)"
     console.table(title, ("model", ">bits per character", ">perplexity"), rows)
     console.write(results["verdict"]["sentence"])
+    if after >= results.get(before, np.inf):
+        console.write(
+            f"Training did not make the base better ({results[before]:.3f} before): "
+            "try more --steps, or another --learning-rate."
+        )
 
 
 def draw(

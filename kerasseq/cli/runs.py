@@ -44,6 +44,7 @@ RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "mode
 # Arguments that runs of earlier versions do not have, with their values there.
 ADDED = {"missing": "error", "no_header": False, "patience": 0, "max_minutes": None}
 ADDED |= {"word_column": None, "tag_column": None, "pooling": None}
+ADDED |= {"base": None, "lora": None, "quantize": None}
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
 ROWS, ROW_BYTES = "training_rows.npy", 8
 PART = 2**20  # characters of a text that are encoded at a time

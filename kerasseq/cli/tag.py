@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import heads, labeled, limits, options, runs
+from kerasseq.cli import adapting, heads, labeled, limits, options, runs
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
@@ -55,6 +55,7 @@ DEFAULTS = {
     "num_layers": PerModel(1, bert=2, gpt=2),
     "num_heads": 4,
     "preset": None,
+    **adapting.DEFAULTS,
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
@@ -62,7 +63,7 @@ DEFAULTS = {
 }
 
 
-CHOICES = {"model": MODELS, "data": DATA}
+CHOICES = {"model": MODELS, "data": DATA, **adapting.CHOICES}
 HELP = {
     "file": "a file: words with tags",
     "missing": "for sentences with a line without word or tag",
@@ -81,7 +82,11 @@ COLUMNS = tuple(
     for name, default in (("word", "0; 1 for .conllu"), ("tag", "-1; 3 for .conllu"))
 )
 CRF = "find the tags of a sentence together, by a conditional random field"
-OPTIONS = (*COLUMNS, Option("--crf", None, CRF, group="model"))
+OPTIONS = (
+    *COLUMNS,
+    Option("--crf", None, CRF, group="model"),
+    *adapting.OPTIONS,
+)
 
 
 def train(job: "Job") -> runs.Results:

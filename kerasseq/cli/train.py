@@ -21,7 +21,7 @@ import os
 import pathlib
 from typing import Any
 
-from kerasseq.cli import heads, options, runs, signals
+from kerasseq.cli import adapting, heads, options, runs, signals
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import (
     Console,
@@ -139,6 +139,7 @@ def new_job(
         raise UsageError("--epochs and --steps exclude each other: give one")
     _check_file(task, arguments)
     arguments = heads.with_preset(arguments)
+    arguments = adapting.with_base(arguments, TASKS[task].DEFAULTS)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
     if settings.get("model") == "transformer" and "attention" in arguments:
         raise UsageError(
@@ -184,7 +185,7 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
         typed["backend"] = args.backend
     for name, value in typed.items():
         before = {**arguments, "backend": record["backend"]}[name]
-        if value and name in (TASKS[task].FILE, "preset"):
+        if value and name in (TASKS[task].FILE, "preset", "base"):
             value, before = map(os.path.abspath, (value, before or ""))
         if value != before:
             raise UsageError(

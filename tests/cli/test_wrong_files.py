@@ -62,6 +62,10 @@ USES = [
     (TEXT, "json", "train classify --file table.csv --tokenizer F --run OUT"),
     (TEXT, "json", "train tag --file words.conll --tokenizer F --run OUT"),
     (TEXT, "json", "train translation --pairs pairs.txt --tokenizer F --run OUT"),
+    (TEXT, "d", "train language-model --base F --run OUT"),
+    *((TEXT, "safetensors", f"{words} --adapter F --text one")
+      for words in ("predict language-model", "inspect language-model")),
+    (TEXT, "safetensors", "generate language-model --adapter F"),
     (TEXT, "d", "train --resume F"),
     (CONFIG, "json", "train --config F --run OUT"),
     (MODELS, "json", "compare --config F --run OUT"),
