@@ -61,10 +61,7 @@ def with_base(arguments: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
     if source == "base":
         arguments = _with_record(arguments)
     if "lora" in arguments:
-        merged = options.with_defaults(defaults, arguments)
-        rate = merged["learning_rate"]
-        if source == "preset":
-            from kerasseq.cli.heads import LEARNING_RATE as rate
+        rate = options.with_defaults(defaults, arguments)["learning_rate"]
         arguments = {"learning_rate": FASTER * rate, **arguments}
     return arguments
 
@@ -114,11 +111,9 @@ def adapt(model: Any, settings: options.Settings) -> None:
     """Rounds the kernels and adds the adapter, as the options say."""
     if settings.lora is None:
         return
-    from kerasseq.tasks.adapters import adapters_of  # loads Keras
-
     set_seed(settings.seed)
     with status("adding the adapter"):
-        if adapters_of(model).active is not None:  # of a base that was adapted
+        if model.active_adapter is not None:  # of a base that was adapted
             model.merge_lora()
         if settings.quantize == "nf4":
             model.quantize(settings.quantize)
@@ -167,9 +162,7 @@ def load_model(folder: str, adapter: str | None) -> tuple[Any, dict[str, Any] | 
                 f"--adapter is for models with dense layers, received "
                 f"{type(model).__name__} in {folder}"
             )
-        from kerasseq.tasks.adapters import adapters_of  # loads Keras
-
-        if adapters_of(model).active is not None:
+        if model.active_adapter is not None:
             note(f"the adapter of {folder} is replaced by {file}")
             model.set_adapter(None)
         model.load_lora_weights(file, name=str(file))

@@ -62,7 +62,8 @@ def with_preset(arguments: dict[str, Any]) -> dict[str, Any]:
             f"--preset {preset} holds a {model}, received --model "
             f"{arguments['model']}. Leave --model out"
         )
-    arguments = {"learning_rate": LEARNING_RATE, "model": model, **arguments}
+    rate = LEARNING_RATE * (adapting.FASTER if "lora" in arguments else 1)
+    arguments = {"learning_rate": rate, "model": model, **arguments}
     if not arguments.get("steps"):
         arguments.setdefault("epochs", EPOCHS)
     return {**arguments, "preset": os.path.abspath(preset)}

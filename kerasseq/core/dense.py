@@ -62,7 +62,7 @@ class Adaptable:
         lora_a: A, if there is an adapter.
         lora_b: B.
         lora_dropout: Dropout of the inputs of A, or None.
-        nf4: The kernel in 4 bits, or None.
+        nf4: The kernel in 4 bits, or None; `kernel` is None beside it.
     """
 
     lora_a: keras.Variable
@@ -76,19 +76,15 @@ class Adaptable:
         self.nf4: NF4Kernel | None = None
 
     @property
-    def kernel(self) -> Any:
-        """The kernel, `(*I, *O)`: a variable, or the rounded weights of NF4."""
-        return super().kernel if self.nf4 is None else self.nf4.weight()
-
-    @property
-    def quantization_mode(self) -> str | None:
-        """The mode of Keras, or "nf4"; None for a float kernel."""
-        return super().quantization_mode if self.nf4 is None else "nf4"
+    def quantized_to(self) -> str | None:
+        """What the kernel was rounded to: "nf4", or the mode of Keras, or None."""
+        return self.quantization_mode if self.nf4 is None else "nf4"
 
     @property
     def variable_serialization_spec(self) -> dict[str | None, list[str]]:
-        """The variables that Keras saves, by mode; the codes are those of `nf4`."""
-        return {**super().variable_serialization_spec, "nf4": ["bias"]}
+        """The variables that Keras saves, by mode; `nf4` saves its own."""
+        spec = super().variable_serialization_spec
+        return spec if self.nf4 is None else {**spec, None: ["bias"]}
 
     def axes(self) -> int:
         """Returns how many axes of the kernel are those of the inputs."""
@@ -121,7 +117,7 @@ class Adaptable:
                 f"rank must be at most {min(d_in, d_out)}, the smaller width of the "
                 f"kernel {(d_in, d_out)} of {where}, received {lora.rank}"
             )
-        if self.is_integer and self.activation is not keras.activations.linear:
+        if self.quantization_mode and self.activation is not keras.activations.linear:
             raise ValueError(
                 f"{where} is quantized and has an activation, which Keras applies "
                 "before an adapter could add to it: choose other layers"
@@ -177,23 +173,18 @@ class Adaptable:
         return ops.reshape(y, (*before, *out)) if len(out) > 1 else y
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        if self.lora is None:
+        if self.lora is None and self.nf4 is None:
             return super().call(inputs, training)
         y = self._product(inputs)
         if self.bias is not None:
             y = y + ops.convert_to_tensor(self.bias)
-        return self.activation(y + self.lora_product(inputs))
+        if self.lora is not None:
+            y = y + self.lora_product(inputs)
+        return self.activation(y)
 
     def quantized_call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if self.nf4 is not None:  # computes with floats
-            return self.call(inputs, *args, **kwargs)
         y = super().quantized_call(inputs, *args, **kwargs)
         return y if self.lora is None else y + self.lora_product(inputs)
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether Keras computes this layer with integers."""
-        return self.dtype_policy.quantization_mode is not None
 
     def to_nf4(self) -> None:
         """Rounds the kernel to 4 bits a weight; an adapter stays as it is.
@@ -209,9 +200,9 @@ class Adaptable:
         remove_kernel(self)
 
     def _check_is_float(self):
-        if self.quantization_mode is not None:
+        if self.quantized_to is not None:
             raise ValueError(
-                f'layer "{self.path}" is quantized already ({self.quantization_mode})'
+                f'layer "{self.path}" is quantized already ({self.quantized_to})'
             )
 
     def quantize(
@@ -251,6 +242,10 @@ class Adaptable:
         """The inputs times the kernel."""
         raise NotImplementedError
 
+    def _floats(self):
+        """The kernel, or the rounded weights of NF4."""
+        return self.kernel if self.nf4 is None else self.nf4.weight()
+
 
 @register
 class Dense(Adaptable, keras.layers.Dense):
@@ -271,7 +266,7 @@ class Dense(Adaptable, keras.layers.Dense):
         return (self.input_spec.axes[-1], self.units)
 
     def _product(self, x):
-        return ops.matmul(x, self.kernel)
+        return ops.matmul(x, self._floats())
 
 
 @register
@@ -298,4 +293,4 @@ class EinsumDense(Adaptable, keras.layers.EinsumDense):
         return tuple(self.kernel.shape)
 
     def _product(self, x):
-        return ops.einsum(self.equation, x, self.kernel)
+        return ops.einsum(self.equation, x, self._floats())

@@ -153,7 +153,10 @@ def dense(layer: keras.Layer, x: Tensor, *, axes: int = 1) -> Tensor:
     """
     if layer.quantization_mode is not None or layer.activity_regularizer is not None:
         return layer(x)
-    weights = (layer.kernel, layer.bias)
+    kernel = layer.kernel
+    if kernel is None:  # it has 4 bits
+        return layer(x)
+    weights = (kernel, layer.bias)
     weights = [ops.convert_to_tensor(w) for w in weights if w is not None]
     y = affine(x, *weights, axes=axes)
     if getattr(layer, "lora", None) is not None:

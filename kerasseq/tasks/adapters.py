@@ -218,9 +218,9 @@ def merge(model: keras.Model) -> None:
     if state.active is None:
         raise ValueError("there is no adapter to merge: none is active")
     for layer in layers.values():
-        if layer.quantization_mode is not None:
+        if layer.quantized_to is not None:
             raise ValueError(
-                f'layer "{layer.path}" is quantized ({layer.quantization_mode}): the '
+                f'layer "{layer.path}" is quantized ({layer.quantized_to}): the '
                 "sum would have to be rounded again. Keep the adapter beside it, as "
                 "save does"
             )

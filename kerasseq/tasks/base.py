@@ -447,6 +447,11 @@ class TaskModel(keras.Model):
         """
         adapters.activate(self, name)
 
+    @property
+    def active_adapter(self) -> str | None:
+        """The name of the adapter in the layers, or None."""
+        return adapters.adapters_of(self).active
+
     def save_lora_weights(self, path: FilePath) -> None:
         """Writes the active adapter, with a new head, into a file of safetensors."""
         adapter_files.write(path, adapters.current(self))

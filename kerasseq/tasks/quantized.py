@@ -22,7 +22,7 @@ def to_nf4(model: keras.Model, config: Any, filters: Filters) -> None:
         )
     fits = _filter(filters)
     layers = [layer for layer in dense_layers(model).values() if fits(layer)]
-    floats = [layer for layer in layers if layer.quantization_mode is None]
+    floats = [layer for layer in layers if layer.quantized_to is None]
     if not floats:
         raise ValueError(_none_left(model, layers, filters))
     for layer in floats:

@@ -118,6 +118,16 @@ def test_without_the_scope_around_it_a_call_is_not_for_shapes(monkeypatch):
         assert not keras_private.infers_shapes()
 
 
+def test_a_dense_layer_loses_its_kernel():
+    """Without `"_kernel"` it stays; with it, only the bias is left."""
+    layer = keras.layers.Dense(3)
+    layer.build((None, 5))
+    keras_private.remove_kernel(layer)
+    assert [w.name for w in layer.weights] == ["bias"]
+    keras_private.remove_kernel(layer)
+    assert len(layer.weights) == 1
+
+
 def test_a_built_layer_gets_parts_and_loses_them():
     """Without `"_tracker"` Keras refuses new parts, and old ones stay."""
     layer = keras.layers.Dense(3)

@@ -73,7 +73,7 @@ def test_a_layer_computes_with_the_rounded_kernel_and_its_adapter(dtype):
         layer.to_nf4()
         rounded_layer = type(layer).from_config(layer.get_config())
         rounded_layer.build(rows.shape)
-        rounded_layer.kernel.assign(layer.kernel)
+        rounded_layer.kernel.assign(layer.nf4.weight())
         rounded_layer.add_lora(layer.lora)
         for name in ("lora_a", "lora_b", "bias"):
             getattr(rounded_layer, name).assign(getattr(layer, name))
@@ -113,7 +113,7 @@ def test_wrong_uses():
         with pytest.raises(ValueError, match=message):
             call()
     model.quantize("nf4", filters=["query", "key"])
-    kinds = {x.name: x.quantization_mode for x in flatten(model) if hasattr(x, "nf4")}
+    kinds = {x.name: x.quantized_to for x in flatten(model) if hasattr(x, "nf4")}
     assert kinds["query"] == kinds["key"] == "nf4" and kinds["value"] is None
     query = next(layer for layer in flatten(model) if layer.name == "query")
     with pytest.raises(ValueError, match="quantized already .nf4"):
