@@ -35,13 +35,13 @@ def other(tmp_path_factory):
 
 
 def test_an_adapter_is_trained_and_goes_on_the_base(command, base, other):
-    words = ["--base", base, "--lora", "2", *TRAINED[2:], "--learning-rate", "0.02"]
+    words = ["--base", base, "--lora", "2", *TRAINED[2:4], "--steps", "60"]
     command("train", "language-model", "--text", other, *words, "--run", "adapted")
     results = read_json("adapted/results.json")
     assert results["trained_parameters"] == 2 * (4 * 12 + 2 * 30)
     assert results["adapter_bytes"] <= 4 * results["trained_parameters"] + 4096
     assert results["bits_per_character"] < results["bits_per_character_of_base"]
-    sampling = ["--prompt", "state", "--length", "20", "--seed", "3"]
+    sampling = ["--prompt", "state", "--length", "90", "--seed", "3"]
     texts = [
         command("generate", folder, *more, *sampling).out
         for folder, more in (
@@ -52,8 +52,9 @@ def test_an_adapter_is_trained_and_goes_on_the_base(command, base, other):
         )
     ]
     assert texts[0] == texts[1] == texts[2] != texts[3]
-    for name in ("predict", "inspect"):
-        command(name, base, "--adapter", "adapted", "--text", "state time")
+    words = ["--text", "state time", "--json"]
+    own = command("predict", "adapted", *words).out
+    assert command("predict", base, "--adapter", "adapted", *words).out == own
 
 
 def test_a_quantized_base_under_an_adapter(command, base, other):
