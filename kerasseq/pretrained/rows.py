@@ -116,6 +116,21 @@ class Row:
             name = self.tensor.replace("{e}", str(e))
             yield dataclasses.replace(self, tensor=name, expert=e)
 
+    def inputs_first(self, axes: int) -> bool:
+        """Whether a kernel begins with its inputs in the file, as in Keras.
+
+        Args:
+            axes: How many axes of the weight are those of the inputs.
+
+        Examples:
+            >>> Row("c_fc", ("kernel",), "D F").inputs_first(1)
+            True
+            >>> dense("fc", "dense", "D", "F")[0].inputs_first(1)
+            False
+        """
+        inputs = [letter for group in _groups(self.axes)[:axes] for letter in group]
+        return _groups(self.file_axes or self.axes)[0] == inputs
+
     @property
     def repeats(self) -> bool:
         """Whether each layer has this row."""

@@ -7,7 +7,7 @@ claim more data than it holds or name a file outside its folder.
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import h5py
 import ml_dtypes  # noqa: F401  # registers bfloat16 with NumPy
@@ -69,24 +69,37 @@ def read_safetensors(folder: pathlib.Path) -> dict[str, Tensor]:
     """
     files = _file_names(folder, SAFETENSORS, SAFETENSORS_INDEX)
     if files is None:
-        _refuse_pickles(folder)
+        refuse_pickles(folder, SAFETENSORS)
         raise FileNotFoundError(
             f"{folder} has neither {SAFETENSORS} nor {SAFETENSORS_INDEX}"
         )
-    return _by_name(folder, files, _tensors_of_safetensors)
+    return _by_name(folder, files, read_safetensors_file)
 
 
-def _refuse_pickles(folder):
+def refuse_pickles(folder: pathlib.Path, wanted: str) -> None:
+    """Raises a `ValueError` if a folder has weights in a pickle.
+
+    Args:
+        folder: The folder, without the file that is wanted.
+        wanted: The name of the file.
+    """
     for file in sorted(file for ending in PICKLES for file in folder.glob(ending)):
         raise ValueError(
             f"{folder} has its weights in {file.name}, a pickle, which can run any "
-            f"code when it is loaded. Look for a {SAFETENSORS} from the same source, "
+            f"code when it is loaded. Look for a {wanted} from the same source, "
             "or load the weights with the program that wrote them and save them as "
             "safetensors"
         )
 
 
-def _tensors_of_safetensors(path):
+def read_safetensors_file(path: pathlib.Path) -> Iterator[Tensor]:
+    """Yields the tensors of a file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ImportError: If the package safetensors is not installed.
+        ValueError: If the file is damaged.
+    """
     library = _safetensors()
     regular(path)
     try:
@@ -120,12 +133,15 @@ def write_safetensors(
         tensors,
         SAFETENSORS,
         SAFETENSORS_INDEX,
-        write_file=_write_safetensors_file,
+        write_file=write_safetensors_file,
         shard_name=lambda n, count: f"model-{n + 1:05}-of-{count:05}.safetensors",
     )
 
 
-def _write_safetensors_file(path, arrays):
+def write_safetensors_file(
+    path: pathlib.Path, arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Writes arrays by name into a file."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     _safetensors().numpy.save_file(arrays, path, {"format": "pt"})
 

@@ -12,8 +12,8 @@ from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
-from kerasseq.core.types import Config, FilePath
-from kerasseq.tasks import adapter_files, adapters
+from kerasseq.core.types import Config
+from kerasseq.tasks import adapters
 from kerasseq.tasks.data_checks import check_arrays, check_data
 from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.embedding import Embedding
@@ -25,6 +25,7 @@ from kerasseq.tasks.input_rows import (
 )
 from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
 from kerasseq.tasks.plain import as_plain, from_plain
+from kerasseq.tasks.with_adapters import WithAdapters
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
 BATCH_SIZE = 32
@@ -101,7 +102,7 @@ def embedding_width(embedding_dim: int | None, units: int) -> int:
 
 
 @needs_fit
-class TaskModel(keras.Model):
+class TaskModel(WithAdapters, keras.Model):
     """A functional model that is saved as the arguments it was made from.
 
     A subclass builds its graph in `__init__`, hands inputs, outputs and its arguments
@@ -436,65 +437,3 @@ class TaskModel(keras.Model):
             sublayers.apply_settings(model, settings)
             adapters.restore(model)
         return model
-
-    def enable_lora(
-        self,
-        rank: int | Mapping[str, int],
-        target_layer_names: str | Sequence[str] | None = None,
-        *,
-        lora_alpha: float | None = None,
-        lora_dropout: float = 0.0,
-    ) -> None:
-        r"""Adds an adapter to dense layers, and trains only it and a new head.
-
-        A layer computes $x W + b + \frac{\alpha}{r} (x A) B$; B is 0 at first. The
-        optimizer starts anew. Use a rate 5 to 10 times that of training all weights.
-
-        Args:
-            rank: r; or ranks by name or pattern of layers.
-            target_layer_names: Names of layers, or patterns of their paths such as
-                "block_0/*"; "all-linear" for all dense layers but those of a new head.
-                Defaults to "query" and "value", or all if there are none.
-            lora_alpha: $\alpha$. Defaults to the rank, so that the factor is 1.
-            lora_dropout: Fraction of the inputs of A that is dropped in training.
-
-        Raises:
-            ValueError: If there is an adapter, no layer has the name, or the rank is
-                above the width.
-        """
-        adapters.enable(self, rank, target_layer_names, lora_alpha, lora_dropout)
-
-    def merge_lora(self) -> None:
-        """Adds what the active adapter learned to the kernels, and takes it off.
-
-        The model computes the same, without the cost of an adapter. Other adapters,
-        which were made for the kernels before, are forgotten.
-
-        Raises:
-            ValueError: If there is no adapter, or a layer is quantized.
-        """
-        adapters.merge(self)
-
-    def set_adapter(self, name: str | None) -> None:
-        """Activates another adapter, with its head; with None the model has none.
-
-        Args:
-            name: The name; "default" for that of `enable_lora` or a `.keras` file.
-        """
-        adapters.activate(self, name)
-
-    def save_lora_weights(self, path: FilePath) -> None:
-        """Writes the active adapter, with a new head, into a file of safetensors."""
-        adapter_files.write(path, adapters.current(self))
-
-    def load_lora_weights(self, path: FilePath, name: str = "default") -> None:
-        """Reads an adapter of a model like this one, and activates it.
-
-        Args:
-            path: A file of `save_lora_weights`.
-            name: Its name for `set_adapter`.
-
-        Raises:
-            ValueError: If the file is damaged or of another model, or the name taken.
-        """
-        adapters.add(self, name, adapter_files.read(path))
