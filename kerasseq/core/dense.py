@@ -18,7 +18,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq.core.keras_private import open_to_parts, remove_part
+from kerasseq.core.keras_private import open_to_parts, remove_part, remove_weight
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 
@@ -126,7 +126,8 @@ class Adaptable:
 
     def remove_lora(self) -> None:
         """Takes the adapter off."""
-        del self.lora_a, self.lora_b  # Keras then forgets them
+        for name in WEIGHTS:
+            remove_weight(self, name)
         if self.lora_dropout is not None:
             remove_part(self, self.lora_dropout)
         self.lora = self.lora_dropout = None

@@ -137,3 +137,18 @@ def test_a_built_layer_gets_parts_and_loses_them():
         keras_private.remove_part(bare, bare.last)
     vars(bare)["_tracker"] = tracker
     assert bare.last in sublayers.flatten(bare)
+
+
+@pytest.mark.everywhere("each backend keeps the attributes of layers in its own way")
+@pytest.mark.parametrize("known", [True, False])
+def test_a_built_layer_loses_a_weight(known, monkeypatch):
+    """Without `"_untrack_variable"` Keras' own `del` takes it out."""
+    layer = keras.layers.Dense(3)
+    layer.build((None, 5))
+    if not known:
+        monkeypatch.setattr(
+            keras_private, "getattr", lambda of, name, other: other, raising=False
+        )
+    keras_private.remove_weight(layer, "bias")
+    assert layer.weights == layer.trainable_weights == [layer.kernel]
+    assert not hasattr(layer, "bias")
