@@ -61,8 +61,9 @@ __all__ = [
     "save_pretrained",
 ]
 
-_adapter_files.register_format(  # they import the models as well
-    _adapter_files.PEFT, lambda: importlib.import_module("kerasseq.pretrained.peft")
+_adapter_files.register_formats(  # these modules import the models as well
+    peft=lambda: importlib.import_module("kerasseq.pretrained.peft"),
+    keras_hub=lambda: importlib.import_module("kerasseq.pretrained.keras_hub_lora"),
 )
 
 if not TYPE_CHECKING:  # a checker knows the names by itself

@@ -143,19 +143,8 @@ def _products(model, module, settings, name, pair) -> dict[str, Product]:
                 f"it must be {shape} by the rank {rank} in {settings.where}, and for "
                 f"this {type(model).__name__}"
             )
-    A, B = (_array(pair[letter]) for letter in "AB")
+    A, B = (pair[letter].numbers() for letter in "AB")
     return module.products(A, B, settings.alpha_of(full))
-
-
-def _array(tensor):
-    """Returns the values of a tensor, of at least 32 bits."""
-    array = tensor.read()
-    array = array.astype("float32") if array.itemsize < 4 else array
-    if not np.all(np.isfinite(array)):
-        raise ValueError(
-            f'"{tensor.name}" in {tensor.file} has numbers that are not finite'
-        )
-    return array
 
 
 def _head(model, table: ModuleTable, settings: PeftSettings, saved):
@@ -177,7 +166,7 @@ def _head(model, table: ModuleTable, settings: PeftSettings, saved):
                 f"the head of this {type(model).__name__} has {shape}: it was made for "
                 "another number of labels or another model"
             )
-        found[key] = row.to_model(_array(tensor), table.sizes)[0]
+        found[key] = row.to_model(tensor.numbers(), table.sizes)[0]
     if rest:
         tensor = next(iter(rest.values()))
         known = [row.tensor for row in table.head.values()]

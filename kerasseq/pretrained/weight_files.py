@@ -9,7 +9,6 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-import h5py
 import ml_dtypes  # noqa: F401  # registers bfloat16 with NumPy
 import numpy as np
 
@@ -54,6 +53,21 @@ class Tensor:
                 f'"{self.name}" in {self.file} must be a tensor of floats, received '
                 f"type {self.wrong_type}"
             )
+
+    def numbers(self) -> np.ndarray:
+        """Returns the values, of at least 32 bits.
+
+        Raises:
+            ValueError: If they are not floats, or one is not finite.
+        """
+        self.check_type()
+        array = self.read()
+        array = array.astype("float32") if array.itemsize < 4 else array
+        if not np.all(np.isfinite(array)):
+            raise ValueError(
+                f'"{self.name}" in {self.file} has numbers that are not finite'
+            )
+        return array
 
 
 # safetensors
@@ -175,7 +189,7 @@ def read_h5(folder: pathlib.Path) -> dict[str, Tensor]:
 
 def read_h5_file(path: pathlib.Path) -> list[Tensor]:
     """Returns the tensors of a file."""
-    tensors = []
+    h5py, tensors = _h5py(), []
 
     def visit(name, item):  # called for hard links only: h5py does not follow others
         if isinstance(item, h5py.Dataset):
@@ -204,7 +218,7 @@ def _h5_tensor(name, path, data):
         )
 
     def read():
-        with h5py.File(path, "r") as file:
+        with _h5py().File(path, "r") as file:
             array = np.asarray(file[name])
         return array.view("bfloat16") if is_bfloat16 else array
 
@@ -233,11 +247,15 @@ def write_h5_file(
     path: pathlib.Path, arrays: Mapping[str, np.ndarray | np.generic]
 ) -> None:
     """Writes arrays by name into a file, as Keras does."""
-    with h5py.File(path, "w") as file:
+    with _h5py().File(path, "w") as file:
         for name, array in arrays.items():
             data = file.create_dataset(name, data=array)
             if array.dtype == "bfloat16":
                 data.attrs["dtype"] = "bfloat16"
+
+
+def _h5py():
+    return packages.load("h5py", "h5py", "files of KerasHub need the package")
 
 
 # One file, or several with an index

@@ -27,14 +27,16 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 _LOADERS: dict[str, Callable[[], ModuleType]] = {}
 
 
-def register_format(name: str, load: Callable[[], ModuleType]) -> None:
-    """Registers the adapters of another library.
+def register_formats(
+    peft: Callable[[], ModuleType], keras_hub: Callable[[], ModuleType]
+) -> None:
+    """Registers the adapters of other libraries.
 
     Args:
-        name: `PEFT` or `KERAS_HUB`.
-        load: Imports the module with `read(model, path)`, and `write` for `PEFT`.
+        peft: Imports the module with `read(model, path)` and `write`.
+        keras_hub: Imports the module with `read(model, path)`.
     """
-    _LOADERS[name] = load
+    _LOADERS.update({PEFT: peft, KERAS_HUB: keras_hub})
 
 
 def save(model: keras.Model, path: FilePath, format: str | None = None) -> None:

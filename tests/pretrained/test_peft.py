@@ -1,16 +1,12 @@
 """LoRA adapters in folders of PEFT, against the package `peft`."""
 
 import importlib
-import json
 
 import keras
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from kerasseq import models
-from kerasseq.layers import MixtureOfExperts
-from kerasseq.tasks.adapters import adapters_of
 from tests.pretrained.helpers import LLAMA, SIZES, assert_same, shuffle
 
 pytestmark = [
