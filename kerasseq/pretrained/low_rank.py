@@ -86,6 +86,8 @@ def join(parts: Sequence[Product | None], widths: Sequence[int]) -> Product:
         >>> whole = join([a, None, b], [4, 4, 4])
         >>> whole.rank, whole.alpha, whole.B.shape
         (3, 3, (3, 12))
+        >>> join(whole.split([4, 4, 4]), [4, 4, 4]).rank
+        3
     """
     known = [part for part in parts if part is not None]
     first = known[0]

@@ -140,8 +140,8 @@ def _products(model, module, settings, name, pair) -> dict[str, Product]:
         if tensor.shape != shape:
             raise ValueError(
                 f'"{tensor.name}" in {tensor.file} has the shape {tensor.shape}, but '
-                f"it must be {shape} by the rank {rank} in {settings.where}, and for "
-                f"this {type(model).__name__}"
+                f"it must be {shape} for this {type(model).__name__} and the rank "
+                f"{rank} of r or rank_pattern in {settings.where}"
             )
     A, B = (pair[letter].numbers() for letter in "AB")
     return module.products(A, B, settings.alpha_of(full))

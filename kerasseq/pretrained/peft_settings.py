@@ -17,12 +17,13 @@ from kerasseq.pretrained.folders import Settings, read_table
 from kerasseq.pretrained.low_rank import Product
 
 CONFIG = "adapter_config.json"
-NEUTRAL = {  # what the settings must be, or null
+NEUTRAL = {  # what the settings must be, or null, or empty
     "bias": "none",
-    **dict.fromkeys(("use_dora", "lora_bias", "use_qalora"), False),
-    **dict.fromkeys(("use_bdlora", "arrow_config", "kasa_config", "monteclora_config")),
-    **dict.fromkeys(("alora_invocation_tokens", "trainable_token_indices")),
-    **dict.fromkeys(("target_parameters", "layer_replication")),
+    **dict.fromkeys(("use_dora", "lora_bias", "use_qalora"), "false"),
+    **dict.fromkeys(("use_bdlora", "arrow_config", "kasa_config"), "null"),
+    **dict.fromkeys(("monteclora_config", "alora_invocation_tokens"), "null"),
+    **dict.fromkeys(("trainable_token_indices", "target_parameters"), "null"),
+    "layer_replication": "null",
 }
 PLAIN_STARTS = (True, False, "gaussian", "eva", "orthogonal")  # leave the kernels alone
 MOST_CHOICES = 3  # groups and repetitions in a pattern
@@ -113,8 +114,8 @@ def _check_kind(settings):
         settings.refuse("peft_type", '"LORA"', "kerasseq reads")
     for name, neutral in NEUTRAL.items():
         value = settings.get(name, None)
-        if value not in (None, neutral, False) and (value or value == 0):
-            settings.refuse(name, repr(neutral), "kerasseq reads")
+        if value and value != neutral:
+            settings.refuse(name, neutral, "kerasseq reads")
     start = settings.get("init_lora_weights", True)
     if start not in PLAIN_STARTS:
         settings.refuse(

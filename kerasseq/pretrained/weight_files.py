@@ -179,6 +179,7 @@ def read_h5(folder: pathlib.Path) -> dict[str, Tensor]:
 
     Raises:
         FileNotFoundError: If the file, or one that the index names, is missing.
+        ImportError: If the package h5py is not installed.
         ValueError: If a file is damaged, or refers to data outside of it.
     """
     files = _file_names(folder, H5, H5_INDEX)
@@ -195,8 +196,9 @@ def read_h5_file(path: pathlib.Path) -> list[Tensor]:
         if isinstance(item, h5py.Dataset):
             tensors.append(_h5_tensor(name, path, item))
 
+    regular(path)
     try:
-        with h5py.File(regular(path), "r") as file:
+        with h5py.File(path, "r") as file:
             file.visititems(visit)
     except (OSError, RuntimeError, KeyError) as error:
         raise ValueError(

@@ -24,6 +24,8 @@ MAKE = {
     "bert": lambda: models.BERT(**TEXT, head="classify", labels=5),
     "t5": lambda: models.T5(vocabulary_size=29, published_ids=True, **SIZES),
     "vit": lambda: models.ViT(5, image_size=6, patch_size=2, **SIZES),
+    "llama-base": lambda: models.GPT(**ROPE, head=None),
+    "bert-base": lambda: models.BERT(**TEXT, head="sequence"),
 }
 CLASSES = {
     "gpt2": "GPT2LMHeadModel",
@@ -34,6 +36,8 @@ CLASSES = {
     "bert": "BertForSequenceClassification",
     "t5": "T5ForConditionalGeneration",
     "vit": "ViTForImageClassification",
+    "llama-base": "LlamaModel",
+    "bert-base": "BertModel",
 }
 CONFIGS = {  # of PEFT, with all ways to say which modules, and how
     "gpt2": {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True},
@@ -47,6 +51,8 @@ CONFIGS = {  # of PEFT, with all ways to say which modules, and how
     "bert": {"target_modules": ["query", "dense"], "modules_to_save": ["classifier"]},
     "t5": {"target_modules": ["q", "v", "wo"], "init_lora_weights": "gaussian"},
     "vit": {"target_modules": "all-linear", "modules_to_save": ["classifier"]},
+    "llama-base": {"target_modules": ["o_proj"]},
+    "bert-base": {"target_modules": r"encoder.*\.(key|value)"},
 }
 TARGETS = {"gpt2": {"query": 2, "value": 3, "*/output_dense": 3}}
 IDS = np.random.default_rng(0).integers(3, 29, (2, 5))
@@ -68,7 +74,9 @@ def logits(model):
         x = [IDS, IDS[:, :3]]
     elif isinstance(model, models.GPT):
         x = IDS
-    return keras.ops.convert_to_numpy(model(x))
+    y = model(x)
+    y = y["sequence"] if isinstance(y, dict) else y
+    return keras.ops.convert_to_numpy(y)
 
 
 def peer_logits(model, name):
@@ -81,7 +89,7 @@ def peer_logits(model, name):
     if name == "t5":
         inputs["decoder_input_ids"] = torch.tensor(IDS[:, :3])
     with torch.no_grad():
-        return model.eval().cpu()(**inputs).logits.numpy()
+        return model.eval().cpu()(**inputs)[0].numpy()
 
 
 @pytest.fixture(scope="module")
