@@ -4,8 +4,6 @@ A folder has `adapter_config.json` and `adapter_model.safetensors`, with two mat
 for each module, `base_model.model.<module>.lora_A.weight` `(r, d_in)` and
 `lora_B.weight` `(d_out, r)`, and the weights of modules that are saved whole, such as a
 new head.
-
-Mangrulkar et al., "PEFT: State-of-the-art Parameter-Efficient Fine-Tuning methods".
 """
 
 import pathlib

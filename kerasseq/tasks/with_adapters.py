@@ -60,8 +60,7 @@ class WithAdapters:
 
         Args:
             path: A file that ends in ".safetensors"; or a new folder, as a name without
-                such an ending, which the package `peft` reads: for the models of
-                `save_pretrained`, with its names of modules.
+                such an ending, which PEFT reads: for the models of `save_pretrained`.
             format: "peft" for a folder whose name has a dot.
 
         Raises:
