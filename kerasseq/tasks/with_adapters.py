@@ -84,5 +84,14 @@ class WithAdapters:
             TypeError: If Hugging Face or KerasHub has no such class of models.
             ValueError: If the file is damaged, of another model, or has what kerasseq
                 does not have; or the name is taken.
+
+        Examples:
+            >>> import tempfile, kerasseq
+            >>> sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 6}
+            >>> model = kerasseq.models.GPT(vocabulary_size=5, **sizes)
+            >>> model.enable_lora(2)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.save_lora_weights(f"{folder}/adapter")
+            ...     model.load_lora_weights(f"{folder}/adapter", name="mine")
         """
         adapters.add(self, name, adapter_files.load(self, path))

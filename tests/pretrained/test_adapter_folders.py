@@ -16,6 +16,7 @@ from kerasseq import models
 from kerasseq.core.sublayers import flatten
 from kerasseq.layers import MixtureOfExperts
 from kerasseq.pretrained.low_rank import Product, join
+from kerasseq.pretrained.vit import VIT
 from tests.pretrained.helpers import LLAMA, shuffle
 
 pytestmark = pytest.mark.once("arrays, files and messages")
@@ -237,6 +238,29 @@ def test_a_head_is_saved_with_the_adapter(tmp_path):
     other.load_lora_weights(tmp_path / "lora-1.5")  # the head stays as it is
     same = keras.ops.convert_to_numpy(other.get_layer("classes").kernel)
     np.testing.assert_array_equal(same, head)
+
+
+def test_modules_by_their_names_in_older_versions(tmp_path):
+    def vit():
+        model = models.ViT(3, image_size=4, patch_size=2, **SIZES)
+        shuffle(model.trainable_weights)
+        return model
+
+    x, model = np.ones((1, 4, 4, 3)), vit()
+    model.enable_lora(2, "all-linear")
+    shuffle(model.trainable_weights)
+    model.save_lora_weights(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS)
+    settings = json.loads((tmp_path / CONFIG).read_text())
+    for old, new in reversed(VIT.huggingface.modules.items()):
+        tensors = {name.replace(new, old): a for name, a in tensors.items()}
+    assert any("encoder.layer.0.attention.attention.query" in name for name in tensors)
+    settings["target_modules"] = ["query", "key", "value", "dense"]
+    save_file(tensors, tmp_path / WEIGHTS)
+    (tmp_path / CONFIG).write_text(json.dumps(settings))
+    other = vit()
+    other.load_lora_weights(tmp_path)
+    np.testing.assert_allclose(other.predict(x), model.predict(x), atol=1e-6)
 
 
 def test_generating_with_each_of_several_folders_is_as_after_a_fresh_load(tmp_path):
