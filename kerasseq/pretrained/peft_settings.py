@@ -22,8 +22,8 @@ NEUTRAL = {  # what the settings must be, or null, or empty
     **dict.fromkeys(("use_dora", "lora_bias", "use_qalora"), "false"),
     **dict.fromkeys(("use_bdlora", "arrow_config", "kasa_config"), "null"),
     **dict.fromkeys(("monteclora_config", "alora_invocation_tokens"), "null"),
-    **dict.fromkeys(("trainable_token_indices", "target_parameters"), "null"),
-    "layer_replication": "null",
+    **dict.fromkeys(("trainable_token_indices", "layer_replication"), "null"),
+    "target_parameters": "null: experts of a mixture are not adapted",
 }
 PLAIN_STARTS = (True, False, "gaussian", "eva", "orthogonal")  # leave the kernels alone
 MOST_CHOICES = 3  # groups and repetitions in a pattern

@@ -92,7 +92,11 @@ def refused(path, *words, error=ValueError, model=None):
         ("peft_type", None, "has no peft_type"),
         ("bias", "all", "kerasseq reads none"),
         ("use_dora", True, "kerasseq reads false"),
-        ("target_parameters", ["mlp.experts.down_proj"], "kerasseq reads null"),
+        (
+            "target_parameters",
+            ["mlp.experts.down_proj"],
+            "reads null: experts of a mix",
+        ),
         ("init_lora_weights", "pissa_niter_4", "path_initial_model_for_weight_conv"),
         ("r", "2", "a whole number of at least 1"),
         ("r", 3, "the rank 3 of r"),
