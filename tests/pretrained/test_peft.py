@@ -42,7 +42,7 @@ CLASSES = {
 CONFIGS = {  # of PEFT, with all ways to say which modules, and how
     "gpt2": {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True},
     "llama": {
-        **{"target_modules": "all-linear", "rank_pattern": {"down_proj": 5}},
+        **{"target_modules": "all-linear", "rank_pattern": {"down_proj": 29}},
         "alpha_pattern": {r".*layers\.1\.self_attn\.(q|v)_proj": 7},
     },
     "mistral": {"target_modules": ["q_proj", "v_proj"], "use_rslora": True},
@@ -110,7 +110,12 @@ def base(tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+BASES = {"llama-base": pytest.mark.full("as bert-base")}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=BASES.get(name, ())) for name in CONFIGS]
+)
 def test_both_directions(name, base, tmp_path):
     peft = importlib.import_module("peft")
     torch = importlib.import_module("torch")
