@@ -44,17 +44,22 @@ def read(model: keras.Model, folder: pathlib.Path) -> Adapter:
     lora, weights = {}, {}
     for name, pair in matrices.items():
         module = _module(model, table, settings, name, pair)
-        for key, product in _products(model, module, settings, name, pair).items():
+        for key, product in _products(model, module, settings, pair).items():
             if key in lora:
-                raise ValueError(
-                    f'{folder / WEIGHTS} has the module "{name}" twice, also under its '
-                    "other name. Remove one of them"
-                )
+                _refuse_twice(folder / WEIGHTS, name)
             lora[key] = product.settings(settings.dropout)
             weights |= {f"{key}.lora_a": product.A, f"{key}.lora_b": product.B}
     if not lora:
         raise ValueError(f"{folder / WEIGHTS} has an adapter of no layer")
     return Adapter(lora, weights | _head(model, table, settings, saved))
+
+
+def _refuse_twice(file: pathlib.Path, name: str) -> NoReturn:
+    """Raises an error for a module that has two names in a file."""
+    raise ValueError(
+        f'{file} has the module "{name}" twice, also under another name. Remove one of '
+        "them"
+    )
 
 
 def _tensors(folder, prefix):
@@ -81,8 +86,10 @@ def _tensors(folder, prefix):
         if found is None:
             saved[name] = tensor
         else:
-            module = found[1].removeprefix(prefix)
-            matrices.setdefault(module, {})[found[2]] = tensor
+            pair = matrices.setdefault(found[1].removeprefix(prefix), {})
+            if found[2] in pair:
+                _refuse_twice(file, found[1])
+            pair[found[2]] = tensor
     return matrices, saved
 
 
@@ -95,7 +102,7 @@ def _module(model, table, settings, name, pair) -> Module:
                 f'{other.file} has "{other.name}", but not lora_{letter} of the same '
                 "module: it is not whole"
             )
-    full = MATRIX.fullmatch(pair["A"].name.removeprefix(PREFIX))[1]
+    full = _name_in_file(pair["A"])
     if not settings.has_target(full):
         raise ValueError(
             f'"{pair["A"].name}" in {pair["A"].file} adapts a module that '
@@ -105,6 +112,11 @@ def _module(model, table, settings, name, pair) -> Module:
     if name not in table.modules:
         _refuse(model, table, name, pair["A"])
     return table.modules[name]
+
+
+def _name_in_file(tensor):
+    """Returns the name of the module of a matrix, as the settings name modules."""
+    return MATRIX.fullmatch(tensor.name.removeprefix(PREFIX))[1]
 
 
 def _refuse(
@@ -130,9 +142,9 @@ def _refuse(
     raise ValueError(f'"{tensor.name}" in {tensor.file} adapts "{name}", {what}')
 
 
-def _products(model, module, settings, name, pair) -> dict[str, Product]:
+def _products(model, module, settings, pair) -> dict[str, Product]:
     """Returns the products of the layers of a module."""
-    full = MATRIX.fullmatch(pair["A"].name.removeprefix(PREFIX))[1]
+    full = _name_in_file(pair["A"])
     rank = settings.rank_of(full)
     for tensor, shape in zip((pair["A"], pair["B"]), module.shapes(rank), strict=True):
         if tensor.shape != shape:
@@ -240,5 +252,5 @@ def _full_name(name, table, architecture):
     is_base = architecture.endswith("Model") and not architecture.endswith(
         LANGUAGE_MODELS
     )
-    is_head = f"{name}.".startswith(table.form.heads) if table.form.heads else False
+    is_head = f"{name}.".startswith(table.form.heads)
     return name if is_base or is_head else table.form.prefix + name

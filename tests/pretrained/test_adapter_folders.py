@@ -133,6 +133,10 @@ def added(name, shape=(2, 12)):
     [
         (without("q_proj.lora_B"), ["q_proj.lora_A", "not lora_B", "not whole"]),
         (without("lora"), ["an adapter of no layer"]),
+        (
+            added(f"{QUERY.replace('model.model.model', 'model.model')}.lora_A.weight"),
+            ["twice"],
+        ),
         (added(f"{QUERY}.lora_C.weight"), ["lora_C", "lora_A.weight, lora_B.weight"]),
         (added("model.x.lora_A.weight"), ["model.x", "base_model.model.<module>"]),
         (added(f"{QUERY}.lora_A.weight", (2, 11)), ["(2, 11)", "must be (2, 12)"]),
