@@ -97,6 +97,11 @@ def of_models():
         ),
         Use("WordVectors", fitted, vectors),
         Use(
+            "load_lora_weights",
+            lambda **a: models.GPT(vocabulary_size=5, **SMALL).load_lora_weights(**a),
+            {"path": "no file", "name": "other"},
+        ),
+        Use(
             "costs",
             lambda **a: models.costs(**a).forward_flops,
             {"architecture": "gpt3", "sequence_length": 7, "batch_size": 1}

@@ -143,7 +143,7 @@ def save(job: "Job", model: Any) -> dict[str, Any]:
 
 def add_adapter(parser: options.Options) -> None:
     """Adds `--adapter` to the parser of a command that uses a model."""
-    text = f"an adapter for the model: a file, or a run that has {FILE}"
+    text = "an adapter for the model: a file, a folder of PEFT, or a run with --lora"
     options.add(parser, "--adapter", str, text, "FILE")
 
 
@@ -172,8 +172,9 @@ def load_model(folder: str, adapter: str | None) -> tuple[Any, dict[str, Any] | 
 def _file(adapter):
     """The file of an adapter, which exists."""
     path = pathlib.Path(adapter)
-    path = path / FILE if path.is_dir() else path
-    if not path.is_file():
+    if (path / runs.RUN).exists():
+        path = path / FILE
+    if not path.exists():
         raise FileNotFoundError(
             f'--adapter: there is no file "{path}". Give that of save_lora_weights, or '
             "the folder of a run that was trained with --lora"

@@ -28,6 +28,7 @@ from kerasseq.models.xlstm import XLSTM
 from kerasseq.published.architectures import architectures
 from kerasseq.published.counting import count
 from kerasseq.series.forecaster import Forecaster
+from kerasseq.tasks import adapter_files as _adapter_files
 from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.tagger import SequenceTagger
 from kerasseq.vectors.word_vectors import WordVectors
@@ -59,6 +60,11 @@ __all__ = [
     "from_pretrained",
     "save_pretrained",
 ]
+
+_adapter_files.register_formats(  # these modules import the models as well
+    peft=lambda: importlib.import_module("kerasseq.pretrained.peft"),
+    keras_hub=lambda: importlib.import_module("kerasseq.pretrained.keras_hub_lora"),
+)
 
 if not TYPE_CHECKING:  # a checker knows the names by itself
 

@@ -28,7 +28,7 @@ from kerasseq.pretrained.family import (
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.label_names import label_settings, read_labels
 from kerasseq.pretrained.rows import (
-    HUB_BLOCK,
+    HUB_ENCODER_BLOCK,
     IDENTITY,
     REVERSED,
     Row,
@@ -96,12 +96,12 @@ ROBERTA_HEADS = {
     "span": HEADS["span"],
 }
 HUB_ROWS = [
-    *within("layers/transformer_encoder{_n}/", "block_{n}/", HUB_BLOCK),
-    *hub_norm("layers/layer_normalization", "embedding_norm"),
-    *hub_dense("layers/dense", "pooler", "D E", "E"),
     *hub_weights("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
     *hub_weights("layers/position_embedding", ["position_embedding/embeddings"], "T D"),
     *hub_weights("layers/embedding", ["segment_embedding/embeddings"], "S D"),
+    *hub_norm("layers/layer_normalization", "embedding_norm"),
+    *within("layers/transformer_encoder{_n}/", "block_{n}/", HUB_ENCODER_BLOCK),
+    *hub_dense("layers/dense", "pooler", "D E", "E"),
 ]
 
 

@@ -192,7 +192,7 @@ def save_pretrained(
         ['config.json', 'model.safetensors']
     """
     checks.one_of("format", format, FORMATS)
-    arguments = _arguments(model)
+    arguments = arguments_of(model)
     family = family_of_model(model, format, arguments)
     form = getattr(family, format)
     settings, sizes = form.write(arguments), family.sizes(arguments)
@@ -206,7 +206,7 @@ def save_pretrained(
         tokenizers.write(part, arguments.get("tokenizer"), format)
 
 
-def _arguments(model):
+def arguments_of(model: keras.Model) -> Arguments:
     """Returns the arguments of a model, with those that its tokenizer determined."""
     arguments = dict(getattr(model, "_arguments", {}))
     if hasattr(model, "vocabulary_size"):

@@ -53,6 +53,8 @@ class Format:
         copies: Tensors that are copies of other tensors; both must be equal.
         ignored: Patterns of names of tensors that are not weights.
         left_out: Patterns of names of weights that the model does not have.
+        modules: Parts of names of tensors, and what they are in the names of modules
+            since these were renamed; applied in this order.
     """
 
     kinds: tuple[str, ...]
@@ -67,6 +69,7 @@ class Format:
     copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
     read_rows: Callable[[Arguments, Shapes], list[Row]] | None = None
 
     def table(self, arguments: Arguments, shapes: Shapes) -> list[Row]:

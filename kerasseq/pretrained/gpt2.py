@@ -23,7 +23,7 @@ from kerasseq.pretrained.family import (
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
-    HUB_BLOCK,
+    HUB_DECODER_BLOCK,
     Row,
     hub_norm,
     hub_weights,
@@ -60,7 +60,7 @@ HEAD = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
 HUB_ROWS = [
     *hub_weights("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
     *hub_weights("layers/position_embedding", ["position_embedding/embeddings"], "T D"),
-    *within("layers/transformer_decoder{_n}/", "block_{n}/", HUB_BLOCK),
+    *within("layers/transformer_decoder{_n}/", "block_{n}/", HUB_DECODER_BLOCK),
     *hub_norm("layers/layer_normalization", "final_norm"),
 ]
 OPTIONS = {  # of every GPT-2

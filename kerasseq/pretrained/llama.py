@@ -104,12 +104,12 @@ HUB_ATTENTION = [
 HUB_BLOCK = [
     *within("_self_attention_layer/", "self_attention/", HUB_ATTENTION),
     weight("_self_attention_layernorm/vars/0", "self_attention_layer_norm/scale", "D"),
-    weight("_feedforward_gate_dense/vars/0", "feed_forward/gate_dense/kernel", "D F"),
     weight(
         "_feedforward_intermediate_dense/vars/0",
         "feed_forward/intermediate_dense/kernel",
         "D F",
     ),
+    weight("_feedforward_gate_dense/vars/0", "feed_forward/gate_dense/kernel", "D F"),
     weight(
         "_feedforward_output_dense/vars/0", "feed_forward/output_dense/kernel", "F D"
     ),

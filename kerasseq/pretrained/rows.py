@@ -116,6 +116,21 @@ class Row:
             name = self.tensor.replace("{e}", str(e))
             yield dataclasses.replace(self, tensor=name, expert=e)
 
+    def inputs_first(self, axes: int) -> bool:
+        """Whether a kernel begins with its inputs in the file, as in Keras.
+
+        Args:
+            axes: How many axes of the weight are those of the inputs.
+
+        Examples:
+            >>> Row("c_fc", ("kernel",), "D F").inputs_first(1)
+            True
+            >>> dense("fc", "dense", "D", "F")[0].inputs_first(1)
+            False
+        """
+        inputs = [letter for group in _groups(self.axes)[:axes] for letter in group]
+        return _groups(self.file_axes or self.axes)[0] == inputs
+
     @property
     def repeats(self) -> bool:
         """Whether each layer has this row."""
@@ -325,12 +340,18 @@ def hub_attention(layer: str, path: str) -> list[Row]:
     ]
 
 
-HUB_BLOCK = [  # a TransformerEncoder, or a TransformerDecoder without cross-attention
+# Rows of KerasHub are in the order in which it makes the layers, here and in the tables
+# of the families: it numbers them so in files of adapters.
+_HUB_ATTENTION = [
     *hub_attention("_self_attention_layer", "self_attention"),
     *hub_norm("_self_attention_layer_norm", "self_attention_layer_norm"),
+]
+_HUB_FEED_FORWARD = [
     *hub_dense(
         "_feedforward_intermediate_dense", "feed_forward/intermediate_dense", "D F", "F"
     ),
     *hub_dense("_feedforward_output_dense", "feed_forward/output_dense", "F D", "D"),
-    *hub_norm("_feedforward_layer_norm", "feedforward_layer_norm"),
 ]
+_HUB_NORM = hub_norm("_feedforward_layer_norm", "feedforward_layer_norm")
+HUB_ENCODER_BLOCK = [*_HUB_ATTENTION, *_HUB_NORM, *_HUB_FEED_FORWARD]
+HUB_DECODER_BLOCK = [*_HUB_ATTENTION, *_HUB_FEED_FORWARD, *_HUB_NORM]

@@ -56,6 +56,15 @@ ROWS = [
     *within("encoder.layer.{n}.", "block_{n}/", BLOCK),
     *layer_norm("layernorm", "final_norm"),
 ]
+MODULES = {  # renamed in transformers 5; files of weights keep the older names
+    "encoder.layer.": "layers.",
+    "attention.attention.query": "attention.q_proj",
+    "attention.attention.key": "attention.k_proj",
+    "attention.attention.value": "attention.v_proj",
+    "attention.output.dense": "attention.o_proj",
+    "intermediate.dense": "mlp.fc1",
+    "output.dense": "mlp.fc2",
+}
 HUB_EMBEDDINGS = [
     *hub_dense("patch_embedding", "patch_embedding", "P Q B D", "D"),
     weight("vars/0", "patch_embedding/class_token", "1 D", "1 1 D"),
@@ -299,6 +308,7 @@ VIT = Family(
         prefix="vit.",
         heads=("classifier.",),
         left_out=("pooler.*",),
+        modules=MODULES,
     ),
     keras_hub=Format(
         kinds=("ViTBackbone",),

@@ -7,9 +7,8 @@ claim more data than it holds or name a file outside its folder.
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-import h5py
 import ml_dtypes  # noqa: F401  # registers bfloat16 with NumPy
 import numpy as np
 
@@ -55,6 +54,21 @@ class Tensor:
                 f"type {self.wrong_type}"
             )
 
+    def numbers(self) -> np.ndarray:
+        """Returns the values, of at least 32 bits.
+
+        Raises:
+            ValueError: If they are not floats, or one is not finite.
+        """
+        self.check_type()
+        array = self.read()
+        array = array.astype("float32") if array.itemsize < 4 else array
+        if not np.all(np.isfinite(array)):
+            raise ValueError(
+                f'"{self.name}" in {self.file} has numbers that are not finite'
+            )
+        return array
+
 
 # safetensors
 
@@ -69,24 +83,37 @@ def read_safetensors(folder: pathlib.Path) -> dict[str, Tensor]:
     """
     files = _file_names(folder, SAFETENSORS, SAFETENSORS_INDEX)
     if files is None:
-        _refuse_pickles(folder)
+        refuse_pickles(folder, SAFETENSORS)
         raise FileNotFoundError(
             f"{folder} has neither {SAFETENSORS} nor {SAFETENSORS_INDEX}"
         )
-    return _by_name(folder, files, _tensors_of_safetensors)
+    return _by_name(folder, files, read_safetensors_file)
 
 
-def _refuse_pickles(folder):
+def refuse_pickles(folder: pathlib.Path, wanted: str) -> None:
+    """Raises a `ValueError` if a folder has weights in a pickle.
+
+    Args:
+        folder: The folder, without the file that is wanted.
+        wanted: The name of the file.
+    """
     for file in sorted(file for ending in PICKLES for file in folder.glob(ending)):
         raise ValueError(
             f"{folder} has its weights in {file.name}, a pickle, which can run any "
-            f"code when it is loaded. Look for a {SAFETENSORS} from the same source, "
+            f"code when it is loaded. Look for a {wanted} from the same source, "
             "or load the weights with the program that wrote them and save them as "
             "safetensors"
         )
 
 
-def _tensors_of_safetensors(path):
+def read_safetensors_file(path: pathlib.Path) -> Iterator[Tensor]:
+    """Yields the tensors of a file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ImportError: If the package safetensors is not installed.
+        ValueError: If the file is damaged.
+    """
     library = _safetensors()
     regular(path)
     try:
@@ -120,12 +147,15 @@ def write_safetensors(
         tensors,
         SAFETENSORS,
         SAFETENSORS_INDEX,
-        write_file=_write_safetensors_file,
+        write_file=write_safetensors_file,
         shard_name=lambda n, count: f"model-{n + 1:05}-of-{count:05}.safetensors",
     )
 
 
-def _write_safetensors_file(path, arrays):
+def write_safetensors_file(
+    path: pathlib.Path, arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Writes arrays by name into a file."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     _safetensors().numpy.save_file(arrays, path, {"format": "pt"})
 
@@ -149,6 +179,7 @@ def read_h5(folder: pathlib.Path) -> dict[str, Tensor]:
 
     Raises:
         FileNotFoundError: If the file, or one that the index names, is missing.
+        ImportError: If the package h5py is not installed.
         ValueError: If a file is damaged, or refers to data outside of it.
     """
     files = _file_names(folder, H5, H5_INDEX)
@@ -159,14 +190,15 @@ def read_h5(folder: pathlib.Path) -> dict[str, Tensor]:
 
 def read_h5_file(path: pathlib.Path) -> list[Tensor]:
     """Returns the tensors of a file."""
-    tensors = []
+    h5py, tensors = _h5py(), []
 
     def visit(name, item):  # called for hard links only: h5py does not follow others
         if isinstance(item, h5py.Dataset):
             tensors.append(_h5_tensor(name, path, item))
 
+    regular(path)
     try:
-        with h5py.File(regular(path), "r") as file:
+        with h5py.File(path, "r") as file:
             file.visititems(visit)
     except (OSError, RuntimeError, KeyError) as error:
         raise ValueError(
@@ -188,7 +220,7 @@ def _h5_tensor(name, path, data):
         )
 
     def read():
-        with h5py.File(path, "r") as file:
+        with _h5py().File(path, "r") as file:
             array = np.asarray(file[name])
         return array.view("bfloat16") if is_bfloat16 else array
 
@@ -217,11 +249,15 @@ def write_h5_file(
     path: pathlib.Path, arrays: Mapping[str, np.ndarray | np.generic]
 ) -> None:
     """Writes arrays by name into a file, as Keras does."""
-    with h5py.File(path, "w") as file:
+    with _h5py().File(path, "w") as file:
         for name, array in arrays.items():
             data = file.create_dataset(name, data=array)
             if array.dtype == "bfloat16":
                 data.attrs["dtype"] = "bfloat16"
+
+
+def _h5py():
+    return packages.load("h5py", "h5py", "files of KerasHub need the package")
 
 
 # One file, or several with an index

@@ -1,17 +1,76 @@
-"""Files of adapters: safetensors, with the settings of LoRA as metadata."""
+"""Files of adapters: safetensors, with the settings of LoRA as metadata.
+
+Folders of PEFT and files of KerasHub name layers as these libraries do. The module that
+reads them knows the models, so that it is above this one: `kerasseq.models` names it.
+"""
 
 import json
+import os
 import pathlib
+from collections.abc import Callable
+from types import ModuleType
 
+import keras
 import numpy as np
 
 from kerasseq.core import checks, files, packages
 from kerasseq.core.dense import LoRA
 from kerasseq.core.types import FilePath
+from kerasseq.tasks import adapters
 from kerasseq.tasks.adapters import Adapter
 
 SUFFIX = ".safetensors"
 KEY = "kerasseq.lora"  # of the metadata
+PEFT = "peft"
+KERAS_HUB = ".lora.h5"
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+_LOADERS: dict[str, Callable[[], ModuleType]] = {}
+
+
+def register_formats(
+    peft: Callable[[], ModuleType], keras_hub: Callable[[], ModuleType]
+) -> None:
+    """Registers the adapters of other libraries.
+
+    Args:
+        peft: Imports the module with `read(model, path)` and `write`.
+        keras_hub: Imports the module with `read(model, path)`.
+    """
+    _LOADERS.update({PEFT: peft, KERAS_HUB: keras_hub})
+
+
+def save(model: keras.Model, path: FilePath, format: str | None = None) -> None:
+    """Writes the active adapter of a model; see `TaskModel.save_lora_weights`."""
+    checks.one_of("format", format, (None, PEFT))
+    adapter = adapters.current(model)
+    folder = files.as_path("path", path)
+    is_folder = (
+        folder.is_dir() or str(path).endswith(("/", os.sep)) or not folder.suffix
+    )
+    if format == PEFT or is_folder:
+        _LOADERS[PEFT]().write(model, folder, adapter)
+    else:
+        write(folder, adapter)
+
+
+def load(model: keras.Model, path: FilePath) -> Adapter:
+    """Reads an adapter for a model; see `TaskModel.load_lora_weights`."""
+    path = files.as_path("path", path)
+    if path.is_dir():
+        return _LOADERS[PEFT]().read(model, path)
+    if path.name.endswith(KERAS_HUB):
+        return _LOADERS[KERAS_HUB]().read(model, path)
+    if path.suffix in PICKLES:
+        raise ValueError(
+            f"{path} is a pickle, which can run any code when it is loaded. Load it "
+            "with the program that wrote it, and save it as safetensors"
+        )
+    if not path.suffix and not path.exists():
+        raise FileNotFoundError(
+            f'there is no folder "{path}". An adapter is a folder of PEFT, with '
+            f'adapter_config.json, or a file that ends in "{SUFFIX}" or "{KERAS_HUB}"'
+        )
+    return read(path)
 
 
 def write(path: FilePath, adapter: Adapter) -> None:
@@ -50,7 +109,8 @@ def read(path: FilePath) -> Adapter:
     if KEY not in metadata:
         raise ValueError(
             f"{path} has tensors, but no settings of LoRA: it was not written by "
-            "save_lora_weights"
+            "save_lora_weights. Of an adapter of PEFT pass the folder, which has "
+            "adapter_config.json as well"
         )
     settings = files.parse_json(metadata[KEY], path, 3)
     try:
@@ -79,7 +139,8 @@ def _checked(path: FilePath) -> pathlib.Path:
     path = files.as_path("path", path)
     if path.suffix != SUFFIX:
         raise ValueError(
-            f'the file of an adapter must end in "{SUFFIX}", received "{path}"'
+            f'the file of an adapter must end in "{SUFFIX}", received "{path}". A '
+            'folder of PEFT has no such ending, or format="peft"'
         )
     return path
 

@@ -252,6 +252,12 @@ def current(model: keras.Model) -> Adapter:
     )
 
 
+def head_without_adapter(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns the weights of the head as they are when no adapter is active."""
+    state = adapters_of(model)
+    return state.head if state.active is not None else _head_weights(model)
+
+
 def add(model: keras.Model, name: str, adapter: Adapter) -> None:
     """Keeps another adapter, and activates it.
 
@@ -335,19 +341,20 @@ def _detach(model):
     return adapter
 
 
-def _head_variables(model) -> Iterator[tuple[str, keras.Variable]]:
+def head_variables(model: keras.Model) -> Iterator[tuple[str, keras.Variable]]:
+    """Yields the weights of the layers that answer the task, with their keys."""
     for layer in head_layers(model):
         for n, variable in enumerate(layer.weights):
             yield f"head/{layer.name}.{n}", variable
 
 
 def _head_weights(model):
-    return {k: ops.convert_to_numpy(v) for k, v in _head_variables(model)}
+    return {k: ops.convert_to_numpy(v) for k, v in head_variables(model)}
 
 
 def _assign(model, weights):
     """Sets A and B and the weights of the head that are given."""
-    variables = dict(_head_variables(model))
+    variables = dict(head_variables(model))
     for key, layer in _adapted(model).items():
         variables |= {f"{key}.{n}": getattr(layer, n) for n in WEIGHTS}
     for name, array in weights.items():
@@ -356,7 +363,7 @@ def _assign(model, weights):
 
 def _freeze(model):
     """Leaves only A, B and the weights of a new head to be trained."""
-    trained = {id(v) for _, v in _head_variables(model)}
+    trained = {id(v) for _, v in head_variables(model)}
     for layer in _adapted(model).values():
         trained |= {id(layer.lora_a), id(layer.lora_b)}
     for variable in model.trainable_variables:

@@ -452,18 +452,43 @@ class TaskModel(keras.Model):
         """The name of the adapter in the layers, or None."""
         return adapters.adapters_of(self).active
 
-    def save_lora_weights(self, path: FilePath) -> None:
-        """Writes the active adapter, with a new head, into a file of safetensors."""
-        adapter_files.write(path, adapters.current(self))
+    def save_lora_weights(self, path: FilePath, format: str | None = None) -> None:
+        """Writes the active adapter, with a new head, for kerasseq or for PEFT.
+
+        Args:
+            path: A file that ends in ".safetensors"; or a new folder, as a name without
+                such an ending, which PEFT reads: for the models of `save_pretrained`.
+            format: "peft" for a folder whose name has a dot.
+
+        Raises:
+            FileExistsError: If the folder exists and is not empty.
+            TypeError: If the model is of a class that Hugging Face does not have.
+            ValueError: If there is no adapter, or Hugging Face has no such model.
+        """
+        adapter_files.save(self, path, format)
 
     def load_lora_weights(self, path: FilePath, name: str = "default") -> None:
         """Reads an adapter of a model like this one, and activates it.
 
         Args:
-            path: A file of `save_lora_weights`.
+            path: A file of `save_lora_weights`, a folder of PEFT, or a file of
+                KerasHub's `save_lora_weights`, which ends in ".lora.h5".
             name: Its name for `set_adapter`.
 
         Raises:
-            ValueError: If the file is damaged or of another model, or the name taken.
+            FileNotFoundError: If there is no such file, or the folder lacks one.
+            ImportError: If the package safetensors is needed and not installed.
+            TypeError: If Hugging Face or KerasHub has no such class of models.
+            ValueError: If the file is damaged, of another model, or has what kerasseq
+                does not have; or the name is taken.
+
+        Examples:
+            >>> import tempfile, kerasseq
+            >>> sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 6}
+            >>> model = kerasseq.models.GPT(vocabulary_size=5, **sizes)
+            >>> model.enable_lora(2)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.save_lora_weights(f"{folder}/adapter")
+            ...     model.load_lora_weights(f"{folder}/adapter", name="mine")
         """
-        adapters.add(self, name, adapter_files.read(path))
+        adapters.add(self, name, adapter_files.load(self, path))

@@ -74,7 +74,7 @@ def _not_fitted(missing):
 def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
     own = vars(cls).get(name)
 
-    @functools.wraps(own or getattr(keras.Model, name))
+    @functools.wraps(getattr(cls, name))
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_fitted(self)
         if name in OF_IDS:  # where a subclass has encoded texts already

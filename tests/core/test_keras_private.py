@@ -118,18 +118,15 @@ def test_without_the_scope_around_it_a_call_is_not_for_shapes(monkeypatch):
         assert not keras_private.infers_shapes()
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_dense_layer_loses_its_kernel(known, monkeypatch):
+def test_a_dense_layer_loses_its_kernel(monkeypatch):
+    """Without `"_kernel"` it stays."""
     layer = keras.layers.Dense(3)
     layer.build((None, 5))
-    keras_private.remove_weight(layer, "other")
-    if not known:  # which Keras then does without
-        monkeypatch.delattr(keras.Layer, "_untrack_variable")
-        monkeypatch.setattr(keras.Layer, "__delattr__", object.__delattr__)
     keras_private.remove_kernel(layer)
-    assert not hasattr(layer, "_kernel") and layer.kernel is None
-    if known:
-        assert [w.name for w in layer.weights] == ["bias"]
+    assert [w.name for w in layer.weights] == ["bias"] and layer.kernel is None
+    monkeypatch.delattr(keras.layers.Dense, "kernel")
+    keras_private.remove_kernel(layer)
+    assert len(layer.weights) == 1
 
 
 def test_a_built_layer_gets_parts_and_loses_them():
@@ -151,3 +148,18 @@ def test_a_built_layer_gets_parts_and_loses_them():
         keras_private.remove_part(bare, bare.last)
     vars(bare)["_tracker"] = tracker
     assert bare.last in sublayers.flatten(bare)
+
+
+@pytest.mark.everywhere("each backend keeps the attributes of layers in its own way")
+@pytest.mark.parametrize("known", [True, False])
+def test_a_built_layer_loses_a_weight(known, monkeypatch):
+    """Without `"_untrack_variable"` Keras' own `del` takes it out."""
+    layer = keras.layers.Dense(3)
+    layer.build((None, 5))
+    if not known:
+        monkeypatch.setattr(
+            keras_private, "getattr", lambda of, name, other: other, raising=False
+        )
+    keras_private.remove_weight(layer, "bias")
+    assert layer.weights == layer.trainable_weights == [layer.kernel]
+    assert not hasattr(layer, "bias")

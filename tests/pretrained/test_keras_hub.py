@@ -235,3 +235,27 @@ def test_a_preset_in_bfloat16(tmp_path):
         keras.ops.convert_to_numpy(ours.stack.embedding.embeddings),
         keras.ops.convert_to_numpy(keras.ops.cast(table, "float32")),
     )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama3", "bert", "t5_1_1", "vit"])
+@pytest.mark.parametrize("targets", [None, "all"])
+def test_its_adapters_are_read(name, targets, tmp_path):
+    backbone = MAKE[name]()
+    shuffle(backbone.weights)
+    backbone.save_to_preset(tmp_path / "preset")
+    ours = models.from_pretrained(tmp_path / "preset")
+    before = outputs_of(ours)
+    if targets is None and name == "t5_1_1":
+        targets = ["query_projector"]  # its layers have other names than the default
+    if targets == "all":
+        dense = (keras.layers.Dense, keras.layers.EinsumDense)
+        inside = backbone._flatten_layers()
+        targets = sorted({x.name for x in inside if isinstance(x, dense)})
+    backbone.enable_lora(2, targets)
+    # It trains the biases as well, and does not save them.
+    shuffle([w for w in backbone.trainable_weights if "lora" in w.name], seed=3)
+    backbone.save_lora_weights(tmp_path / "a.lora.h5")
+    ours.load_lora_weights(tmp_path / "a.lora.h5")
+    expected = theirs(backbone, ours)
+    assert np.abs(expected[0] - before[0]).max() > 0.01
+    assert_same(outputs_of(ours), expected)
