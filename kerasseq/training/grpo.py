@@ -26,6 +26,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.interrupts import deferred_interrupt
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.training.batches import ArrayBatches
@@ -325,8 +326,34 @@ class GRPO(PolicyModel):
         if self.num_iterations > 1:
             arrays["old"] = self.predict_on_batch(arrays)["model"]
         for _ in range(self.num_iterations):
-            logs = self.train_on_batch(arrays, return_dict=True)
+            with deferred_interrupt():
+                logs = self.train_on_batch(arrays, return_dict=True)
         return logs
+
+    def evaluate(
+        self, x: Any = None, *, batch_size: int = 8, seed: int = 0
+    ) -> dict[str, float]:
+        """Samples answers to prompts, and computes loss and metrics without training.
+
+        Args:
+            x: A list of prompts, as for `fit`.
+            batch_size: Prompts in a batch.
+            seed: Seed of the answers.
+
+        Returns:
+            "loss", "reward" and "kl", the means over all prompts.
+
+        Raises:
+            ValueError: As for `fit`.
+        """
+        prompts, ids = encoded_prompts(self.model, x)
+        size = checks.whole_number("batch_size", batch_size)
+        self.reset_metrics()
+        for n in range(0, len(prompts), size):
+            each = seed_of(seed, n)
+            arrays = self.sample(prompts[n : n + size], ids[n : n + size], seed=each)
+            logs = self.test_on_batch(arrays, return_dict=True)
+        return {name: float(value) for name, value in logs.items()}
 
     def sample(
         self, prompts: Any, ids: list[list[int]] | None = None, *, seed: int = 0
@@ -429,8 +456,19 @@ class _Prompts:
 
     def batch(self, number: int) -> tuple[list[Any], list[list[int]], int]:
         rows, _ = self.rows.batch(number)
-        seed = int(np.random.default_rng([self.seed, number]).integers(2**31))
-        return [self.prompts[n] for n in rows], [self.ids[n] for n in rows], seed
+        prompts, ids = ([each[n] for n in rows] for each in (self.prompts, self.ids))
+        return prompts, ids, seed_of(self.seed, number)
+
+
+def seed_of(seed: int, number: int) -> int:
+    """Returns the seed of the answers of a batch.
+
+    Args:
+        seed: The seed of the run.
+        number: The number of the batch.
+    """
+    entropy = [checks.whole_number("seed", seed, 0), number]
+    return int(np.random.default_rng(entropy).integers(2**31))
 
 
 def _callbacks(model, callbacks, verbose, epochs, steps):

@@ -79,7 +79,9 @@ def sampled(
     drawn = model.sample_answers(
         repeated, max_new_tokens, temperature=temperature, stop=stop, seed=seed
     )
-    answers = [row[:n].tolist() for row, n in zip(drawn.ids, drawn.lengths, strict=True)]
+    answers = [
+        row[:n].tolist() for row, n in zip(drawn.ids, drawn.lengths, strict=True)
+    ]
     rewards = checked_rewards(reward, texts, decoded(model.tokenizer, answers))
     # One shape for prompts of similar lengths, as each new one is compiled.
     length = bucket(max(map(len, ids))) + max_new_tokens

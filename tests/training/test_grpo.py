@@ -104,9 +104,10 @@ def test_loss_and_kl_are_those_of_numpy():
 def gradient_of(model, arrays, weights_of):
     """∂/∂θ of a mean over answers of Σ_t w_t ln π(y_t) / |y|, by differentiation."""
     ids, answer = arrays["ids"], arrays["answer"][:, 1:]
-    picked = np.eye(V)[ids[:, 1:]] * (weights_of * answer / answer.sum(1)[:, None])[
-        ..., None
-    ]
+    picked = (
+        np.eye(V)[ids[:, 1:]]
+        * (weights_of * answer / answer.sum(1)[:, None])[..., None]
+    )
     frozen = [v.value for v in model.non_trainable_variables]
 
     def mean(variables):
@@ -122,9 +123,7 @@ def gradient_of(model, arrays, weights_of):
 def test_first_gradient(corrected):
     """−A + β (ln π − ln π_ref), or −A + β (1 − π_ref/π), times ∇ln π."""
     model, reference = elman(seed=5), elman(seed=6)
-    grpo = made(
-        model, beta=BETA, reference=reference, use_bias_correction_kl=corrected
-    )
+    grpo = made(model, beta=BETA, reference=reference, use_bias_correction_kl=corrected)
     grpo.compile(keras.optimizers.SGD(1.0))
     arrays = grpo.sample(PROMPTS, seed=1)
     gap = np.array([
@@ -223,6 +222,7 @@ def test_it_learns_and_goes_on_after_loading(tmp_path):
     history = grpo.fit(PROMPTS, epochs=5, steps_per_epoch=2, seed=3, verbose=0).history
     assert history["reward"][-1] > history["reward"][0]
     assert history["kl"][0] < history["kl"][-1]
+    assert grpo.evaluate(PROMPTS, batch_size=2)["reward"] > history["reward"][0]
     after = grpo.reference.get_weights() + grpo.reward.get_weights()
     for old, new in zip(frozen, after, strict=True):
         np.testing.assert_array_equal(old, new)

@@ -169,7 +169,7 @@ class Reward(bert_heads.Head):
         return np.asarray(y, "int32"), None
 
     def loss(self) -> keras.losses.Loss:
-        """The cross-entropy of two logits is $-\\ln \\sigma$ of their difference."""
+        r"""The cross-entropy of two logits: $-\ln \sigma$ of their difference."""
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
         )

@@ -55,7 +55,7 @@ class GPTTask(HeadedModel):
     | "entail" | `(premise, hypothesis)` | logits `(B, C)` |
     | "compare" | `(a, b)`, in any order | logits `(B, C)` |
     | "choose" | `(context, [answer, ...])` | logits `(B, K)`, one for each answer |
-    | "reward" | `text`, or `(prompt, answer)` | rewards `(B, 1)`; preferences `(B, 2)` |
+    | "reward" | `text`, `(prompt, answer)` or preferences | `(B, 1)` or `(B, 2)` |
     | "tag" | `text`, or a list of words | logits `(B, T, C)`, at last tokens |
     | "span" | `text`, or `(question, text)` | logits "start" and "end", `(B, T)` |
 
@@ -67,14 +67,15 @@ class GPTTask(HeadedModel):
     The head "reward" adds no special tokens: prompt and answer are joined, and the
     reward is a linear function of the hidden state of the last token. `fit` and
     `evaluate` take preferences instead of texts and labels: `datasets.Preferences`, or
-    rows or columns "prompt", "chosen" and "rejected". The loss is $-\ln \sigma(r_{chosen}
-    - r_{rejected})$, and "accuracy" the share of the pairs in the right order.
+    rows or columns "prompt", "chosen" and "rejected". The loss is $-\ln
+    \sigma(r_{chosen} - r_{rejected})$, and "accuracy" the share of the pairs in the
+    right order.
 
     Args:
         gpt: A `GPT`, whose weights are copied.
         head: One of the names above.
-        labels: For all heads but "choose", "reward" and "span": the names of the labels; their
-            number C, for labels from 0 on; or None: `fit` learns the names.
+        labels: For heads but "choose", "reward" and "span": the names of the labels;
+            their number C, for labels from 0 on; or None: `fit` learns the names.
         multi_label: For "classify", "entail" and "compare": whether an example may have
             several labels, or none.
         language_model_weight: $\lambda$; 0.5 in the paper.
