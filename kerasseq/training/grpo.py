@@ -29,8 +29,14 @@ from kerasseq.core import checks
 from kerasseq.core.interrupts import deferred_interrupt
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.training.batches import ArrayBatches
-from kerasseq.training.grpo_samples import Reward, encoded_prompts, sampled
+from kerasseq.training.grpo_loss import token_losses
+from kerasseq.training.grpo_samples import (
+    PromptBatches,
+    Reward,
+    encoded_prompts,
+    sampled,
+    seed_of,
+)
 from kerasseq.training.policy import (
     PolicyModel,
     frozen_copy,
@@ -185,17 +191,9 @@ class GRPO(PolicyModel):
         Args:
             prompts: The prompt of each answer: texts, or ids without a tokenizer.
             answers: The answers.
-
-        Raises:
-            ValueError: If the reward function of a loaded `GRPO` was not set.
         """
         if self.reward_model is not None:
             return self.reward_model.rewards(list(zip(prompts, answers, strict=True)))
-        if self.reward is None:
-            raise ValueError(
-                "reward must be set, received None: a function is not saved. Set it "
-                "again: grpo.set_reward(function)"
-            )
         return self.reward(prompts, answers)
 
     def call(
@@ -297,8 +295,8 @@ class GRPO(PolicyModel):
                 an error or returns anything but a finite number for each answer. The
                 message has the prompt.
         """
-        prompts, ids = encoded_prompts(self.model, x)
-        batches = _Prompts(prompts, ids, batch_size, seed)
+        prompts, ids = self._encoded(x)
+        batches = PromptBatches(prompts, ids, batch_size, seed)
         steps = checks.optional(checks.whole_number, "steps_per_epoch", steps_per_epoch)
         steps = steps or batches.steps_per_epoch
         followed = _callbacks(self, callbacks, verbose, epochs, steps)
@@ -319,6 +317,21 @@ class GRPO(PolicyModel):
                 break
         followed.on_train_end(logs)
         return self.history
+
+    def _encoded(self, prompts):
+        """Prompts and their ids, if there is a reward."""
+        if self.reward is None:
+            raise ValueError(
+                "reward must be set, received None: a function is not saved. Set it "
+                "again: grpo.set_reward(function)"
+            )
+        positions = [
+            model.context_length
+            for model in (self.model, self.reference)
+            if model.context_length is not None
+        ]
+        longest = min(positions, default=None)
+        return encoded_prompts(self.model, prompts, self.max_new_tokens, longest)
 
     def _update(self, prompts, ids, seed):
         """Samples answers, and makes `num_iterations` updates."""
@@ -346,7 +359,7 @@ class GRPO(PolicyModel):
         Raises:
             ValueError: As for `fit`.
         """
-        prompts, ids = encoded_prompts(self.model, x)
+        prompts, ids = self._encoded(x)
         size = checks.whole_number("batch_size", batch_size)
         self.reset_metrics()
         for n in range(0, len(prompts), size):
@@ -374,7 +387,7 @@ class GRPO(PolicyModel):
             ValueError: As for `fit`.
         """
         if ids is None:
-            prompts, ids = encoded_prompts(self.model, prompts)
+            prompts, ids = self._encoded(prompts)
         return sampled(
             self.model,
             prompts,
@@ -405,70 +418,6 @@ class GRPO(PolicyModel):
             reward = keras.saving.serialize_keras_object(reward)
         own = {name: getattr(self, name) for name in names}
         return {**super().get_config(), **own, "reward": reward}
-
-
-def token_losses(
-    log_p: Tensor,
-    old: Tensor,
-    reference: Tensor,
-    advantages: Tensor,
-    *,
-    epsilon: float,
-    use_bias_correction_kl: bool,
-) -> tuple[Tensor, Tensor]:
-    r"""Computes the clipped loss and the KL term of each token.
-
-    Args:
-        log_p: $\ln \pi$, `(N, T)`.
-        old: $\ln \pi_{old}$ of the model that sampled.
-        reference: $\ln \pi_{ref}$.
-        advantages: `(N, 1)`.
-        epsilon: $\epsilon$.
-        use_bias_correction_kl: Whether the KL term has the factor $\rho$.
-
-    Returns:
-        $-\min(\rho A, \mathrm{clip}(\rho) A)$ and $\rho K$, or K, each `(N, T)`.
-
-    Examples:
-        >>> p, old, reference = (np.log([[each]]) for each in (0.6, 0.4, 0.3))
-        >>> options = {"epsilon": 0.2, "use_bias_correction_kl": True}
-        >>> loss, kl = token_losses(p, old, reference, 1.0, **options)
-        >>> round(float(loss[0, 0]), 3), round(float(kl[0, 0]), 3)  # 1.5 is cut to 1.2
-        (-1.2, 0.29)
-    """
-    log_p, old, reference = map(ops.convert_to_tensor, (log_p, old, reference))
-    ratio = ops.exp(log_p - old)
-    clipped = ops.clip(ratio, 1 - epsilon, 1 + epsilon)
-    loss = -ops.minimum(ratio * advantages, clipped * advantages)
-    gap = reference - log_p
-    kl = ops.exp(gap) - gap - 1
-    return loss, ratio * kl if use_bias_correction_kl else kl
-
-
-class _Prompts:
-    """Batches of prompts by number, with a seed of the answers for each."""
-
-    def __init__(self, prompts, ids, batch_size, seed):
-        rows = np.arange(len(prompts))
-        self.rows = ArrayBatches(rows, rows, batch_size, seed)
-        self.steps_per_epoch: int = self.rows.steps_per_epoch
-        self.prompts, self.ids, self.seed = prompts, ids, seed
-
-    def batch(self, number: int) -> tuple[list[Any], list[list[int]], int]:
-        rows, _ = self.rows.batch(number)
-        prompts, ids = ([each[n] for n in rows] for each in (self.prompts, self.ids))
-        return prompts, ids, seed_of(self.seed, number)
-
-
-def seed_of(seed: int, number: int) -> int:
-    """Returns the seed of the answers of a batch.
-
-    Args:
-        seed: The seed of the run.
-        number: The number of the batch.
-    """
-    entropy = [checks.whole_number("seed", seed, 0), number]
-    return int(np.random.default_rng(entropy).integers(2**31))
 
 
 def _callbacks(model, callbacks, verbose, epochs, steps):

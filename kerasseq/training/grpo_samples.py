@@ -8,20 +8,27 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
+from kerasseq.training.batches import ArrayBatches, NumberedBatches
+from kerasseq.training.grpo_loss import advantages
 
 Reward = Callable[[list[Any], list[Any]], Any]  # of prompts and answers
 
 
-def encoded_prompts(model: Any, prompts: Any) -> tuple[list[Any], list[list[int]]]:
+def encoded_prompts(
+    model: Any, prompts: Any, max_new_tokens: int, longest: int | None
+) -> tuple[list[Any], list[list[int]]]:
     """Returns prompts, and the ids of each.
 
     Args:
         model: The language model.
         prompts: A list of texts, or of ids.
+        max_new_tokens: The most tokens of an answer.
+        longest: The most tokens of a prompt with its answer, or None.
 
     Raises:
         TypeError: If it is no list, or a prompt has the wrong type.
-        ValueError: If there are no prompts, or one is empty. The message names it.
+        ValueError: If there are no prompts, or one is empty or too long. The message
+            names it.
     """
     rows = checks.several("prompts", prompts, "prompts")
     if not rows:
@@ -38,6 +45,13 @@ def encoded_prompts(model: Any, prompts: Any) -> tuple[list[Any], list[list[int]
             raise TypeError(
                 f"prompts[{n}] must be a text, or ids (tokens,), received "
                 f"{checks.short(row)}"
+            )
+        if longest is not None and len(ids) + max_new_tokens > longest:
+            raise ValueError(
+                f"prompts[{n}] must have at most {longest - max_new_tokens} tokens, as "
+                f"the model reads {longest} with an answer of max_new_tokens="
+                f"{max_new_tokens}, received {len(ids)}. Shorten it or the answers, or "
+                "build the model with a larger max_sequence_length"
             )
         found.append(ids.tolist())
     return rows, found
@@ -108,31 +122,6 @@ def decoded(tokenizer: Any, answers: Sequence[list[int]]) -> list[Any]:
     return [tokenizer.decode(row) for row in answers]
 
 
-def advantages(rewards: np.ndarray, group: int, scale: bool) -> np.ndarray:
-    r"""Compares each reward with the others of its group.
-
-    $$A_i = \frac{r_i - \mathrm{mean}(r)}{\mathrm{std}(r) + 10^{-4}}$$
-
-    with the deviation of a sample, whose divisor is G - 1, as in the package trl.
-
-    Args:
-        rewards: `(B G,)`.
-        group: G, the number of answers to a prompt.
-        scale: Whether to divide.
-
-    Examples:
-        >>> advantages(np.array([1.0, 3.0, 5.0, 5.0]), 2, False).tolist()
-        [-1.0, 1.0, 0.0, 0.0]
-        >>> advantages(np.array([1.0, 3.0]), 2, True).round(3).tolist()
-        [-0.7070000171661377, 0.7070000171661377]
-    """
-    r = rewards.reshape(-1, group).astype("float64")
-    centered = r - r.mean(axis=1, keepdims=True)
-    if scale:
-        centered /= r.std(axis=1, ddof=1, keepdims=True) + 1e-4
-    return centered.reshape(-1).astype("float32")
-
-
 def checked_rewards(
     reward: Reward, prompts: list[Any], answers: list[Any]
 ) -> np.ndarray:
@@ -158,9 +147,8 @@ for the prompt 'b' with the answer 'd'
     except Exception as error:
         raise ValueError(
             "`reward` must return a number for each answer, received "
-            f"{type(error).__name__}: {error}, raised by {checks.short(reward)} for "
-            f"prompts such as {checks.short(prompts[0])} with the answer "
-            f"{checks.short(answers[0])}"
+            f"{type(error).__name__}: {error}, raised for prompts such as "
+            f"{checks.short(prompts[0])} with the answer {checks.short(answers[0])}"
         ) from error
     rewards = _numbers(values)
     if rewards is None or rewards.shape != (len(answers),):
@@ -187,3 +175,48 @@ def _numbers(values):
         return np.asarray(values, "float64")
     except (TypeError, ValueError):
         return None
+
+
+class PromptBatches(NumberedBatches):
+    """Batches of prompts by number, with a seed of the answers for each.
+
+    Args:
+        prompts: The prompts.
+        ids: Their ids.
+        batch_size: Prompts in a batch.
+        seed: Seed of the order and of the answers.
+
+    Examples:
+        >>> batches = PromptBatches(["a", "b"], [[3], [5]], batch_size=2, seed=0)
+        >>> prompts, ids, seed = batches.batch(0)
+        >>> sorted(prompts), sorted(ids), batches.steps_per_epoch
+        (['a', 'b'], [[3], [5]], 1)
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Any],
+        ids: Sequence[list[int]],
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        rows = np.arange(len(prompts))
+        self.rows = ArrayBatches(rows, rows, batch_size, seed)
+        self.steps_per_epoch: int = self.rows.steps_per_epoch
+        self.prompts, self.ids, self.seed = prompts, ids, seed
+
+    def batch(self, number: int) -> tuple[list[Any], list[list[int]], int]:
+        rows, _ = self.rows.batch(number)
+        prompts, ids = ([each[n] for n in rows] for each in (self.prompts, self.ids))
+        return prompts, ids, seed_of(self.seed, number)
+
+
+def seed_of(seed: int, number: int) -> int:
+    """Returns the seed of the answers of a batch.
+
+    Args:
+        seed: The seed of the run.
+        number: The number of the batch.
+    """
+    entropy = [checks.whole_number("seed", seed, 0), number]
+    return int(np.random.default_rng(entropy).integers(2**31))
