@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import keras
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.serialization import scores_dtype
@@ -75,13 +76,20 @@ class PolicyModel(keras.Model):
                 )
         if optimizer is None:
             optimizer = keras.optimizers.Adam(1e-4, global_clipnorm=1.0)
-        super().compile(optimizer, **kwargs)
+        jit_compile = kwargs.pop("jit_compile", "auto")
+        # What the user chose, to be saved: the default is that of the backend.
+        self._chosen = kernels.compiler() if jit_compile is True else jit_compile
+        if jit_compile == "auto":
+            eager = kwargs.get("run_eagerly", False)
+            jit_compile = kernels.default_jit_compile() and not eager
+        super().compile(optimizer, jit_compile=jit_compile, **kwargs)
 
     def get_compile_config(self) -> Config | None:
         """Settings of training, with the variables of the optimizer made."""
         if not self.optimizer.built:  # loading expects them
             self.optimizer.build(self.trainable_variables)
-        return public_optimizers(super().get_compile_config())
+        config = public_optimizers(super().get_compile_config())
+        return {**config, "jit_compile": self._chosen}
 
     def compile_from_config(self, config: Config) -> None:
         """Compiles a loaded model as it was."""

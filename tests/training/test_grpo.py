@@ -230,6 +230,8 @@ def test_it_learns_and_goes_on_after_loading(tmp_path):
 
     grpo.save(tmp_path / "grpo.keras")
     again = kerasseq.load_model(tmp_path / "grpo.keras")
+    assert again.get_compile_config()["jit_compile"] == "auto"  # on other backends
+    assert again.jit_compile == grpo.jit_compile
     assert (again.beta, again.num_generations, again.num_iterations) == (0.01, G, 2)
     for each in (grpo, again):  # both go on alike
         each.fit(PROMPTS, initial_epoch=5, epochs=6, seed=3, verbose=0)
