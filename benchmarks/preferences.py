@@ -84,7 +84,7 @@ def run(options):
 
 def without_ratio(pull):
     """The share p at which (p - 1/2) / (p (1 - p)) equals the pull of the reward."""
-    return 0.5 - 1 / pull + math.sqrt(0.25 + 1 / pull**2)
+    return (pull - 1 + math.hypot(1, pull)) / (2 * pull)
 
 
 def train(run):
