@@ -672,6 +672,18 @@ def of_training():
             | {"reference": None},
         ),
         Use(
+            "sample_answers",
+            lambda **a: writer.sample_answers(**a).ids,
+            {"prompts": ["ab", "c"], "max_new_tokens": 2, "temperature": 1.0}
+            | {"stop": "a", "seed": 0},
+        ),
+        Use(
+            "GRPO.fit",
+            lambda **a: sorted(rewarded.fit(**a, verbose=0).history),
+            {"prompts": ["ab", "c"], "batch_size": 2, "epochs": 1, "initial_epoch": 0}
+            | {"steps_per_epoch": None, "seed": 0},
+        ),
+        Use(
             "GRPO.sample",
             lambda **a: rewarded.sample(**a)["rewards"],
             {"prompts": ["ab", "c"], "seed": 0},
@@ -679,7 +691,7 @@ def of_training():
         Use(
             "GRPO.evaluate",
             lambda **a: sorted(rewarded.evaluate(**a)),
-            {"x": ["ab", "c"], "batch_size": 2, "seed": 0},
+            {"prompts": ["ab", "c"], "batch_size": 2, "seed": 0},
         ),
         Use("DPO.encode", lambda **a: training.DPO(writer).encode(**a), {"x": votes}),
         Use("bleu", training.bleu, {**texts, "tokenize": "13a"}),

@@ -1,6 +1,5 @@
 """Sampled continuations of prompts, as ids with their log-probabilities."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from kerasseq import decoding
@@ -14,7 +13,7 @@ class AnswersMixin:
 
     def sample_answers(
         self: Any,
-        prompts: Sequence[Sequence[int]],
+        prompts: Any,
         max_new_tokens: int,
         *,
         temperature: float = 1.0,
@@ -24,7 +23,7 @@ class AnswersMixin:
         r"""Samples an answer to each prompt, with the cached steps of `generate`.
 
         Args:
-            prompts: Ids of each prompt.
+            prompts: As for `generate`: a list of texts or of ids, or one of them.
             max_new_tokens: The most tokens of an answer.
             temperature: Lower is more deterministic, higher more random; above 0.
             stop: As for `generate`.
@@ -46,12 +45,7 @@ class AnswersMixin:
             ((2, 4), [4, 4])
         """
         count = checks.whole_number("max_new_tokens", max_new_tokens)
-        rows = [[int(token) for token in row] for row in prompts]
-        if not rows or not all(rows):
-            raise ValueError(
-                "prompts must have at least one token each, received "
-                f"{checks.short(prompts)}"
-            )
+        rows, _ = self._read_prompts(prompts)
         longest = max(map(len, rows)) + count
         if self.context_length is not None and longest > self.context_length:
             raise ValueError(

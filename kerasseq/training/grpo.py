@@ -53,7 +53,7 @@ class GRPO(PolicyModel):
     Each step samples G answers to each prompt of a batch, with the cached `generate`,
     and trains on them. An answer is rewarded by how much better it is than the others
     to its prompt, $A = (r - \mathrm{mean}) / (\mathrm{std} + 10^{-4})$, so no value
-    network is needed. The last equation of the loss holds the model near the reference:
+    network is needed. The term K of the loss holds the model near the reference:
 
     $$
     -\frac1N \sum_i \frac{1}{|y_i|} \sum_t \Big[ \min\big(\rho_t A_i,\,
@@ -257,7 +257,7 @@ class GRPO(PolicyModel):
 
     def fit(
         self,
-        x: Any = None,
+        prompts: Any,
         *,
         batch_size: int = 8,
         epochs: int = 1,
@@ -272,7 +272,7 @@ class GRPO(PolicyModel):
         Ctrl-C keeps what the finished steps have learned.
 
         Args:
-            x: A list of prompts: texts, or ids for a model without a tokenizer. The
+            prompts: A list of texts, or of ids for a model without a tokenizer. The
                 same prompt may be there several times.
             batch_size: Prompts in a batch; all if there are fewer. A batch has
                 `num_generations` times as many answers.
@@ -290,20 +290,25 @@ class GRPO(PolicyModel):
             The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If `x` is no list of prompts.
+            TypeError: If `prompts` is no list of prompts.
             ValueError: If there are none, one is empty or too long, or `reward` raises
                 an error or returns anything but a finite number for each answer. The
                 message has the prompt.
         """
-        prompts, ids = self._encoded(x)
-        batches = PromptBatches(prompts, ids, batch_size, seed)
+        batches = PromptBatches(*self._encoded(prompts), batch_size, seed)
         steps = checks.optional(checks.whole_number, "steps_per_epoch", steps_per_epoch)
         steps = steps or batches.steps_per_epoch
-        followed = _callbacks(self, callbacks, verbose, epochs, steps)
-        self.stop_training = False
+        last = checks.whole_number("epochs", epochs)
+        first = checks.whole_number("initial_epoch", initial_epoch, 0)
+        followed = _callbacks(self, callbacks, verbose, last, steps)
+        self._train(batches, range(first, last), steps, followed)
+        return self.history
+
+    def _train(self, batches, epochs, steps, followed):
+        """Makes the steps of some epochs, and tells the callbacks."""
+        self.stop_training, logs = False, None
         followed.on_train_begin()
-        logs = None
-        for epoch in range(initial_epoch, epochs):
+        for epoch in epochs:
             self.reset_metrics()
             followed.on_epoch_begin(epoch)
             for step in range(steps):
@@ -316,7 +321,6 @@ class GRPO(PolicyModel):
             if self.stop_training:
                 break
         followed.on_train_end(logs)
-        return self.history
 
     def _encoded(self, prompts):
         """Prompts and their ids, if there is a reward."""
@@ -344,12 +348,12 @@ class GRPO(PolicyModel):
         return logs
 
     def evaluate(
-        self, x: Any = None, *, batch_size: int = 8, seed: int = 0
+        self, prompts: Any, *, batch_size: int = 8, seed: int = 0
     ) -> dict[str, float]:
         """Samples answers to prompts, and computes loss and metrics without training.
 
         Args:
-            x: A list of prompts, as for `fit`.
+            prompts: A list of prompts, as for `fit`.
             batch_size: Prompts in a batch.
             seed: Seed of the answers.
 
@@ -359,7 +363,7 @@ class GRPO(PolicyModel):
         Raises:
             ValueError: As for `fit`.
         """
-        prompts, ids = self._encoded(x)
+        prompts, ids = self._encoded(prompts)
         size = checks.whole_number("batch_size", batch_size)
         self.reset_metrics()
         for n in range(0, len(prompts), size):

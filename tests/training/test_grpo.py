@@ -42,7 +42,7 @@ def made(model, reward=count_a, **options):
     return training.GRPO(model, reward, **options)
 
 
-def log_p_of(model, ids):
+def log_p_of(model, ids, temperature=1.0):
     """The log-probability of each token of `elman` but the first, in NumPy."""
     table, kernel, recurrent, bias, output, output_bias = (
         np.asarray(ops.convert_to_numpy(w), "float64") for w in model.weights
@@ -50,7 +50,7 @@ def log_p_of(model, ids):
     h, found = np.zeros(H), []
     for n, after in zip(ids[:-1], ids[1:], strict=True):
         h = np.maximum(table[n] @ kernel + h @ recurrent + bias, 0)
-        logits = h @ output + output_bias
+        logits = (h @ output + output_bias) / temperature
         found.append(logits[after] - np.log(np.exp(logits).sum()))
     return np.array(found)
 
@@ -62,7 +62,7 @@ def wanted(grpo, arrays, old):
         arrays["ids"], arrays["answer"], arrays["advantages"], strict=True
     ):
         own, fixed, before = (
-            log_p_of(model, ids)[answer[1:]]
+            log_p_of(model, ids, grpo.temperature)[answer[1:]]
             for model in (grpo.model, grpo.reference, old)
         )
         ratio, gap = np.exp(own - before), fixed - own
@@ -81,7 +81,7 @@ def wanted(grpo, arrays, old):
 def test_loss_and_kl_are_those_of_numpy():
     """Of a model that has moved away from the one that sampled: some ratios are cut."""
     old, model, reference = elman(seed=2), elman(seed=2), elman(seed=3)
-    grpo = made(model, beta=BETA, reference=reference, stop="e")
+    grpo = made(model, beta=BETA, reference=reference, stop="e", temperature=1.3)
     arrays = grpo.sample(PROMPTS, seed=5)
     assert len({*arrays["answer"].sum(1)}) > 1  # "e" ends some answers
     arrays["old"] = grpo.predict_on_batch(arrays)["model"]

@@ -10,7 +10,7 @@ count, so there is no bias. No special tokens are added: a prompt and its answer
 tokenized apart and joined, as in `generate`.
 
 Christiano et al. 2017; Ouyang et al. 2022, equation 1. Left out: margins between the
-answers, and the mean reward of the loss's center.
+answers, and a penalty that centers the rewards.
 """
 
 from collections.abc import Mapping, Sequence
