@@ -491,11 +491,20 @@ def test_counting():
 def test_preferences(monkeypatch):
     monkeypatch.setattr(preferences, "ASKED", 30)
     monkeypatch.setattr(preferences, "PAIRS", 7)
-    found = preferences.run(shared(steps=2, pretraining=1))
+    method = list(preferences.METHODS)
+    found = preferences.run(shared(steps=2, pretraining=1, method=method))
     rows = found["table"]
-    assert [row["preferences"] for row in rows] == ["best", "best", "votes", "votes"]
-    assert all(0 < row["even"] < 1 and 0 <= row["KL"] < 1 for row in rows)
-    assert found["share at the optimum of votes"] == pytest.approx(0.731, abs=1e-3)
+    names = ["best", "best", "votes", "votes", "best", *preferences.GRPO]
+    assert [row["of"] for row in rows] == names
+    writers = [row for row in rows if row["method"] != "reward"]
+    assert all(0 < row["even"] < 1 and 0 <= row["KL"] < 1 for row in writers)
+    assert 0 < rows[4]["right pairs"] < 1
+    for name, share in {"votes": 0.731, "GRPO, unscaled": 0.949}.items():
+        assert found[f"share at the optimum of {name}"] == pytest.approx(
+            share, abs=1e-3
+        )
+    share = found["share at the optimum of GRPO, no ratio"]
+    assert share == pytest.approx(0.858, abs=1e-3)
 
 
 def test_modifications(tmp_path):

@@ -600,6 +600,13 @@ def of_training():
     writer = models.LanguageModel("gru", text.CharacterTokenizer().fit("abc"), units=3)
     votes = {"prompt": ["a"], "chosen": ["b"], "rejected": ["c"]}
 
+    rewarded = training.GRPO(
+        writer,
+        lambda prompts, answers: [1.0] * len(answers),
+        num_generations=2,
+        max_new_tokens=2,
+    )
+
     def batches(cls):
         return lambda **a: cls(**a).batch(0)
 
@@ -654,6 +661,37 @@ def of_training():
             "DPO",
             lambda **a: training.DPO(**a).name,
             {"model": writer, "beta": 0.1, "reference": None},
+        ),
+        Use(
+            "GRPO",
+            lambda **a: training.GRPO(**a).name,
+            {"model": writer, "reward": lambda prompts, answers: [1.0] * len(answers)}
+            | {"num_generations": 2, "beta": 0.04, "epsilon": 0.2, "stop": None}
+            | {"scale_rewards": True, "use_bias_correction_kl": True}
+            | {"num_iterations": 1, "max_new_tokens": 2, "temperature": 1.0}
+            | {"reference": None},
+        ),
+        Use(
+            "sample_answers",
+            lambda **a: writer.sample_answers(**a).ids,
+            {"prompts": ["ab", "c"], "max_new_tokens": 2, "temperature": 1.0}
+            | {"stop": "a", "seed": 0},
+        ),
+        Use(
+            "GRPO.fit",
+            lambda **a: sorted(rewarded.fit(**a, verbose=0).history),
+            {"prompts": ["ab", "c"], "batch_size": 2, "epochs": 1, "initial_epoch": 0}
+            | {"steps_per_epoch": None, "seed": 0},
+        ),
+        Use(
+            "GRPO.sample",
+            lambda **a: rewarded.sample(**a)["rewards"],
+            {"prompts": ["ab", "c"], "seed": 0},
+        ),
+        Use(
+            "GRPO.evaluate",
+            lambda **a: sorted(rewarded.evaluate(**a)),
+            {"prompts": ["ab", "c"], "batch_size": 2, "seed": 0},
         ),
         Use("DPO.encode", lambda **a: training.DPO(writer).encode(**a), {"x": votes}),
         Use("bleu", training.bleu, {**texts, "tokenize": "13a"}),

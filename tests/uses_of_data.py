@@ -90,6 +90,7 @@ def made(name):
         "bert_span": lambda: models.BERT(pieces, head="span", **SIZES),
         "gpt_task": lambda: made("gpt").with_head("classify", ["x", "y"]),
         "choose": lambda: made("gpt").with_head("choose"),
+        "reward": lambda: made("gpt").with_head("reward"),
         "images": lambda: models.ViT(["x", "y"], image_size=4, patch_size=2, **SIZES),
     }
     return makers[name]()
@@ -110,6 +111,7 @@ VALID = {  # inputs and labels
     "choose": ([("the", ["cat", "mat"]), ("a", ["cat", "mat"])], [0, 1]),
     "images": (np.ones((3, 4, 4, 3), "float32"), ["x", "y", "x"]),
 }
+VOTES = {"prompt": ["the"], "chosen": [" cat"], "rejected": [" mat"]}
 ANSWERS = {  # methods that answer for inputs alone
     "texts": ("classify", "predict", "encode", "step_by_step"),
     "sets": ("classify",),
@@ -150,6 +152,8 @@ def of_data():
     uses += [
         use("forecast", "fit", {"x": series}, epochs=1, verbose=0),
         use("forecast", "forecast", {"history": series}),
+        use("reward", "fit", {"x": VOTES}, **OPTIONS),
+        use("reward", "rewards", {"x": TEXTS}),
         use("pairs", "translate", {"sources": TEXTS}, max_length=3),
         use("pairs", "encode", {"sources": TEXTS, "targets": TEXTS}),
     ]

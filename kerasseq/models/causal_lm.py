@@ -16,6 +16,7 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
+from kerasseq.models.answers import AnswersMixin
 from kerasseq.models.text_blocks import (
     TextCut,
     are_texts,
@@ -55,7 +56,7 @@ def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
     return checks.whole_number("vocabulary_size", size)
 
 
-class CausalLM(TaskModel):
+class CausalLM(AnswersMixin, TaskModel):
     """A model from ids `(B, T)` to logits `(B, T, V)` of the next token after each.
 
     A subclass builds the graph; its arguments include `tokenizer` and

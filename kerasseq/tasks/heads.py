@@ -44,6 +44,7 @@ class Head:
     least_labels: ClassVar[int] = 2
     weighs_metrics: ClassVar[bool] = True  # by sample weights
     by_length: ClassVar[bool] = False  # whether outputs have no padding
+    wanted: ClassVar[str] = "expected labels y for the inputs"  # where there is no y
 
     def __init__(
         self,

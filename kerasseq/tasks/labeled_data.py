@@ -93,7 +93,7 @@ def labeled_rows(
         return None  # they have labels
     rows = learned_rows(model, x)
     if y is None and (model.task.has_labels or isinstance(x, list)):
-        raise ValueError("expected labels y for the inputs, received y=None")
+        raise ValueError(f"{model.task.wanted}, received y=None")
     if y is None or rows is None:
         return None
     rows.y, rows.weights = model.targets(rows, y, sample_weight, class_weight)
@@ -159,7 +159,9 @@ def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any
         steps: Batches to read; all if None.
         batch_size: Rows in a batch.
     """
-    parts = data if isinstance(data, tuple | list) else (data,)
+    is_several = isinstance(data, tuple | list)
+    is_several = is_several and not model.preprocessor.has_labels(data)
+    parts = data if is_several else (data,)
     if steps is None or any(part is not None for part in parts[1:]):
         return parts
     stream = _stream_of(model, parts[0])

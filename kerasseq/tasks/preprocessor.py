@@ -54,6 +54,10 @@ class Preprocessor:
         """Whether this is one input, and not a list or a batch."""
         return isinstance(x, str)
 
+    def has_labels(self, x: Any) -> bool:
+        """Whether these are rows with their labels, and not `(x, y)`."""
+        return False
+
     def several(self, x: Any) -> Any:
         """Returns one input as a list with it, texts of words as lists of words.
 

@@ -21,6 +21,7 @@ from kerasseq.training.entity_scores import (  # noqa: E402
     entities,
     entity_scores,
 )
+from kerasseq.training.grpo import GRPO  # noqa: E402
 from kerasseq.training.image_batches import ImageBatches  # noqa: E402
 from kerasseq.training.label_reports import (  # noqa: E402
     LabelReport,
@@ -58,6 +59,7 @@ __all__ = [
     "Checkpoint",
     "DPO",
     "Entity",
+    "GRPO",
     "ImageBatches",
     "LabelReport",
     "MaskedTokens",

@@ -11,17 +11,17 @@ Rafailov et al. 2023. Left out: variants of the loss, such as label smoothing.
 """
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
-from kerasseq.core.portable import portable_settings, public_optimizers
-from kerasseq.core.serialization import register, scores_dtype
+from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.training.batches import fit_arguments
+from kerasseq.training.policy import PolicyModel, log_probability
 from kerasseq.training.preference_batches import (
     PairwiseBatches,
     encoded_pairs,
@@ -30,11 +30,10 @@ from kerasseq.training.preference_batches import (
 
 METRICS = ("chosen", "rejected", "accuracies", "margins")
 OPTIONS = ("callbacks", "validation_batch_size", "validation_freq", "verbose")
-COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
 
 
 @register
-class DPO(keras.Model):
+class DPO(PolicyModel):
     r"""Trains a language model on preferences, by direct preference optimization.
 
     The model itself is trained; it keeps its class and its methods. The loss of a pair
@@ -95,42 +94,9 @@ class DPO(keras.Model):
         reference: keras.Model | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.model: Any = check_language_model("model", model)
+        super().__init__(model, reference, METRICS, prefix="rewards/", **kwargs)
         self.beta: float = checks.positive("beta", beta)
-        if reference is not None:
-            check_language_model("reference", reference)
-        self.reference: Any = frozen_copy(model if reference is None else reference)
-        sizes = model.vocabulary_size, self.reference.vocabulary_size
-        if sizes[0] != sizes[1]:
-            raise ValueError(
-                "reference must have the vocabulary of the model, received "
-                f"{sizes[1]} and {sizes[0]} ids. Choose a model with the same tokenizer"
-            )
-        self._means: dict[str, keras.metrics.Mean] = {
-            name: keras.metrics.Mean(name=f"rewards/{name}") for name in METRICS
-        }
-        self.built: bool = True
         self.compile()
-
-    def compile(
-        self, optimizer: keras.optimizers.Optimizer | str | None = None, **kwargs: Any
-    ) -> None:
-        """Configures training, as `keras.Model.compile`.
-
-        Args:
-            optimizer: Adam at 1e-4, with gradients clipped to a norm of 1, if None.
-            **kwargs: As for `keras.Model.compile`, without loss and metrics.
-        """
-        for name in COMPILED:
-            if kwargs.get(name) is not None:
-                raise ValueError(
-                    f"{name} must be left out, as DPO has its own loss and metrics, "
-                    f"received {name}={checks.short(kwargs[name])}"
-                )
-        if optimizer is None:
-            optimizer = keras.optimizers.Adam(1e-4, global_clipnorm=1.0)
-        super().compile(optimizer, **kwargs)
 
     def call(self, inputs: Mapping[str, Tensor], training: bool = False) -> Tensor:
         ids, answer = (
@@ -254,92 +220,5 @@ class DPO(keras.Model):
         longest = min(positions) + 1 if positions else None  # the last is not read
         return encoded_pairs(x, self.model.ids, longest)
 
-    def get_compile_config(self) -> Config | None:
-        """Settings of training, with the variables of the optimizer made."""
-        if not self.optimizer.built:  # loading expects them
-            self.optimizer.build(self.trainable_variables)
-        return public_optimizers(super().get_compile_config())
-
-    def compile_from_config(self, config: Config) -> None:
-        """Compiles a loaded model as it was."""
-        config = portable_settings({"compile_config": config})["compile_config"]
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
-
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "model": keras.saving.serialize_keras_object(self.model),
-            "beta": self.beta,
-            "reference": keras.saving.serialize_keras_object(self.reference),
-        }
-
-    @classmethod
-    def from_config(cls, config: Config, custom_objects: Any = None) -> Self:
-        models = {
-            name: keras.saving.deserialize_keras_object(
-                config[name], custom_objects=custom_objects
-            )
-            for name in ("model", "reference")
-        }
-        return cls(**{**config, **models})
-
-
-def log_probability(logits: Tensor, targets: Tensor, answer: Tensor) -> Tensor:
-    r"""Sums the log-probabilities of the tokens of answers.
-
-    Args:
-        logits: `(B, T, V)`.
-        targets: Ids of the next tokens, `(B, T)`.
-        answer: Boolean `(B, T)`, True where the next token is one of the answer.
-
-    Returns:
-        $\sum_t \ln p(y_t \mid x, y_{<t})$, `(B,)`, in float32 or float64.
-
-    Examples:
-        >>> p = np.log([[[0.5, 0.5], [0.25, 0.75], [0.9, 0.1]]])
-        >>> answer = np.array([[False, True, False]])
-        >>> log_p = log_probability(p, np.array([[0, 1, 0]]), answer)
-        >>> round(float(keras.ops.exp(log_p[0])), 6)
-        0.75
-    """
-    logits = ops.convert_to_tensor(logits)
-    dtype = scores_dtype(keras.backend.standardize_dtype(logits.dtype))
-    log_p = -ops.sparse_categorical_crossentropy(
-        targets, ops.cast(logits, dtype), from_logits=True
-    )
-    return ops.sum(ops.where(answer, log_p, 0), axis=-1)
-
-
-def check_language_model(name: str, model: Any) -> Any:
-    """Returns a model that maps ids to logits of the next token; raises for others.
-
-    Args:
-        name: The name of the argument.
-        model: The model.
-
-    Examples:
-        >>> check_language_model("model", 3)
-        Traceback (most recent call last):
-        ...
-        TypeError: model must be a language model, such as models.GPT or \
-LanguageModel, received 3
-    """
-    is_one = isinstance(model, keras.Model) and all(
-        hasattr(model, part) for part in ("ids", "context_length", "next_tokens")
-    )
-    if not is_one or getattr(model, "head", "tokens") is None:
-        raise TypeError(
-            f"{name} must be a language model, such as models.GPT or LanguageModel, "
-            f"received {checks.short(model)}"
-        )
-    return model
-
-
-def frozen_copy(model: keras.Model) -> Any:
-    """Returns a copy of a model with its weights, which is not trained."""
-    config = {**model.get_config(), "name": f"{model.name}_reference"}
-    copy = type(model).from_config(config)
-    copy.set_weights(model.get_weights())
-    copy.trainable = False
-    return copy
+        return {**super().get_config(), "beta": self.beta}

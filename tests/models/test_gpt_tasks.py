@@ -24,6 +24,10 @@ TEXTS = {
     "entail": PAIRS,
     "compare": PAIRS,
     "choose": [("abc", ["de", "f", "gg"]), ("g", ["fed", "a"])],
+    "reward": [
+        {"prompt": "abc", "chosen": "de", "rejected": "f"},
+        {"prompt": "g", "chosen": "a", "rejected": "fed"},
+    ],
     "tag": ["ab c", "g"],
     "span": [("abc", "de fg"), "gab"],
 }
@@ -32,6 +36,7 @@ LABELS = {
     "entail": [1, 3],
     "compare": [2, 4],
     "choose": [2, 1],
+    "reward": [0, 0],
     "tag": [[4, 1], [2]],
     "span": [(3, 5), None],
 }
@@ -100,6 +105,7 @@ ROWS = {
         [row("abc", "de"), row("abc", "f"), row("abc", "gg")],
         [row("g", "fed"), row("g", "a")],
     ],
+    "reward": [[ids_of("abcde"), ids_of("abcf")], [ids_of("ga"), ids_of("gfed")]],
     "tag": [[row("ab c")], [row("g")]],
     "span": [[row("abc", "de fg")], [row("gab")]],
 }

@@ -342,7 +342,7 @@ class GPT(GenerationMixin, CausalLM):
         """Adds a task head, to fine-tune the model on texts and labels.
 
         Args:
-            head: "classify", "entail", "compare", "choose", "tag" or "span".
+            head: "classify", "entail", "compare", "choose", "reward", "tag" or "span".
             labels: As for `GPTTask`, like the next three.
             multi_label: Whether an example may have several labels.
             language_model_weight: Weight of the language modeling loss.

@@ -8,6 +8,7 @@ With $h(\cdot)$ the hidden state of the last token, [extract], of a row:
 | "entail" | [start] premise [delimiter] hypothesis [extract] | $W h + b$ |
 | "compare" | [start] a [delimiter] b [extract], and b first | $W (h_1 + h_2) + b$ |
 | "choose" | each: [start] context [delimiter] answer [extract] | $w h_k + b$ |
+| "reward" | text, or prompt and answer in a row | $w h$ |
 
 The heads "tag" and "span" are those of BERT.
 
@@ -27,6 +28,7 @@ from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.models.bert import bert_heads
 from kerasseq.models.bert.bert_heads import Features, MaskLogits
+from kerasseq.models.gpt.gpt_rewards import Reward
 from kerasseq.tasks import heads
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.labels import plain_list
@@ -142,6 +144,7 @@ HEADS: dict[str | None, type[bert_heads.Head]] = {
     "entail": Entail,
     "compare": Compare,
     "choose": Choose,
+    "reward": Reward,
     "tag": bert_heads.Tag,
     "span": bert_heads.Span,
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from kerasseq.core import checks, sublayers
@@ -20,6 +21,7 @@ from kerasseq.models.gpt.gpt_heads import (
     LanguageModelingLoss,
     SpecialTokenEmbedding,
 )
+from kerasseq.models.gpt.gpt_rewards import PreferenceIds, RewardPreprocessor
 from kerasseq.models.gpt.gpt_texts import SPECIAL_TOKENS, GPTPreprocessor
 from kerasseq.models.headed_model import (
     HeadedModel,
@@ -28,7 +30,10 @@ from kerasseq.models.headed_model import (
     copy_weights,
     plain_labels,
 )
+from kerasseq.tasks.base import BATCH_SIZE
+from kerasseq.tasks.labeled_data import inputs_of
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.preprocessor import Data
 
 if TYPE_CHECKING:  # which imports this module
     from kerasseq.models.gpt.gpt import GPT
@@ -50,6 +55,7 @@ class GPTTask(HeadedModel):
     | "entail" | `(premise, hypothesis)` | logits `(B, C)` |
     | "compare" | `(a, b)`, in any order | logits `(B, C)` |
     | "choose" | `(context, [answer, ...])` | logits `(B, K)`, one for each answer |
+    | "reward" | `text`, `(prompt, answer)` or preferences | `(B, 1)` or `(B, 2)` |
     | "tag" | `text`, or a list of words | logits `(B, T, C)`, at last tokens |
     | "span" | `text`, or `(question, text)` | logits "start" and "end", `(B, T)` |
 
@@ -58,11 +64,18 @@ class GPTTask(HeadedModel):
     special tokens. An array "ids" `(B, T)`, or `(B, K, T)` for "compare" and "choose",
     must include them.
 
+    The head "reward" adds no special tokens: prompt and answer are joined, and the
+    reward is a linear function of the hidden state of the last token. `fit` and
+    `evaluate` take preferences instead of texts and labels: `datasets.Preferences`, or
+    rows or columns "prompt", "chosen" and "rejected". The loss is $-\ln
+    \sigma(r_{chosen} - r_{rejected})$, and "accuracy" the share of the pairs in the
+    right order.
+
     Args:
         gpt: A `GPT`, whose weights are copied.
         head: One of the names above.
-        labels: For all heads but "choose" and "span": the names of the labels; their
-            number C, for labels from 0 on; or None: `fit` learns the names.
+        labels: For heads but "choose", "reward" and "span": the names of the labels;
+            their number C, for labels from 0 on; or None: `fit` learns the names.
         multi_label: For "classify", "entail" and "compare": whether an example may have
             several labels, or none.
         language_model_weight: $\lambda$; 0.5 in the paper.
@@ -121,7 +134,8 @@ class GPTTask(HeadedModel):
         size, stack = own.vocabulary_size, own.stack
         if not stack.embedding.tie_weights and not weight:
             stack.embedding.reverse_embeddings.trainable = False  # unused
-        preprocessor = GPTPreprocessor(
+        reads = RewardPreprocessor if head == "reward" else GPTPreprocessor
+        preprocessor = reads(
             own.tokenizer,
             size,
             own.context_length,
@@ -149,6 +163,51 @@ class GPTTask(HeadedModel):
         }
         super().__init__(inputs, features, preprocessor, task, arguments, **kwargs)
         self.vocabulary_size: int = size
+
+    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
+        if isinstance(self.preprocessor, RewardPreprocessor):
+            pairs = self.preprocessor.preferences(x)
+            if pairs is not None:
+                return pairs, pairs.labels() if y is None else y, sample_weight
+        return super().weighted_inputs(x, y, sample_weight)
+
+    def rewards(self, x: Any, *, batch_size: int = BATCH_SIZE) -> float | np.ndarray:
+        """Computes the reward of texts, for a model with the head "reward".
+
+        Args:
+            x: A text, ids without a tokenizer, or a tuple of a prompt and an answer; a
+                list of these; or preferences as for `fit`.
+            batch_size: Texts, or pairs of answers, that are processed at once.
+
+        Returns:
+            A number for one text or tuple, else an array `(texts,)`; for preferences
+            `(rows, 2)`, the rewards of the chosen and of the rejected answers.
+
+        Raises:
+            ValueError: If the model has another head, or a text is empty or too long.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("0123456789:")
+            >>> gpt = kerasseq.models.GPT(tokenizer, num_layers=1, hidden_dim=8)
+            >>> model = gpt.with_head("reward")
+            >>> votes = [{"prompt": "7:", "chosen": "49", "rejected": "4"}] * 2
+            >>> history = model.fit(votes, epochs=9, verbose=0)
+            >>> model.rewards("7:49") > model.rewards("7:4")
+            True
+            >>> model.rewards([("7:", "49"), "7:4"]).shape, model.rewards(votes).shape
+            ((2,), (2, 2))
+
+        References:
+            Ouyang et al. 2022, equation 1. Slides C: preferences.
+        """
+        self._check_head("rewards", "reward")
+        is_one = self.preprocessor.is_one(x)
+        x = inputs_of(self, [x] if is_one else x)
+        values = self.predict(x, batch_size=batch_size, verbose=0)
+        if not isinstance(x, PreferenceIds):
+            values = values[:, 0]
+        return float(values[0]) if is_one else values
 
     def language_model(self) -> "GPT":
         """Returns a `GPT` with the current weights."""
@@ -217,12 +276,13 @@ def _features(
         ids = FlattenChoices(name="side_by_side")(rows)
     real = ops.not_equal(ids, preprocessor.padding)
     embedded = x = stack.embedding(ops.minimum(ids, size - 1))
-    x = SpecialTokenEmbedding(
-        size,
-        len(SPECIAL_TOKENS),
-        keras.initializers.RandomNormal(stddev=0.02),
-        name="mark_embedding",
-    )(x, ids)
+    if preprocessor.has_marks:
+        x = SpecialTokenEmbedding(
+            size,
+            len(SPECIAL_TOKENS),
+            keras.initializers.RandomNormal(stddev=0.02),
+            name="mark_embedding",
+        )(x, ids)
     chosen = stack.global_mask(ids, mask=real)
     x, _ = stack.hidden_states(x, mask=real, global_mask=chosen)
     if weight:

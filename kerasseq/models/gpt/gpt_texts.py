@@ -42,7 +42,14 @@ class GPTPreprocessor(BERTPreprocessor):
         longest: The most ids in a row, or None.
         rows: 2 if an example is one row, 3 if it is several.
         truncate: Whether texts that are too long are cut, the longest first.
+
+    Attributes:
+        has_marks: Whether special tokens are added to texts.
+        least_rows: The fewest rows of an example, if it is several.
     """
+
+    has_marks: bool = True
+    least_rows: int = 2
 
     def __init__(
         self,
@@ -246,7 +253,7 @@ class GPTPreprocessor(BERTPreprocessor):
                 f"max_sequence_length={self.longest} at most"
             )
         check_steps(ids)
-        if self.axes == 3 and len(ids) and ids.shape[1] < 2:
+        if self.axes == 3 and len(ids) and ids.shape[1] < self.least_rows:
             raise ValueError(
                 "ids must have at least two answers in each example, received the "
                 f"shape {ids.shape}"

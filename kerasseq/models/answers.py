@@ -1,0 +1,68 @@
+"""Sampled continuations of prompts, as ids with their log-probabilities."""
+
+from typing import Any
+
+from kerasseq import decoding
+from kerasseq.core import checks
+from kerasseq.decoding.generation import Generated, generate
+from kerasseq.decoding.inputs import Seed
+
+
+class AnswersMixin:
+    """`sample_answers` of decoder-only models, on which `training.GRPO` is built."""
+
+    def sample_answers(
+        self: Any,
+        prompts: Any,
+        max_new_tokens: int,
+        *,
+        temperature: float = 1.0,
+        stop: Any = None,
+        seed: Seed = None,
+    ) -> Generated:
+        r"""Samples an answer to each prompt, with the cached steps of `generate`.
+
+        Args:
+            prompts: As for `generate`: a list of texts or of ids, or one of them.
+            max_new_tokens: The most tokens of an answer.
+            temperature: Lower is more deterministic, higher more random; above 0.
+            stop: As for `generate`.
+            seed: Seed of the draws.
+
+        Returns:
+            A tuple of ids `(B, max_new_tokens)`, 0 after the end of an answer; lengths
+            `(B,)`; and log-probabilities `(B, max_new_tokens)` at temperature 1.
+
+        Raises:
+            ValueError: If an argument is out of range, or a prompt with its answer is
+                longer than the positions of the model.
+
+        Examples:
+            >>> import kerasseq
+            >>> model = kerasseq.models.LanguageModel("gru", vocabulary_size=5, units=3)
+            >>> answers = model.sample_answers([[3], [1, 2]], 4, seed=0)
+            >>> answers.ids.shape, answers.lengths.tolist()
+            ((2, 4), [4, 4])
+        """
+        count = checks.whole_number("max_new_tokens", max_new_tokens)
+        rows, _ = self._read_prompts(prompts)
+        longest = max(map(len, rows)) + count
+        if self.context_length is not None and longest > self.context_length:
+            raise ValueError(
+                f"a prompt with its answer must have at most {self.context_length} "
+                f"tokens, the positions of the model, received {longest} with "
+                f"max_new_tokens={count}. Shorten prompts or answers, or build the "
+                "model with a larger max_sequence_length"
+            )
+        temperature = checks.positive("temperature", temperature)
+        state, last = self.start(rows, count)
+        return generate(
+            self.step,
+            state,
+            last,
+            max_new_tokens=count,
+            sampler=decoding.RandomSampler(temperature),
+            stop=self._stop_ids(stop),
+            seed=seed,
+            compiled=self._compiles_loop(),
+        )
