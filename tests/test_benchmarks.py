@@ -38,6 +38,7 @@ from tests.processes import ROOT, clean_environment
 pytestmark = pytest.mark.full("other tests check the code that benchmarks run")
 
 
+@pytest.mark.full("two checkouts in processes of their own", cheap=False)
 def test_recurrent_layers_beside_another_checkout(tmp_path):
     other = tmp_path / "other"
     shutil.copytree(ROOT / "kerasseq", other / "kerasseq")
@@ -225,6 +226,7 @@ def test_fitting(in_this_process):
     assert rows["kerasseq"]["ms per batch"] > 0
 
 
+@pytest.mark.full("each part is checked by the tests of its layers", cheap=False)
 @pytest.mark.skipif(backend.chosen() == "tensorflow", reason="not a part of it")
 def test_gpu_checks_and_times_where_there_is_none(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "gpu", "--size", "tiny"]

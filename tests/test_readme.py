@@ -82,7 +82,11 @@ def test_python_blocks_run(tmp_path):
     "code",
     [
         code
-        for page in PAGES.values()
+        if name == "README.md"
+        else pytest.param(
+            code, marks=pytest.mark.full("the tests of the command", cheap=False)
+        )
+        for name, page in PAGES.items()
         for marker, language, code in blocks(page)
         if (marker, language) == (None, "bash")
     ],

@@ -19,7 +19,7 @@ TRAIN = ["train", "language-model", *TINY, "--model", "elman", "--steps", "1"]
 
 def test_a_large_text_takes_at_most_12_bytes_a_character(command, tmp_path):
     """The text is kept once, with an int32 per character."""
-    size = 4_000_000
+    size = 2_000_000
     (tmp_path / "a.txt").write_text("to be or not to be" * (size // 18))
     words = ["--held-out", "1000", "--ngram-characters", "1000", "--run", "r"]
     command(

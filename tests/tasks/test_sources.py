@@ -170,15 +170,31 @@ def expected():
     return found
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("source", SOURCES)
+TRAINED = ("classifier", "tagger")  # the others have the same adapter
+SEVERAL = ("pandas", "datasets", "tf.data", "a DataLoader", "a generator")
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        pytest.param(
+            source,
+            name,
+            marks=()
+            if name in TRAINED or source in SEVERAL
+            else pytest.mark.full("the same adapter", cheap=False),
+        )
+        for source in SOURCES
+        for name in MODELS
+    ],
+)
 def test_data_give_what_lists_give(source, name, expected):
     weights, losses, scores, outputs, known = expected[name]
     x, y = (WORDS, TAGS) if known.per_step else (TEXTS, LABELS)
     make = SOURCES[source]
     if source in ("columns of datasets", "datasets"):
         y = [[CLASSES.index(tag) for tag in row] for row in y] if known.per_step else y
-    if name in ("classifier", "tagger"):  # the others have the same adapter
+    if name in TRAINED:
         model = trained(
             MODELS[name], *make(x, y), validation_data=validation(make, x, y)
         )

@@ -129,14 +129,24 @@ OF_PAIRS = {
 }
 
 
+def trained_on_pairs(forms):
+    """A translator that was trained on these forms of the pairs, and its history."""
+    model = made("pairs")
+    held_out = forms(TEXTS, TARGETS)
+    held_out = held_out if len(held_out) == 2 else held_out[0]
+    options = {"validation_data": held_out, "verbose": 0}
+    return model, model.fit(*forms(TEXTS, TARGETS), **options).history
+
+
+@pytest.fixture(scope="module")
+def of_lists():
+    return trained_on_pairs(lambda *pairs: pairs)[0]
+
+
 @pytest.mark.parametrize("source", OF_PAIRS)
-def test_pairs_of_translators(source):
-    model, expected, make = made("pairs"), made("pairs"), OF_PAIRS[source]
-    for each, forms in ((model, make), (expected, lambda *pairs: pairs)):
-        held_out = forms(TEXTS, TARGETS)
-        held_out = held_out if len(held_out) == 2 else held_out[0]
-        options = {"validation_data": held_out, "verbose": 0}
-        found = each.fit(*forms(TEXTS, TARGETS), **options).history
+def test_pairs_of_translators(source, of_lists):
+    expected, make = of_lists, OF_PAIRS[source]
+    model, found = trained_on_pairs(make)
     assert found["val_loss"] == pytest.approx(
         expected.evaluate(TEXTS, TARGETS, verbose=0)[:1], rel=1e-5
     )

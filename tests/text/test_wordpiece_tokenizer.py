@@ -89,7 +89,10 @@ def strangers(index):
     return frozenset(found)
 
 
-@pytest.mark.parametrize("index", [0, 15])
+@pytest.mark.parametrize(
+    "index",
+    [0, pytest.param(15, marks=pytest.mark.full("the other end", cheap=False))],
+)
 def test_every_character_is_treated_as_by_the_peer(index):
     found = strangers(index)
     # Its tables lack what is newer than Unicode 8, and have it take a part of the
