@@ -11,6 +11,7 @@ import json
 import os
 
 BENCHMARKS = (
+    "adaptation",
     "attention",
     "beyond",
     "bottleneck",

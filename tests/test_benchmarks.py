@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks import (
+    adaptation,
     attention,
     beyond,
     counting,
@@ -488,6 +489,19 @@ def test_counting():
     table = counting.run(shared(names=["slstm"], steps=2))["table"]
     assert [row["name"] for row in table] == ["slstm"]
     assert 0 <= table[0]["accuracy"] <= 1 and table[0]["steps"] == 2
+
+
+def test_adaptation(monkeypatch, tmp_path):
+    (tmp_path / "other.txt").write_text("to be, or not to be\n" * 30)
+    small = {"num_layers": 1, "num_heads": 1, "hidden_dim": 10}
+    monkeypatch.setattr(adaptation, "SHAPE", small)
+    monkeypatch.setattr(adaptation, "LENGTH", 7)
+    found = adaptation.run(shared(text=tmp_path / "other.txt", steps=3, pretraining=1))
+    (row,) = found["table"]
+    assert row["trained"] == 8 * (4 * 20 + 2 * 50) and row["weights"] > 1000
+    losses = [row[name] for name in ("base", "nf4", "full 1e-3", "lora 2 1e-2")]
+    assert 2 < min(losses) <= max(losses) < 6 and row["lora 8 5e-3"] < row["base"]
+    assert found["mean"]["share"] == row["share"]
 
 
 def test_preferences(monkeypatch):
