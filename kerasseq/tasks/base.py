@@ -394,11 +394,12 @@ class TaskModel(keras.Model):
 
         Raises:
             ValueError: If no layer has a float kernel to round, or a `config` is given
-                for "nf4".
+                for "nf4"; for other modes if there is an adapter with dropout.
         """
         if mode == quantized.NF4:
             quantized.to_nf4(self, config, filters)
         else:
+            quantized.check_no_dropout(self)
             super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def enable_lora(

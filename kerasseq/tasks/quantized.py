@@ -31,6 +31,17 @@ def to_nf4(model: keras.Model, config: Any, filters: Filters) -> None:
     model.train_function = model.test_function = model.predict_function = None
 
 
+def check_no_dropout(model: keras.Model) -> None:
+    """Raises a `ValueError` if an adapter has dropout: Keras would skip its layers."""
+    for layer in dense_layers(model).values():
+        if layer.lora_dropout is not None:
+            raise ValueError(
+                f'layer "{layer.path}" has an adapter with lora_dropout, and Keras '
+                "quantizes no layer that has another inside: quantize the model before "
+                "enable_lora"
+            )
+
+
 def _filter(filters):
     """The function of a layer that these filters are."""
     if filters is None:

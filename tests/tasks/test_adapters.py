@@ -271,6 +271,10 @@ def test_wrong_uses(tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="is damaged"):
         gpt().load_lora_weights(file)
+    dropped = gpt()
+    dropped.enable_lora(2, lora_dropout=0.5)
+    with pytest.raises(ValueError, match="before enable_lora"):
+        dropped.quantize("int8")
     quantized = gpt()
     quantize(quantized, "int8")
     quantized.enable_lora(2)
