@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import kerasseq
 from kerasseq import models
 from kerasseq.core.dense import Adaptable, Dense, EinsumDense, LoRA
 from kerasseq.core.nf4 import LEVELS, NF4Kernel
@@ -85,7 +86,7 @@ def test_a_layer_computes_with_the_rounded_kernel_and_its_adapter(dtype):
         assert layer.kernel_shape() == tuple(rounded_layer.kernel.shape)
 
 
-def test_no_float_copy_is_kept():
+def test_no_float_copy_is_kept(tmp_path):
     keras.utils.set_random_seed(2)
     model = models.GPT(vocabulary_size=11, num_layers=2, num_heads=2, hidden_dim=64)
     dense = [layer for layer in flatten(model) if isinstance(layer, Adaptable)]
@@ -96,7 +97,12 @@ def test_no_float_copy_is_kept():
     assert count == 2 * 12 * 64**2
     assert (4 * count - (before - after)) / count < 0.6
     assert all("kernel" not in vars(layer) for layer in dense)
-    assert not any(v.path.endswith("kernel") for v in model.variables)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    for each in (model, loaded):
+        assert not any(v.path.endswith("kernel") for v in each.variables)
+    stored = sum(keras.ops.convert_to_numpy(v).nbytes for v in loaded.variables)
+    assert stored == after
 
 
 def test_wrong_uses():
