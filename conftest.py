@@ -74,7 +74,7 @@ class Costs:
 
     def __init__(self, file):
         self.file = file
-        self.unit = costs.calibrate()
+        self.unit = costs.Unit()
         self.tests = []
 
     @pytest.hookimpl(hookwrapper=True)
@@ -83,6 +83,7 @@ class Costs:
         yield
         seconds = costs.cpu_seconds() - start
         self.tests.append((item.nodeid, tiers.of(item).name, seconds))
+        self.unit.sample()
 
     def pytest_terminal_summary(self, terminalreporter):
         terminalreporter.section("CPU seconds")
@@ -93,7 +94,11 @@ class Costs:
         if self.file:
             around = costs.cpu_seconds() - sum(test[-1] for test in self.tests)
             costs.write(
-                pathlib.Path(self.file), backend.chosen(), self.unit, around, self.tests
+                pathlib.Path(self.file),
+                backend.chosen(),
+                self.unit.seconds,
+                around,
+                self.tests,
             )
 
 

@@ -1,6 +1,7 @@
 """CPU seconds of tests, and their budgets.
 
-The unit of a budget is the time of a loop that each run measures, as CPUs differ.
+The unit of a budget is the time of a loop that each run measures between its tests, as
+CPUs differ, and the same one is up to twice as slow while others use the machine.
 """
 
 import collections
@@ -16,6 +17,7 @@ except ImportError:  # Windows
 
 WARN, FAIL = 1.2, 1.5
 SHOWN = 10
+BETWEEN = 10  # CPU seconds between two samples of the unit
 
 
 def cpu_seconds():
@@ -26,9 +28,23 @@ def cpu_seconds():
     return sum(used.ru_utime + used.ru_stime for used in both)
 
 
-def calibrate(repetitions=5):
-    """Returns the CPU seconds of a Python loop, the unit of budgets."""
-    return min(_loop() for _ in range(repetitions))
+class Unit:
+    """The unit of budgets: the median time of a loop, sampled in the whole run."""
+
+    def __init__(self):
+        self.samples = [_loop()]
+        self.sampled = cpu_seconds()
+
+    def sample(self):
+        """Measures the loop again if enough CPU time has passed."""
+        if cpu_seconds() - self.sampled > BETWEEN:
+            self.samples.append(_loop())
+            self.sampled = cpu_seconds()
+
+    @property
+    def seconds(self):
+        """The CPU seconds of the loop."""
+        return statistics.median(self.samples)
 
 
 def _loop():
@@ -86,7 +102,7 @@ def judge(runs, budgets):
 
     Args:
         runs: As `read` gives them.
-        budgets: Dictionary of budgets, in units of `calibrate`, by the keys of `sums`.
+        budgets: Dictionary of budgets, in units of `Unit`, by the keys of `sums`.
 
     Returns:
         Lines to print, and whether all costs are below 1.5 times the budget.

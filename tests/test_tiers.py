@@ -128,4 +128,15 @@ def test_cpu_seconds_include_children():
     before = costs.cpu_seconds()
     subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
     assert costs.cpu_seconds() > before
-    assert 1e-4 < costs.calibrate(1) < 10
+
+
+def test_the_unit_is_sampled_in_the_whole_run(monkeypatch):
+    unit = costs.Unit()
+    unit.sample()  # too early for another
+    assert len(unit.samples) == 1 and 1e-4 < unit.seconds < 10
+    times = iter([3.0, 5.0])
+    monkeypatch.setattr(costs, "_loop", lambda: next(times))
+    monkeypatch.setattr(costs, "BETWEEN", -1)
+    unit.sample()
+    unit.sample()
+    assert unit.seconds == 3.0
