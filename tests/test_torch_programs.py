@@ -285,7 +285,15 @@ def test_exported_and_traced_models_take_batches_of_any_size(name):
 
 
 @pytest.mark.once("PyTorch only")
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=pytest.mark.full("one of several", cheap=False) if n % 2 else ()
+        )
+        for n, name in enumerate(TASKS)
+    ],
+)
 def test_task_models_are_exported_to_onnx(name, tmp_path):
     cases = {**MODELS, **OTHERS, **OF_ONNX}
     check_onnx(cases[name], str(tmp_path / "model.onnx"))

@@ -69,9 +69,15 @@ def test_inspect(command, trained, tmp_path, drawn):
     ("name", "other"),
     [
         ("mamba", "gates.png"),
-        ("gla", "attention.png"),
-        ("s4d", "attention.png"),
         ("gpt", "attention.png"),
+        *(
+            pytest.param(
+                name,
+                "attention.png",
+                marks=pytest.mark.full("another mixer", cheap=False),
+            )
+            for name in ("gla", "s4d")
+        ),
     ],
 )
 def test_inspect_layers_beyond_attention(command, tmp_path, drawn, name, other):
