@@ -81,7 +81,7 @@ def test_pages_of_the_reference_are_small(site):
     for page in (site / "reference" / "models").iterdir():
         text = page.read_text(encoding="utf-8")
         members |= set(re.findall(r'id="kerasseq\.models\.\w+\.(\w+)"', text))
-    public = {"compile", "evaluate", "export", "fit", "metrics", "predict"}
+    public = {"compile", "evaluate", "export", "fit", "metrics", "predict", "quantize"}
     assert members & set(dir(keras.Model)) == public
     assert {"classify", "generate", "translate"} <= members
 
