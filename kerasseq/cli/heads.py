@@ -168,6 +168,8 @@ def build(
 ) -> Any:
     """Builds a classifier or a tagger of texts: a BERT or GPT, or another model.
 
+    That of a preset gets the adapter that the options ask for.
+
     Args:
         settings: Arguments of the run.
         head: "classify" or "tag".
@@ -192,7 +194,9 @@ def build(
         )
     choices = {"truncate": head == "classify", "dropout": settings.dropout}
     if preset is not None:
-        return preset.with_head(head, labels, **choices)
+        model = preset.with_head(head, labels, **choices)
+        adapting.adapt(model, settings)
+        return model
     sizes = {
         "num_layers": settings.num_layers,
         "num_heads": settings.num_heads,
@@ -215,7 +219,7 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
 
 
 def fit(job: "Job", model: Any, batches: Any, validation: Any) -> Any:
-    """Adapts, compiles and trains a model with labels, and returns the history.
+    """Compiles and trains a model with labels, and returns the history.
 
     Args:
         job: The run.
@@ -228,7 +232,6 @@ def fit(job: "Job", model: Any, batches: Any, validation: Any) -> Any:
     settings = job.settings
     steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     rising = int(WARM_UP * steps) if settings.model in MODELS else 0
-    adapting.adapt(model, settings)
     model.compile(adam(settings.learning_rate, steps, rising))
     history = job.fit(model, batches, steps, "accuracy", validation=validation)
     adapting.save(job, model)

@@ -329,21 +329,24 @@ def compare(
     }
 
 
+def bits_of_others(results: runs.Results) -> dict[str, float]:
+    """Returns the bits per character of the n-gram models, and of the base."""
+    before = results.get("bits_per_character_of_base")
+    base = {} if before is None else {"base": before}
+    return {**results["bits_per_character_of_ngrams"], **base}
+
+
 def show(console: Console, results: runs.Results) -> None:
     """Prints the comparison."""
-    before, after = "bits_per_character_of_base", results["bits_per_character"]
-    bits_of = {
-        **results["bits_per_character_of_ngrams"],
-        **({"base": results[before]} if before in results else {}),
-        results["model"]: after,
-    }
+    others, after = bits_of_others(results), results["bits_per_character"]
+    bits_of = {**others, results["model"]: after}
     rows = [(name, f"{b:.3f}", f"{2**b:.2f}") for name, b in bits_of.items()]
     title = f"On the held-out text ({results['held_out_characters']:,} characters)"
     console.table(title, ("model", ">bits per character", ">perplexity"), rows)
     console.write(results["verdict"]["sentence"])
-    if after >= results.get(before, np.inf):
+    if after >= others.get("base", np.inf):
         console.write(
-            f"Training did not make the base better ({results[before]:.3f} before): "
+            f"Training did not make the base better ({others['base']:.3f} before): "
             "try more --steps, or another --learning-rate."
         )
 
@@ -362,7 +365,7 @@ def draw(
     trace = figures.record(model, ids[None, :context])
     flow = figures.flow_of_last_prediction(model, ids)
     title = f"{job.settings.model} on {job.record['data']['source']}"
-    lines = results["bits_per_character_of_ngrams"]
+    lines = bits_of_others(results)
     return [
         figures.history(job.folder, history, "bits", title, lines),
         *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1][:context]),

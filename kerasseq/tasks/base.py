@@ -388,8 +388,7 @@ class TaskModel(keras.Model):
         Args:
             mode: "nf4", or "int8", "int4" or another mode of Keras.
             config: As for Keras; None for "nf4".
-            filters: As for Keras: patterns of names of layers, or a function of a
-                layer. None for all.
+            filters: As for Keras: patterns of names, or a function of a layer.
             **kwargs: As for `keras.Model.quantize`.
 
         Raises:
@@ -447,6 +446,11 @@ class TaskModel(keras.Model):
             name: The name; "default" for that of `enable_lora` or a `.keras` file.
         """
         adapters.activate(self, name)
+
+    @property
+    def adaptable_layers(self) -> list[keras.Layer]:
+        """The layers that `enable_lora` can adapt: dense ones, but for a new head."""
+        return [*adapters.dense_layers(self).values()]
 
     @property
     def active_adapter(self) -> str | None:

@@ -305,7 +305,11 @@ class GRPO(PolicyModel):
         return self.history
 
     def _train(self, batches, epochs, steps, followed):
-        """Makes the steps of some epochs, and tells the callbacks."""
+        """Makes the steps of some epochs, and tells the callbacks.
+
+        Keras' own `fit` asks for batches ahead, and on JAX keeps the weights apart
+        until an epoch ends: the answers would be those of an older model.
+        """
         self.stop_training, logs = False, None
         followed.on_train_begin()
         for epoch in epochs:

@@ -8,6 +8,7 @@ import pytest
 
 import kerasseq
 from kerasseq.cli import classify, heads
+from kerasseq.core.sublayers import flatten
 from tests.cli.conftest import snapshot
 from tests.cli.test_labels import rows, write, write_conll
 
@@ -113,6 +114,23 @@ def test_inspect_shows_the_tags_of_a_recurrent_tagger(command, tmp_path, drawn):
     assert (tmp_path / "figures" / "gates.png").exists()
 
 
+def test_a_preset_under_an_adapter(command, preset):
+    words = ["--preset", preset, "--steps", "12", "--lora", "2", "--run", "r"]
+    results = train(command, *words, "--quantize", "int8", "--learning-rate", "0.1")
+    model = kerasseq.load_model("r/model.keras")
+    trained = {w.path.split("/")[-1] for w in model.trainable_weights}
+    assert trained == {"lora_a", "lora_b", "kernel", "bias"}  # those of the head
+    kinds = {x.name: x.quantized_to for x in flatten(model) if hasattr(x, "lora")}
+    dense = {"query", "key", "value", "attention_output", "output_dense"}
+    assert dense < kinds.keys() and {kinds[name] for name in dense} == {"int8"}
+    assert results["parameters"] == model.count_params()
+    base = kerasseq.models.from_pretrained(preset).with_head("classify", model.labels)
+    base.load_lora_weights("r/adapter.safetensors")
+    np.testing.assert_allclose(
+        base.predict(WORDS, verbose=0), model.predict(WORDS, verbose=0), atol=0.05
+    )
+
+
 def test_bad_presets(refused, preset, tmp_path):
     file = write("words.csv", rows(12))
     (tmp_path / "empty").mkdir()
@@ -141,6 +159,7 @@ def test_bad_presets(refused, preset, tmp_path):
         (["--preset", preset, "--model", "gpt"], "holds a bert, received --model gpt"),
         (["--preset", preset, "--units", "5"], "--units cannot be chosen with --pres"),
         (["--preset", preset, "--tokenizer", "word"], "--tokenizer cannot be chosen"),
+        (["--preset", preset, "--lora", "99"], "rank must be at most 10"),
         (["--model", "bert", "--tokenizer", "character"], "has no special tokens"),
         (["--model", "bert", "--units", "9"], "--num-heads must divide"),
     ):

@@ -8,51 +8,18 @@ from keras import ops
 import kerasseq
 from kerasseq import kernels, models, training
 from kerasseq.datasets import Preferences
+from tests.training.policies import LETTERS, V, elman, gpt, log_p_of
 
 pytestmark = pytest.mark.once("equations on a small model")
 
-LETTERS = kerasseq.text.CharacterTokenizer(unknown=None).fit("abcde")
-V, E, H = 5, 3, 7  # ids, width of an embedding, units
 PROMPTS, CHOSEN = ["abc", "e", "da", "bb", "c"], ["a", "bce", "dd", "ca", "abcda"]
 ROWS = Preferences(PROMPTS, CHOSEN, ["ed", "b", "aecb", "c", "eb"])
 BETA = 0.3
 
 
-def elman(seed=0, **options):
-    """A recurrent language model, with weights that NumPy draws."""
-    model = models.LanguageModel("elman", LETTERS, units=H, embedding_dim=E, **options)
-    rng = np.random.default_rng(seed)
-    for weight in model.weights:
-        weight.assign(rng.normal(size=weight.shape) * 0.5)
-    return model
-
-
-def gpt(**options):
-    return models.GPT(
-        LETTERS, num_layers=1, num_heads=1, hidden_dim=6, max_sequence_length=11,
-        **options,
-    )  # fmt: skip
-
-
-def logits_of(model, ids):
-    """What `elman` computes for ids `(T,)`: `(T, V)`."""
-    table, kernel, recurrent, bias, output, output_bias = (
-        np.asarray(ops.convert_to_numpy(w), "float64") for w in model.weights
-    )
-    h, rows = np.zeros(H), []
-    for n in ids:
-        h = np.maximum(table[n] @ kernel + h @ recurrent + bias, 0)
-        rows.append(h @ output + output_bias)
-    return np.array(rows)
-
-
 def log_p(model, prompt, answer):
     """The log-probability of an answer, the sum over its tokens."""
-    ids = LETTERS.encode(prompt + answer)
-    logits = logits_of(model, ids[:-1])
-    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    each = log_p[np.arange(len(ids) - 1), ids[1:]]
-    return each[len(prompt) - 1 :].sum()
+    return log_p_of(model, LETTERS.encode(prompt + answer))[len(prompt) - 1 :].sum()
 
 
 def wanted(model, reference):

@@ -8,29 +8,12 @@ from keras import ops
 import kerasseq
 from kerasseq import kernels, models, training
 from kerasseq.training.grpo_loss import advantages
+from tests.training.policies import LETTERS, V, elman, gpt, log_p_of
 
 pytestmark = pytest.mark.once("equations on a small model")
 
-LETTERS = kerasseq.text.CharacterTokenizer(unknown=None).fit("abcde")
-V, E, H = 5, 3, 7  # ids, width of an embedding, units
 PROMPTS = ["abc", "e", "da"]
 G, NEW, BETA, EPSILON = 3, 5, 0.3, 0.2
-
-
-def elman(seed=0):
-    """A recurrent language model, with weights that NumPy draws."""
-    model = models.LanguageModel("elman", LETTERS, units=H, embedding_dim=E)
-    rng = np.random.default_rng(seed)
-    for weight in model.weights:
-        weight.assign(rng.normal(size=weight.shape) * 0.5)
-    return model
-
-
-def gpt(**options):
-    return models.GPT(
-        LETTERS, num_layers=1, num_heads=1, hidden_dim=6, max_sequence_length=11,
-        **options,
-    )  # fmt: skip
 
 
 def count_a(prompts, answers):
@@ -40,19 +23,6 @@ def count_a(prompts, answers):
 def made(model, reward=count_a, **options):
     options = {"num_generations": G, "max_new_tokens": NEW, **options}
     return training.GRPO(model, reward, **options)
-
-
-def log_p_of(model, ids, temperature=1.0):
-    """The log-probability of each token of `elman` but the first, in NumPy."""
-    table, kernel, recurrent, bias, output, output_bias = (
-        np.asarray(ops.convert_to_numpy(w), "float64") for w in model.weights
-    )
-    h, found = np.zeros(H), []
-    for n, after in zip(ids[:-1], ids[1:], strict=True):
-        h = np.maximum(table[n] @ kernel + h @ recurrent + bias, 0)
-        logits = (h @ output + output_bias) / temperature
-        found.append(logits[after] - np.log(np.exp(logits).sum()))
-    return np.array(found)
 
 
 def wanted(grpo, arrays, old):
