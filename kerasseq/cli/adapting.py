@@ -124,7 +124,9 @@ def adapt(model: Any, settings: options.Settings) -> None:
 
 
 def _is_linear(layer):
-    return layer.activation.__name__ == "linear"
+    import keras
+
+    return layer.activation is keras.activations.linear
 
 
 def save(job: "Job", model: Any) -> dict[str, Any]:
