@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import note, set_seed, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ def load_model(folder: str, adapter: str | None) -> tuple[Any, dict[str, Any] | 
         if model.active_adapter is not None:
             note(f"the adapter of {folder} is replaced by {file}")
             model.set_adapter(None)
-        model.load_lora_weights(file, name=str(file))
+        with about(str(file)):
+            model.load_lora_weights(file, name=str(file))
     return model, record
 
 

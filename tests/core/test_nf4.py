@@ -9,6 +9,7 @@ from kerasseq import models
 from kerasseq.core.dense import Adaptable, Dense, EinsumDense, LoRA
 from kerasseq.core.nf4 import LEVELS, NF4Kernel
 from kerasseq.core.sublayers import flatten
+from tests.layer_checks import float64_is_there
 
 pytestmark = pytest.mark.once("rounding on the host; the lookup is tested everywhere")
 
@@ -72,6 +73,8 @@ def test_outliers_spoil_their_own_block_alone():
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_a_layer_computes_with_the_rounded_kernel_and_its_adapter(dtype):
+    if dtype == "float64" and not float64_is_there():
+        pytest.skip("JAX has no float64 unless it is enabled")
     for layer, shape in (
         (Dense(7, activation="tanh", dtype=dtype), (13, 5, 3)),
         (
