@@ -10,6 +10,8 @@ from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
+from kerasseq.datasets.conversation_files import read_conversations
+from kerasseq.datasets.conversations import Conversations, conversations
 from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
@@ -54,6 +56,7 @@ from kerasseq.datasets.text import python_reference, text_file
 __all__ = [
     "Analogies",
     "Chains",
+    "Conversations",
     "CopyBits",
     "Entry",
     "FamilySentences",
@@ -73,6 +76,7 @@ __all__ = [
     "calendar_features",
     "catalogue",
     "chains",
+    "conversations",
     "copy_bits",
     "copy_task",
     "counting",
@@ -93,6 +97,7 @@ __all__ = [
     "preferences",
     "python_reference",
     "python_tokens",
+    "read_conversations",
     "read_image",
     "read_pairs",
     "read_preferences",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.analogies import analogies
+from kerasseq.datasets.conversations import conversations
 from kerasseq.datasets.counting import counting
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.family_sentences import family_sentences
@@ -178,8 +179,15 @@ def _analogies(count: int, seed) -> list[str]:
     return analogies(12 * count, seed=seed).sentences[:count]  # of at most 12 words
 
 
+def _conversations(count: int, seed) -> list[str]:
+    """Returns questions with their answers."""
+    talks = conversations().messages(count, seed=seed)
+    return ["\t".join(message["content"] for message in talk) for talk in talks]
+
+
 _LINES = {
     "analogies": _analogies,
+    "conversations": _conversations,
     "counting": _counting,
     "family": _family,
     "names": _names,

@@ -191,6 +191,77 @@ def stream(
     return _tokens(loop.steps(carry))
 
 
+class Choice(NamedTuple):
+    """A token that was generated, beside those that were most probable.
+
+    Attributes:
+        token: Its id.
+        log_probability: ln p under the model, before the sampler changes it.
+        ids: The most probable tokens, the first the most probable.
+        log_probabilities: Theirs.
+    """
+
+    token: int
+    log_probability: float
+    ids: list[int]
+    log_probabilities: list[float]
+
+
+def choices(
+    step: Step,
+    state: Nested,
+    prompt: Tensor | Sequence[Sequence[int]],
+    *,
+    count: int,
+    max_new_tokens: int,
+    sampler: Sampler | None = None,
+    stop: Stop = None,
+    seed: Seed = None,
+) -> Iterator[Choice]:
+    """Like `stream`, for one prompt, with the most probable tokens of each step.
+
+    Args:
+        step: As for `generate`, like all that are not named here.
+        state: The state before the prompt.
+        prompt: Ids `(1, time)`.
+        count: How many of the most probable tokens, at most the vocabulary.
+        max_new_tokens: The most tokens to generate.
+        sampler: Chooses the next token.
+        stop: A token, or several, at which it ends.
+        seed: Seed of the draws.
+
+    Returns:
+        An iterator over `Choice`s.
+
+    Raises:
+        TypeError: As for `generate`, before the first token.
+        ValueError: As for `generate`, before the first token.
+
+    Examples:
+        >>> def step(state, token):
+        ...     return keras.ops.one_hot((token + 1) % 5, 5) * 9, state
+        >>> options = {"max_new_tokens": 2, "count": 1}
+        >>> [choice.ids for choice in choices(step, {}, [[2]], **options)]
+        [[3], [4]]
+    """
+    checks.whole_number("count", count)
+    loop, carry = _start(
+        step, state, prompt, max_new_tokens, sampler, None, stop, 0, seed, False, count
+    )
+    return _choices(loop.steps(carry))
+
+
+def _choices(carries):
+    for t, carry in enumerate(carries):
+        arrays = {
+            name: ops.convert_to_numpy(carry[name])[0]
+            for name in ("ids", "log_p", "best_ids", "best_log_p")
+        }
+        _check_numbers(arrays["log_p"][None])
+        best = arrays["best_ids"].tolist(), arrays["best_log_p"].tolist()
+        yield Choice(int(arrays["ids"][t]), float(arrays["log_p"][t]), *best)
+
+
 def _tokens(carries: Iterable[Carry]) -> Iterator[np.ndarray]:
     """Returns the tokens of each step."""
     for t, carry in enumerate(carries):
@@ -209,6 +280,7 @@ def _start(
     fill: int,
     seed: Seed,
     compiled: bool,
+    best: int = 0,
 ) -> tuple[Loop, Carry]:
     """Checks everything, reads the prompts, and returns the loop and its carry."""
     inputs = check_inputs(step, state, prompt, mask, length, stop, fill)
@@ -221,7 +293,7 @@ def _start(
         )
     batch, steps_before = inputs.before.ids.shape
     u = uniform_numbers(seed, batch, length)
-    strategy = Sampling(sampler, inputs.stop, inputs.fill)
+    strategy = Sampling(sampler, inputs.stop, inputs.fill, best)
     loop = make_loop(step, strategy, inputs.programs, compiled)
     state = sampler.initial_state(inputs.state, num_steps=steps_before + length)
     carry = {
@@ -233,17 +305,28 @@ def _start(
         "log_p": np.zeros((batch, length), "float32"),
         "lengths": np.zeros(batch, "int32"),
     }
+    if best:
+        carry["best_ids"] = np.zeros((batch, best), "int32")
+        carry["best_log_p"] = np.zeros((batch, best), "float32")
     carry = {name: ops.convert_to_tensor(x) for name, x in carry.items()}
     return loop, {**carry, "state": loop.read_prompt(state, inputs.before, compiled)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """The strategy of one token per step, see `loop`."""
+    """The strategy of one token per step, see `loop`.
+
+    Attributes:
+        sampler: The sampler.
+        stop: Ids after which a row is finished.
+        fill: The id after the end of a row.
+        best: How many of the most probable tokens of the last step the carry has.
+    """
 
     sampler: Sampler
     stop: tuple[int, ...]
     fill: int
+    best: int = 0
 
     def wrap_step(self, step: Step) -> Step:
         return self.sampler.wrap_step(step)
@@ -253,8 +336,13 @@ class Sampling:
         logits, state = self.wrap_step(step_function)(carry["state"], carry["token"])
         u = ops.take(carry["u"], t, axis=1)
         token = self.sampler.choose(logits, u, state, step_function)  # (B,)
-        log_p = keras.activations.log_softmax(logits)
-        log_p = ops.take_along_axis(log_p, token[:, None], axis=1)[:, 0]
+        all_log_p = keras.activations.log_softmax(logits)
+        log_p = ops.take_along_axis(all_log_p, token[:, None], axis=1)[:, 0]
+        best = {}
+        if self.best:
+            values, ids = ops.top_k(all_log_p, self.best)
+            best["best_ids"] = ops.cast(ids, "int32")
+            best["best_log_p"] = ops.cast(values, "float32")
         ended = ops.logical_or(is_in(token, self.stop), t + 1 == length)
         return {
             "t": t + 1,
@@ -265,6 +353,7 @@ class Sampling:
             "ids": put(carry["ids"], t, ops.where(active, token, self.fill)),
             "log_p": put(carry["log_p"], t, ops.where(active, log_p, 0.0)),
             "lengths": carry["lengths"] + ops.cast(active, "int32"),
+            **best,
         }
 
 

@@ -13,6 +13,7 @@ import kerasseq.core.serialization  # first: checks the backend
 import kerasseq.layers  # noqa: F401  # registers every layer
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.models.bert.bert import BERT
+from kerasseq.models.chat import Chat
 from kerasseq.models.costing import costs
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.gpt.gpt_task import GPTTask
@@ -51,6 +52,7 @@ __all__ = [
     "RWKV",
     "XLSTM",
     "BERT",
+    "Chat",
     "ViT",
     "ReinforcedModel",
     "WordVectors",

@@ -16,6 +16,7 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
+from kerasseq.models import answer_rows
 from kerasseq.models.answers import AnswersMixin
 from kerasseq.models.text_blocks import (
     TextCut,
@@ -35,6 +36,7 @@ from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter
+from kerasseq.training.batches import fit_arguments
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
@@ -102,7 +104,10 @@ class CausalLM(AnswersMixin, TaskModel):
             )
 
     def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        # A mean over what counts, such as answers, and not over all that is read.
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         return [BitsPerCharacter(name="bits")]
@@ -110,13 +115,25 @@ class CausalLM(AnswersMixin, TaskModel):
     def compile(
         self,
         optimizer: keras.optimizers.Optimizer | str | None = None,
-        *args: Any,
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Configures training like `TaskModel.compile`; the default is Adam at 3e-3."""
+        r"""Configures training like `TaskModel.compile`; the default is Adam at 3e-3.
+
+        Args:
+            optimizer: Adam at 3e-3, with gradients clipped to a global norm of 1.
+            loss: The mean of $-\ln p$ of the next tokens.
+            loss_weights: As for `keras.Model.compile`.
+            metrics: Bits per token of what counts.
+            **kwargs: As for `TaskModel.compile`.
+        """
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
-        super().compile(optimizer, *args, **kwargs)
+        if metrics is None and kwargs.get("weighted_metrics") is None:
+            metrics, kwargs["weighted_metrics"] = [], self.default_metrics()
+        super().compile(optimizer, loss, loss_weights, metrics, **kwargs)
 
     def fit(
         self,
@@ -133,14 +150,19 @@ class CausalLM(AnswersMixin, TaskModel):
         seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
-        """Trains on a text.
+        """Trains on a text; or on answers, to prompts or in conversations.
 
         Args:
             x: The text as a string; several in a list, a column, a table or a stream,
                 to be concatenated; a file, as `pathlib.Path` or open; or ids, integers
-                `(tokens,)`. Anything else, such as arrays with `y`, is passed to
+                `(tokens,)`. Prompts, with answers as `y`. Or conversations, lists of
+                messages `{"role": …, "content": …}` or a column "messages" of them,
+                which the chat template of the tokenizer writes; texts may be among
+                them. Anything else, such as arrays with `y`, is passed to
                 `keras.Model.fit`.
-            y: Targets, if `x` are rows of ids.
+            y: Answers, if `x` are prompts, which are continued as in `generate`: write
+                an end into them if the model is to learn it. The loss is over their
+                tokens alone. Targets, if `x` are rows of ids.
             sequence_length: Tokens of a block. Gradients do not flow between blocks.
             batch_size: Blocks in a batch.
             epochs: Index of the last epoch. An epoch is one pass over the text, or
@@ -165,15 +187,19 @@ class CausalLM(AnswersMixin, TaskModel):
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
-            sizes = {"validation_batch_size": batch_size, **kwargs}
-            rows = rows_of_steps(sizes, "validation_steps", "validation_batch_size")
-            validation_data, _ = self._read(
-                validation_data, None, rows, sequence_length
+            options |= {"validation_batch_size": batch_size, **kwargs}
+            validation_data = self._validation(
+                validation_data, sequence_length, options
             )
-            held_out = self.ids(validation_data)
-            if held_out is not None:
-                size = options["validation_batch_size"] = sizes["validation_batch_size"]
-                validation_data = self.cut.blocks(held_out, sequence_length, size)
+        weights = kwargs.get("sample_weight")
+        rows = self._answers(x, y, weights, sequence_length=sequence_length)
+        if rows is not None:
+            options |= {"validation_data": validation_data, "sample_weight": None}
+            held_out = checks.fraction("validation_split", validation_split)
+            if needs_part(options.get("patience"), held_out, validation_data):
+                held_out = HELD_OUT
+            batches = answer_rows.batches(rows, held_out, batch_size, seed, options)
+            return super().fit(**fit_arguments(batches, steps_per_epoch, options))
         x = text_of_file(x)
         x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
         if is_streamed:
@@ -213,6 +239,29 @@ class CausalLM(AnswersMixin, TaskModel):
         options["validation_data"] = validation_data
         return self.cut.fit_text(super().fit, batches, steps_per_epoch, options)
 
+    def _answers(self, x, y=None, weights=None, *, sequence_length):
+        """The rows of prompts and answers, or of conversations; None for other data."""
+        positions = self.context_length or math.inf
+        reader = answer_rows.Reader(
+            self.ids, self.tokenizer, positions, min(sequence_length, positions)
+        )
+        return answer_rows.read(reader, x, y, weights)
+
+    def _validation(self, data, sequence_length, options):
+        """Data for validation as arrays, if they are answers or texts."""
+        given = data if isinstance(data, tuple) else (data,)
+        rows = self._answers(*given, sequence_length=sequence_length)
+        if rows is not None:
+            return answer_rows.arrays(rows)
+        count = rows_of_steps(options, "validation_steps", "validation_batch_size")
+        data, _ = self._read(data, None, count, sequence_length)
+        ids = self.ids(data)
+        if ids is None:
+            options.pop("validation_batch_size")
+            return data
+        size = options["validation_batch_size"]
+        return self.cut.blocks(ids, sequence_length, size)
+
     def _read(self, x, y, rows, sequence_length):
         """Texts as a list; of a stream the ids of some rows; others as they are."""
         x, is_limited = streamed(text_of_file(x), y, rows, None)
@@ -227,8 +276,9 @@ class CausalLM(AnswersMixin, TaskModel):
 
         Args:
             x: Texts in any form of `fit`, of which whole blocks count; see
-                `cross_entropy` for every token. Or rows of ids, or any data of Keras.
-            y: Targets, if `x` are rows of ids.
+                `cross_entropy` for every token. Prompts, conversations, rows of ids, or
+                any data of Keras.
+            y: Answers, if `x` are prompts; targets, if they are rows of ids.
             sequence_length: The most tokens of a block.
             **kwargs: As for `keras.Model.evaluate`; a stream without an end needs
                 `steps`.
@@ -236,6 +286,12 @@ class CausalLM(AnswersMixin, TaskModel):
         Returns:
             As `keras.Model.evaluate`.
         """
+        rows = self._answers(
+            x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
+        )
+        if rows is not None:
+            x, y, kwargs["sample_weight"] = answer_rows.arrays(rows)
+            return super().evaluate(x, y, **kwargs)
         x, y = self._read(x, y, rows_of_steps(kwargs), sequence_length)
         check_not_empty(x, "evaluate")
         ids = self.ids(x) if y is None else None

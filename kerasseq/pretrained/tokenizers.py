@@ -3,16 +3,18 @@
 import pathlib
 import warnings
 
-from kerasseq.core.files import read_json
+from kerasseq.core.files import read_json, read_text
 from kerasseq.models.bert.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.pretrained.family import Arguments
 from kerasseq.pretrained.folders import write_table
 from kerasseq.text import RWKVTokenizer, WordPieceTokenizer, load_tokenizer
 from kerasseq.text.tokenizers.byte_pair_tokenizer import from_vocabulary_and_merges
+from kerasseq.text.tokenizers.conversion import with_their_template
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "tokenizer.kerasseq.json"
+TEMPLATE = "chat_template.jinja"
 HUB_ASSETS = "assets/tokenizer"
 HUB_RWKV = "keras_hub>RWKVTokenizer"
 PUBLISHED_IDS = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
@@ -63,12 +65,29 @@ def _load(folder, source):
         if (folder / "vocab.txt").exists() and not (folder / "tokenizer.json").exists():
             lowercase = _setting(folder / "tokenizer_config.json", "do_lower_case")
             return _load_word_piece(folder / "vocab.txt", lowercase)
-        return load_tokenizer(folder)
+        return _with_template(load_tokenizer(folder), folder)
     except FileNotFoundError:
         return None
     except (ValueError, ImportError) as error:
         _warn(error)
         return None
+
+
+def _with_template(tokenizer, folder):
+    """Sets the chat template of a folder of Hugging Face, if it has one."""
+    path = folder / "tokenizer_config.json"
+    settings = read_json(path) if path.exists() else {}
+    template = settings.get("chat_template")
+    if (folder / TEMPLATE).exists():
+        template = read_text(folder / TEMPLATE)
+    tokens = {name: x for name, x in settings.items() if name.endswith("_token")}
+    try:
+        return with_their_template(tokenizer, template, tokens)
+    except (ImportError, ValueError) as error:
+        warnings.warn(
+            f"The tokenizer is loaded without its chat template: {error}", stacklevel=2
+        )
+        return tokenizer
 
 
 def _warn(reason):

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
+from kerasseq.text.chat.chat_template import ChatTemplate
+from kerasseq.text.chat.jinja_template import JinjaTemplate
 from kerasseq.text.classical.autoregression import AutoRegression
 from kerasseq.text.classical.bag_of_words import BagOfWords
 from kerasseq.text.classical.eliza import Eliza
@@ -29,9 +31,11 @@ __all__ = [
     "BasicBPE",
     "BytePairTokenizer",
     "CharacterTokenizer",
+    "ChatTemplate",
     "Eliza",
     "HiddenMarkovModel",
     "HuggingFaceTokenizer",
+    "JinjaTemplate",
     "NGramModel",
     "RWKVTokenizer",
     "SlidingWindowModel",

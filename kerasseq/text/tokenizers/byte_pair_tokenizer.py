@@ -288,7 +288,7 @@ class BytePairTokenizer(Tokenizer):
             return "".join(tokens)
         return byte_alphabet.read("".join(tokens)).decode("utf-8", "replace")
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -304,8 +304,8 @@ class BytePairTokenizer(Tokenizer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "BytePairTokenizer":
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> "BytePairTokenizer":
+        """Builds a tokenizer from the result of `own_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.

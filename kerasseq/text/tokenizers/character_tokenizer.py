@@ -158,13 +158,13 @@ class CharacterTokenizer(Tokenizer):
         order = np.lexsort((first, -counts))
         return {chr(points[i]): int(counts[i]) for i in order}
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {"unknown": self.unknown, "characters": list(self.characters)}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "CharacterTokenizer":
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> "CharacterTokenizer":
+        """Builds a tokenizer from the result of `own_config`.
 
         Args:
             config: A dictionary with `unknown` and `characters`.

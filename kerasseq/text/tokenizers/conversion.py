@@ -7,11 +7,13 @@ none of these packages itself.
 import json
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from kerasseq.core.checks import short
+from kerasseq.text.chat.jinja_template import JinjaTemplate
 from kerasseq.text.tokenizers.loading import from_tokenizer_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
@@ -118,7 +120,12 @@ the line that converts it |
         return value
     backend = getattr(value, "backend_tokenizer", value)
     if _module(backend) == "tokenizers" and hasattr(backend, "to_str"):
-        return from_tokenizer_json(_content(backend, name), name)
+        tokenizer = from_tokenizer_json(_content(backend, name), name)
+        return with_their_template(
+            tokenizer,
+            getattr(value, "chat_template", None),
+            getattr(value, "special_tokens_map", {}),
+        )
     is_class = isinstance(value, type)
     has_all = all(callable(getattr(value, method, None)) for method in METHODS)
     if has_all and not is_class and hasattr(value, "vocabulary_size"):
@@ -127,6 +134,36 @@ the line that converts it |
         f"{name} must be a tokenizer of kerasseq.text, a tokenizers.Tokenizer or a "
         f"fast tokenizer of transformers, received {short(value)}. {_advice(value)}"
     )
+
+
+def with_their_template(
+    tokenizer: Tokenizer, template: object, tokens: Mapping[str, Any]
+) -> Tokenizer:
+    """Sets the chat template that a tokenizer has in Hugging Face.
+
+    Args:
+        tokenizer: The tokenizer, which is changed.
+        template: In Jinja; or several by name, of which "default" is used; or None.
+        tokens: Special tokens by name, as in `tokenizer_config.json`.
+
+    Examples:
+        >>> from kerasseq.text import CharacterTokenizer
+        >>> tokens = {"eos_token": {"content": "."}, "pad_token": None}
+        >>> with_their_template(CharacterTokenizer(), "Hi", tokens).chat_template
+        JinjaTemplate(source='Hi', tokens={'eos_token': '.'})
+    """
+    if isinstance(template, list):
+        template = {each["name"]: each["template"] for each in template}
+    if isinstance(template, Mapping):
+        template = template.get("default")
+    if isinstance(template, str):
+        texts = {
+            name: token.get("content") if isinstance(token, Mapping) else token
+            for name, token in tokens.items()
+        }
+        texts = {name: text for name, text in texts.items() if isinstance(text, str)}
+        tokenizer.chat_template = JinjaTemplate(template, texts)
+    return tokenizer
 
 
 def fitted_tokenizer(

@@ -114,7 +114,8 @@ class HuggingFaceTokenizer(Tokenizer):
             for i in range(self.vocabulary_size, size)
         ]
         added = [*(self._content.get("added_tokens") or []), *unused]
-        return HuggingFaceTokenizer({**self._content, "added_tokens": added})
+        padded = HuggingFaceTokenizer({**self._content, "added_tokens": added})
+        return padded._with_template_of(self)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -179,13 +180,13 @@ class HuggingFaceTokenizer(Tokenizer):
         ):
             return self.backend_tokenizer.decode(ids, skip_special_tokens=False)
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {"content": self._content}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Tokenizer:
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> Tokenizer:
+        """Builds a tokenizer from the result of `own_config`.
 
         Without the package `tokenizers` it is another tokenizer of kerasseq, if one has
         the same ids.

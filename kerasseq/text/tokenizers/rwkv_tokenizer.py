@@ -169,7 +169,8 @@ class RWKVTokenizer(Tokenizer):
             >>> RWKVTokenizer([b"a"]).padded(3).vocabulary
             ['a', '<unused_1>', '<unused_2>']
         """
-        return RWKVTokenizer([*self._tokens, *[b""] * (size - len(self._tokens))])
+        unused = [b""] * (size - len(self._tokens))
+        return RWKVTokenizer([*self._tokens, *unused])._with_template_of(self)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -221,13 +222,13 @@ class RWKVTokenizer(Tokenizer):
     def _decode_part(self, ids):
         return b"".join(self._tokens[i] for i in ids).decode("utf-8", "replace")
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {"tokens": [byte_alphabet.spell(token) for token in self._tokens]}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "RWKVTokenizer":
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> "RWKVTokenizer":
+        """Builds a tokenizer from the result of `own_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.

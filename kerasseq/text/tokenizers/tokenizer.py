@@ -9,17 +9,20 @@ never split.
 """
 
 import abc
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kerasseq.core.checks import one_of, several, whole_number
+from kerasseq.core.checks import one_of, several, short, whole_number
+from kerasseq.text.chat import answers
+from kerasseq.text.chat.messages import Message
 from kerasseq.text.files import Saved
 from kerasseq.text.texts import check_text, cut_out, each_row, each_text, id_array, utf8
 
 PADDING_TOKENS = ("<pad>", "[PAD]")
+TEMPLATE = "chat_template"  # the key in a config
 
 
 class Encoding(NamedTuple):
@@ -59,6 +62,7 @@ class Tokenizer(Saved, abc.ABC):
 
     special_tokens: tuple[str, ...] = ()
     unknown: str | None = None
+    _chat_template: answers.AnyTemplate | None = None
 
     @property
     @abc.abstractmethod
@@ -222,6 +226,45 @@ class Tokenizer(Saved, abc.ABC):
         known = [t for t in self.special_tokens if t in PADDING_TOKENS]
         return self._id_of_token[known[0]] if known else 0
 
+    @property
+    def chat_template(self) -> answers.AnyTemplate | None:
+        """Writes conversations as text; it is saved with the tokenizer.
+
+        A `ChatTemplate`; or a template of Hugging Face, as a string in Jinja.
+        """
+        return self._chat_template
+
+    @chat_template.setter
+    def chat_template(self, template: answers.AnyTemplate | str | None) -> None:
+        self._chat_template = answers.as_template(template)
+
+    def apply_chat_template(
+        self,
+        messages: Iterable[Message],
+        *,
+        tokenize: bool = True,
+        add_generation_prompt: bool = False,
+    ) -> Any:
+        """Writes a conversation with the chat template, as in Hugging Face.
+
+        Args:
+            messages: Dictionaries with "role" ("system", "user" or "assistant") and
+                "content".
+            tokenize: Whether to return ids.
+            add_generation_prompt: Whether to add what precedes an answer.
+
+        Returns:
+            Array of int32 ids, or the text.
+
+        Raises:
+            TypeError: If a message is no dictionary with role and content.
+            ValueError: If there is no chat template, a role is unknown, or a content
+                empty.
+        """
+        template = chat_template_of(self)
+        text = template.render(messages, add_generation_prompt)
+        return self.encode(text) if tokenize else text
+
     def unknown_characters(self, text: str) -> dict[str, int]:
         """Counts the characters of a text that become the unknown token.
 
@@ -262,6 +305,41 @@ class Tokenizer(Saved, abc.ABC):
                 "one from a file"
             )
 
+    @abc.abstractmethod
+    def own_config(self) -> dict[str, Any]:
+        """Returns the configuration without the chat template, as plain JSON."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_own_config(cls, config: dict[str, Any]) -> "Tokenizer":
+        """Builds a tokenizer from the result of `own_config`."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the configuration of the tokenizer as plain JSON."""
+        if self.chat_template is None:  # as in files of older versions
+            return self.own_config()
+        return {**self.own_config(), TEMPLATE: self.chat_template.get_config()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Any:
+        """Builds a tokenizer from the result of `get_config`.
+
+        Raises:
+            ImportError: If it needs a package that is not installed.
+            TypeError: If a value is of the wrong type.
+            ValueError: If a key is missing or unknown, or a value is out of range.
+        """
+        config = dict(config)
+        template = config.pop(TEMPLATE, None)
+        tokenizer = cls.from_own_config(config)
+        if template is not None:
+            tokenizer.chat_template = answers.from_config(template)
+        return tokenizer
+
+    def _with_template_of(self, other: "Tokenizer") -> Self:
+        self._chat_template = other.chat_template
+        return self
+
     # Without `__hash__`, since it is mutable: it can be fitted again.
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -272,3 +350,23 @@ class Tokenizer(Saved, abc.ABC):
         size = len(self.vocabulary)
         state = f"{size} tokens" if size else "not fitted"
         return f"<{type(self).__name__}: {state}>"
+
+
+def chat_template_of(tokenizer: Any) -> answers.AnyTemplate:
+    """Returns the chat template of a tokenizer.
+
+    Args:
+        tokenizer: A tokenizer, also one of the user; or None.
+
+    Raises:
+        ValueError: If it has none. The message says how to set it.
+    """
+    template = getattr(tokenizer, "chat_template", None)
+    if template is None:
+        raise ValueError(
+            "messages need the chat template of a tokenizer, received "
+            f"{short(tokenizer)}, which has none. Build it with special_tokens="
+            "kerasseq.text.ChatTemplate().special_tokens, and set "
+            "tokenizer.chat_template = kerasseq.text.ChatTemplate()"
+        )
+    return template

@@ -285,7 +285,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         text = self._pieces.text(ids)
         return text.removeprefix(" ") if prefixed else text
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -296,8 +296,8 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "UnigramTokenizer":
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> "UnigramTokenizer":
+        """Builds a tokenizer from the result of `own_config`.
 
         Raises:
             TypeError: If an option is of the wrong type.

@@ -194,7 +194,7 @@ class WordTokenizer(WordBased):
     def _join(self, tokens):
         return NO_SPACE.sub("", " ".join(tokens))
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -206,8 +206,8 @@ class WordTokenizer(WordBased):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "WordTokenizer":
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> "WordTokenizer":
+        """Builds a tokenizer from the result of `own_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.

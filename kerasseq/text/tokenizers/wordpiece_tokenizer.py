@@ -236,7 +236,7 @@ class WordPieceTokenizer(WordBased):
             tokens = tokens[:1] + rest
         return " ".join(tokens).replace(" " + self.prefix, "")
 
-    def get_config(self) -> dict[str, Any]:
+    def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -247,8 +247,8 @@ class WordPieceTokenizer(WordBased):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "WordPieceTokenizer":
-        """Builds a tokenizer from the result of `get_config`.
+    def from_own_config(cls, config: dict[str, Any]) -> "WordPieceTokenizer":
+        """Builds a tokenizer from the result of `own_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.

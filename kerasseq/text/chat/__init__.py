@@ -1,0 +1,1 @@
+"""Conversations as text: messages, and the templates that write them."""
