@@ -18,8 +18,9 @@ def read_preferences(
 ) -> Preferences:
     r"""Reads a file of preferences, one JSON object a line, as the package trl does.
 
-    Each line has the keys "prompt", "chosen" and "rejected", whose values are strings.
-    Others are ignored, as are blank lines. A file compressed by gzip is decompressed.
+    Each line has the keys "prompt", "chosen" and "rejected", whose values are strings,
+    or lists of messages with "role" and "content". Others are ignored, as are blank
+    lines. A file compressed by gzip is decompressed.
 
     Args:
         path: The file.

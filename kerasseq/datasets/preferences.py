@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kerasseq.core.checks import number, one_of, random_generator, several, short
+from kerasseq.text.chat.messages import are_messages, checked
 
 KEYS = ("prompt", "chosen", "rejected")
 VOTES = ("best", "bradley_terry")
@@ -20,7 +21,8 @@ Reward = Callable[[str, str], float]  # of a prompt and an answer
 class Preferences(NamedTuple):
     """Prompts with two answers each.
 
-    The names are those of the columns that the package trl reads.
+    The names are those of the columns that the package trl reads. Each is a string, or
+    a list of messages, which the chat template of a tokenizer writes.
 
     Attributes:
         prompt: The prompts.
@@ -28,9 +30,9 @@ class Preferences(NamedTuple):
         rejected: For each prompt the other answer.
     """
 
-    prompt: list[str]
-    chosen: list[str]
-    rejected: list[str]
+    prompt: list[Any]
+    chosen: list[Any]
+    rejected: list[Any]
 
 
 def preferences(
@@ -215,25 +217,11 @@ def checked_row(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
 
 
 def check_text(where: str, text: object) -> None:
-    """Raises unless this is a string, and not empty."""
+    """Raises unless this is a string, not empty; or a list of messages."""
     if are_messages(text):
-        raise TypeError(
-            f"{where} must be a string, received a list of messages, {short(text)}. "
-            "A chat template turns messages into text, and no chat template is set: "
-            "write them as strings first"
-        )
+        checked(text, where)
+        return
     if not isinstance(text, str):
         raise TypeError(f"{where} must be a string, received {short(text)}")
     if not text:
         raise ValueError(f"{where} must not be empty, received ''")
-
-
-def are_messages(value: object) -> bool:
-    """Whether this is a list of messages with role and content, not empty.
-
-    Examples:
-        >>> are_messages([{"role": "user", "content": "Hi"}]), are_messages("Hi")
-        (True, False)
-    """
-    is_list = isinstance(value, list | tuple) and len(value) > 0
-    return is_list and all(isinstance(part, Mapping) for part in value)

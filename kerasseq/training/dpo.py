@@ -153,8 +153,9 @@ class DPO(PolicyModel):
 
         Args:
             x: `datasets.Preferences`; a table or dictionary of the columns "prompt",
-                "chosen" and "rejected"; or rows, dictionaries of these. Texts, or ids
-                for a model without a tokenizer.
+                "chosen" and "rejected"; or rows, dictionaries of these. Texts; ids, for
+                a model without a tokenizer; or messages, which the chat template of the
+                tokenizer writes.
             batch_size: Pairs in a batch.
             epochs: Index of the last epoch. An epoch is one pass over the pairs, or
                 `steps_per_epoch` batches. Pairs that fill no batch are left out of it.
@@ -218,7 +219,8 @@ class DPO(PolicyModel):
             if model.context_length is not None
         ]
         longest = min(positions) + 1 if positions else None  # the last is not read
-        return encoded_pairs(x, self.model.ids, longest)
+        tokenizer = getattr(self.model, "tokenizer", None)
+        return encoded_pairs(x, self.model.ids, longest, tokenizer)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "beta": self.beta}

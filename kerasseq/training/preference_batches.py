@@ -7,29 +7,31 @@ import numpy as np
 
 from kerasseq.core.checks import short
 from kerasseq.core.padding import padded
-from kerasseq.datasets.preferences import (
-    KEYS,
-    are_messages,
-    checked_row,
-    columns_of,
-)
+from kerasseq.datasets.preferences import KEYS, checked_row, columns_of
+from kerasseq.text.chat import answers
+from kerasseq.text.chat.messages import are_messages
+from kerasseq.text.tokenizers.tokenizer import chat_template_of
 from kerasseq.training.batches import GroupedBatches
 
 Encode = Callable[[Any], np.ndarray | None]  # from a text, or ids, to ids
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # ids of prompt, chosen, rejected
 
 
-def encoded_pairs(data: Any, encode: Encode, longest: int | None) -> list[Pair]:
+def encoded_pairs(
+    data: Any, encode: Encode, longest: int | None, tokenizer: Any = None
+) -> list[Pair]:
     """Returns preferences as ids.
 
     Args:
-        data: As for `columns_of`; the texts may be ids instead.
+        data: As for `columns_of`; the texts may be ids instead, or messages.
         encode: A function from a text or ids to ids `(tokens,)`; None for others.
         longest: The most tokens of a prompt with an answer, or None.
+        tokenizer: Has the chat template that writes messages.
 
     Raises:
         TypeError: If the data are no rows of preferences.
-        ValueError: If a text is empty or too long, or both answers are equal.
+        ValueError: If a text is empty or too long, both answers are equal, or there are
+            messages and no chat template.
 
     Examples:
         >>> row = {"prompt": [3], "chosen": [5, 2], "rejected": [7]}
@@ -37,12 +39,16 @@ def encoded_pairs(data: Any, encode: Encode, longest: int | None) -> list[Pair]:
         ...     [row], np.asarray, None)]
         [[[3], [5, 2], [7]]]
     """
-    rows = zip(*columns_of(data), strict=True)
-    return [_pair(row, encode, longest, f"x[{n}]") for n, row in enumerate(rows)]
+    pairs = []
+    for n, row in enumerate(zip(*columns_of(data), strict=True)):
+        if any(map(are_messages, row)):
+            row = answers.preference_texts(chat_template_of(tokenizer), row, f"x[{n}]")
+        pairs.append(_pair(row, encode, longest, f"x[{n}]"))
+    return pairs
 
 
 def _pair(row, encode, longest, where):
-    if all(isinstance(part, str) for part in row) or any(map(are_messages, row)):
+    if all(isinstance(part, str) for part in row):
         checked_row(dict(zip(KEYS, row, strict=True)), where)
     prompt, chosen, rejected = (
         _ids(part, encode, f"{where}, {key}")

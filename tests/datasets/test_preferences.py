@@ -35,6 +35,7 @@ def test_lines_are_rows(read):
     assert read(text) == read(gzip.compress(text.encode())) == wanted
     assert read(raw.encode("utf-16"), encoding="utf-16").prompt == ["é:"]
     assert read(text, limit=2).prompt == ["é:", "b"]
+    assert read(line(prompt=MESSAGES)).prompt == [MESSAGES]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_lines_are_rows(read):
         (line(rejected=""), "line 2, rejected must not be empty"),
         (line(rejected=ROW["chosen"]), "line 2, chosen and rejected must differ"),
         (line(prompt=3), "line 2, prompt must be a string, received 3"),
-        (line(chosen=MESSAGES), "line 2, chosen .* no chat template is set"),
+        (line(chosen=[{"role": "user"}]), r"line 2, chosen\[0\] must have role and"),
     ],
 )
 def test_errors_name_the_file_and_the_line(read, second, message):
@@ -106,7 +107,10 @@ def fails(prompt, answer):
     [
         ({"prompts": ["a:", ""]}, r"prompts\[1\] must not be empty"),
         ({"prompts": ["a:"]}, "must have the same length, received 1 and 2"),
-        ({"prompts": [MESSAGES] * 2}, r"prompts\[0\] .* no chat template is set"),
+        (
+            {"prompts": [[{"role": "me", "content": "Hi"}]] * 2},
+            r"prompts\[0\]\[0\], role",
+        ),
         ({"answers": [["1", "2"], ["3"]]}, r"answers\[1\] must have at least two"),
         ({"answers": [["1", "2"], ["3", ""]]}, r"answers\[1\]\[1\] must not be empty"),
         ({"answers": [["1", "2"], "34"]}, r"answers\[1\]` must be a list"),

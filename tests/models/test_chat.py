@@ -21,10 +21,11 @@ def test_tokens_and_probabilities_are_those_of_the_model():
     prompt = chat.prompt("where is Ben?")
     assert prompt == "<|system|>a model<|user|>where is Ben?<|assistant|>"
     pieces = list(chat.stream("where is Ben?"))
-    ids = model.tokenizer.encode(prompt).tolist()
-    for piece in pieces:
-        logits = keras.ops.convert_to_numpy(model(np.array([ids])))[0, -1]
-        p = softmax(logits.astype("float64"))
+    before = model.tokenizer.encode(prompt).tolist()
+    ids = [*before, *(model.tokenizer.id_of(piece.token) for piece in pieces)]
+    logits = keras.ops.convert_to_numpy(model(np.array([ids[:-1]])))[0]
+    for piece, row in zip(pieces, logits[len(before) - 1 :], strict=True):
+        p = softmax(row.astype("float64"))
         chosen = model.tokenizer.id_of(piece.token)
         assert chosen == p.argmax()  # greedy
         np.testing.assert_allclose(piece.probability, p[chosen], rtol=1e-4)
@@ -32,7 +33,6 @@ def test_tokens_and_probabilities_are_those_of_the_model():
         best = np.argsort(-p)[:3]
         assert [model.tokenizer.id_of(name) for name in names] == best.tolist()
         np.testing.assert_allclose(values, p[best], rtol=1e-4)
-        ids.append(chosen)
     whole = model.generate(prompt, 5, temperature=0, stop="<|end|>")
     assert model.tokenizer.decode(ids) == whole
 

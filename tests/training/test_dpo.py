@@ -189,6 +189,28 @@ def test_ids_without_a_tokenizer_and_columns():
     assert dpo.predict(columns, verbose=0).tolist() == [[0, 0]]
 
 
+@pytest.mark.once("no tensors")
+def test_messages_are_written_by_the_chat_template():
+    letters = kerasseq.text.CharacterTokenizer(unknown=None).fit("abcde")
+    marks = {"user": "a", "assistant": "b", "system": "c", "end": "d"}
+    letters.chat_template = kerasseq.text.ChatTemplate(**marks)
+    dpo = training.DPO(models.LanguageModel("gru", letters, units=3))
+    asked = [{"role": "user", "content": "bc"}]
+    chosen = [{"role": "assistant", "content": "a"}]
+    plain = [{"prompt": "abcb", "chosen": "ad", "rejected": "cd"}]
+    for row in (
+        {"prompt": asked, "chosen": chosen, "rejected": "c"},
+        {"prompt": asked, "chosen": [*asked, *chosen], "rejected": "c"},
+        {"prompt": "bc", "chosen": chosen, "rejected": "c"},
+    ):
+        found, expected = dpo.encode([row]), dpo.encode(plain)
+        for name in ("ids", "answer"):
+            np.testing.assert_array_equal(found[name], expected[name])
+    wrong = {"prompt": asked, "chosen": asked, "rejected": "c"}
+    with pytest.raises(ValueError, match=r"x\[0\], chosen must be one message of the"):
+        dpo.encode([wrong])
+
+
 GOOD = {"prompt": "ab", "chosen": "c", "rejected": "d"}
 
 
@@ -201,7 +223,7 @@ GOOD = {"prompt": "ab", "chosen": "c", "rejected": "d"}
         ({"chosen": [7]}, "7 at position 0"),
         ({"chosen": []}, r"x\[1\], chosen must not be empty, received \[\]"),
         ({"chosen": [3], "rejected": [3]}, r"x\[1\], .* must differ in a token"),
-        ({"chosen": [{"role": "user"}]}, r"x\[1\], chosen .* no chat template is set"),
+        ({"chosen": [{"role": "user"}]}, "messages need the chat template .*has none"),
         ({"chosen": "c" * 11}, r"x\[1\] must have at most 12 tokens, .* received 13"),
     ],
 )

@@ -66,7 +66,8 @@ class RewardPreprocessor(GPTPreprocessor):
             return x
         if not are_preferences(x):
             return None
-        return PreferenceIds(encoded_pairs(x, self._part, self.longest))
+        pairs = encoded_pairs(x, self._part, self.longest, self.tokenizer)
+        return PreferenceIds(pairs)
 
     def has_labels(self, x: Any) -> bool:
         return are_preferences(x)

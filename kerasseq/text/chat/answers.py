@@ -1,6 +1,6 @@
 """Which parts of a conversation a model is given, and which it is to write."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kerasseq.core.checks import short
@@ -105,6 +105,52 @@ def _check(grows, before, after):
             f"changing them, received one that turns {before[-40:]!r} into "
             f"{after[-40:]!r}"
         )
+
+
+def preference_texts(
+    template: AnyTemplate, row: Sequence[Any], where: str = "x"
+) -> tuple[str, str, str]:
+    """Writes a row of preferences that is given as messages.
+
+    Args:
+        template: The chat template.
+        row: Prompt, chosen and rejected answer, each a list of messages; answers may be
+            strings, and with the messages of the prompt before them.
+        where: What the row is, for messages of errors.
+
+    Returns:
+        The prompt, with what precedes an answer, and both answers with their ends.
+
+    Raises:
+        TypeError: If a message is no dictionary with role and content.
+        ValueError: If an answer is not one message of the assistant.
+
+    Examples:
+        >>> prompt = [{"role": "user", "content": "Hi"}]
+        >>> preference_texts(ChatTemplate(), (prompt, "Yes", "No"))
+        ('<|user|>Hi<|assistant|>', 'Yes<|end|>', 'No<|end|>')
+    """
+    prompt, *others = row
+    if isinstance(prompt, str):
+        prompt = [{"role": "user", "content": prompt}]
+    prompt = checked(prompt, f"{where}, prompt")
+    before = template.render(prompt, add_generation_prompt=True)
+    texts = [before]
+    for name, answer in zip(("chosen", "rejected"), others, strict=True):
+        if isinstance(answer, str):
+            answer = [{"role": "assistant", "content": answer}]
+        answer = checked(answer, f"{where}, {name}")
+        if len(answer) > len(prompt) and answer[: len(prompt)] == prompt:
+            answer = answer[len(prompt) :]  # as in some data sets
+        if len(answer) != 1 or answer[0]["role"] != "assistant":
+            raise ValueError(
+                f"{where}, {name} must be one message of the role assistant, received "
+                f"{short(answer)}"
+            )
+        after = template.render([*prompt, *answer])
+        _check(after.startswith(before), before, after)
+        texts.append(after[len(before) :])
+    return texts[0], texts[1], texts[2]
 
 
 def end_of_answer(template: AnyTemplate) -> str:
