@@ -30,12 +30,14 @@ class Conversations(NamedTuple):
         sentences: For each fact its sentences, which all end with the answer.
         questions: For each fact its questions.
         answers: The answers, a word or a number each.
+        full_answers: The answers in a sentence each: "The answer is 7."
     """
 
     kinds: list[str]
     sentences: list[list[str]]
     questions: list[list[str]]
     answers: list[str]
+    full_answers: list[str]
 
     def text(self, count: int, *, seed: int | None = 0) -> str:
         """Returns sentences about random facts, to train a language model on.
@@ -67,6 +69,7 @@ class Conversations(NamedTuple):
         count: int | None = None,
         *,
         max_questions: int = 1,
+        full_answers: float = 0.0,
         seed: int | None = 0,
     ) -> list[list[Message]]:
         """Returns conversations with right answers, to train a chat on.
@@ -75,10 +78,12 @@ class Conversations(NamedTuple):
             count: Number of conversations about random facts. Each question is asked
                 once, in a conversation of its own, if None.
             max_questions: The most questions of a conversation.
+            full_answers: The share of the answers that are sentences; others are one
+                word or number.
             seed: Random seed.
 
         Raises:
-            ValueError: If a number is below 1, or `max_questions` is given without
+            ValueError: If a number is out of range, or `max_questions` is given without
                 `count`.
 
         Examples:
@@ -87,31 +92,35 @@ class Conversations(NamedTuple):
             {'role': 'user', 'content': 'What is 0 plus 0?'}
         """
         most = whole_number("max_questions", max_questions)
+        share = fraction("full_answers", full_answers)
+        rng = random_generator(seed)
         if count is None:
             if most > 1:
                 raise ValueError(
                     "count must be given with several questions in a conversation, "
                     f"received max_questions={most} without it"
                 )
-            rows = zip(self.questions, self.answers, strict=True)
-            return [
-                _asked(question, answer)
-                for questions, answer in rows
+            rows = [
+                (fact, question)
+                for fact, questions in enumerate(self.questions)
                 for question in questions
             ]
-        rng = random_generator(seed)
+            return [self._asked(fact, question, share, rng) for fact, question in rows]
+        talks = []
+        for _ in range(whole_number("count", count)):
+            facts = rng.integers(len(self.answers), size=rng.integers(1, most + 1))
+            talks.append([])
+            for fact in facts.tolist():
+                question = rng.choice(self.questions[fact])
+                talks[-1] += self._asked(fact, str(question), share, rng)
+        return talks
+
+    def _asked(self, fact, question, share, rng):
+        """A question and its answer, as messages."""
+        answers = self.full_answers if rng.random() < share else self.answers
         return [
-            [
-                message
-                for fact in rng.integers(
-                    len(self.answers), size=rng.integers(1, most + 1)
-                ).tolist()
-                for message in _asked(
-                    self.questions[fact][rng.integers(len(self.questions[fact]))],
-                    self.answers[fact],
-                )
-            ]
-            for _ in range(whole_number("count", count))
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": answers[fact]},
         ]
 
     def split(
@@ -143,13 +152,6 @@ class Conversations(NamedTuple):
 
     def _rows(self, rows):
         return Conversations(*([column[row] for row in rows] for column in self))
-
-
-def _asked(question, answer):
-    return [
-        {"role": "user", "content": question},
-        {"role": "assistant", "content": answer},
-    ]
 
 
 def conversations(
@@ -199,8 +201,10 @@ def conversations(
 
 
 def _told(facts, words) -> Any:
-    """Yields kind, sentences, questions and answer of each fact."""
+    """Yields what `Conversations` has of each fact."""
     for kind, about, answer in facts:
         forms = words[kind]
         sentences = [form.format(*about, answer=answer) for form in forms["sentences"]]
-        yield kind, sentences, [q.format(*about) for q in forms["questions"]], answer
+        questions = [form.format(*about) for form in forms["questions"]]
+        full_answer = words["full_answer"].format(answer=answer)
+        yield kind, sentences, questions, answer, full_answer
