@@ -104,6 +104,8 @@ class GPT(GenerationMixin, CausalLM):
     Call arguments:
         global_mask: Boolean `(B, T)`, the global tokens of this call in place of
             `global_tokens`.
+        padding_mask: Boolean `(B, T)`, False at padding, which then has no position,
+            and loads no expert.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -244,9 +246,12 @@ class GPT(GenerationMixin, CausalLM):
         training: bool | None = None,
         mask: Any = None,
         global_mask: Tensor | None = None,
+        padding_mask: Tensor | None = None,
     ) -> Any:
         """Applies the model to whole texts; to segments in `fit` with a memory."""
         memory = self.segment_memory
+        if padding_mask is not None:
+            return self._masked(inputs, padding_mask, global_mask)
         if memory is None or not memory.is_used:
             with given(self, global_mask):
                 return super().call(inputs, training=training, mask=mask)
@@ -254,6 +259,14 @@ class GPT(GenerationMixin, CausalLM):
         outputs, states = self._advance(ids, memory.read(), None, training)
         memory.write(states)
         return outputs
+
+    def _masked(self, ids, mask, global_mask):
+        """The outputs, where padding counts for nothing, as for the load of experts."""
+        if global_mask is None:
+            global_mask = self.stack.global_mask(ids, mask=mask)
+        x = self.stack.embedding(ids)
+        h, _ = self.stack.hidden_states(x, mask=mask, global_mask=global_mask)
+        return h if self.head is None else self.stack.logits(h)
 
     def _advance(self, ids, states, mask, training):
         x = self.stack.embedding(ids)
