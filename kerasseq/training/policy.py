@@ -8,12 +8,11 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks, sublayers
+from kerasseq.core import checks
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.serialization import scores_dtype
 from kerasseq.core.types import Config, Tensor
 from kerasseq.training.grpo_samples import answer_arrays, encoded_prompts
-from kerasseq.transformer.experts import MixtureOfExperts
 
 COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
 PART = 64  # answers whose divergence is computed at a time
@@ -75,7 +74,7 @@ class PolicyModel(keras.Model):
             `(B, T - 1, V)`.
         """
         model, before = getattr(self, name), inputs["ids"][:, :-1]
-        if not _has_experts(model):
+        if not getattr(getattr(model, "stack", None), "has_experts", False):
             return model(before, training=training)
         # Padding on the right changes no output before it, but the load of experts.
         real = real_tokens(inputs["answer"][:, 1:])
@@ -264,11 +263,6 @@ def real_tokens(answer: Tensor) -> Tensor:
     """
     backwards = ops.flip(ops.cast(answer, "int32"), axis=-1)
     return ops.flip(ops.cumsum(backwards, axis=-1), axis=-1) > 0
-
-
-def _has_experts(model):
-    layers = (layer for _, layer, _ in sublayers.walk(model))
-    return any(isinstance(layer, MixtureOfExperts) for layer in layers)
 
 
 def check_language_model(name: str, model: Any) -> Any:
