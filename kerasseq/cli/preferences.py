@@ -170,7 +170,7 @@ def on_votes(job: "Job") -> runs.Results:
     with status("evaluating the base"):
         before = preference_scores.of_votes(trainer, held_out)
     steps = limits.number_of_steps(settings, batches.steps_per_epoch)
-    compile_trainer(trainer, settings, steps)
+    compile_both(model, trainer, settings, steps)
     text = f"{data['source']}: {len(votes):,} votes, {len(held_out):,} held out."
     job.start(data, text, keys)
     metric = "accuracy" if is_reward else "rewards/accuracies"
@@ -206,7 +206,7 @@ def train_on_rewards(job: "Job") -> runs.Results:
         before = preference_scores.of_prompts(trainer, tested, settings.seed)
     few = max(limits.EPOCHS, STEPS / batches.steps_per_epoch)
     steps = limits.number_of_steps(settings, batches.steps_per_epoch, few)
-    compile_trainer(trainer, settings, steps)
+    compile_both(model, trainer, settings, steps)
     text = f"{data['source']}: {len(prompts):,} prompts, {len(held_out):,} held out."
     job.start(data, text)
     try:
@@ -261,11 +261,19 @@ def build(settings: options.Settings, base: Any, reward: Any = None) -> tuple[An
     )
 
 
-def compile_trainer(trainer: Any, settings: options.Settings, steps: int) -> None:
-    """Compiles what trains, with Adam, whose rate falls to 0."""
+def compile_both(
+    model: Any, trainer: Any, settings: options.Settings, steps: int
+) -> None:
+    """Compiles what trains, and the model that is kept, with one Adam.
+
+    Its rate falls to 0. The optimizer of the base would count the steps of the base.
+    """
     from kerasseq.cli.fitting import adam  # loads Keras
 
-    trainer.compile(adam(settings.learning_rate, steps))
+    optimizer = adam(settings.learning_rate, steps)
+    trainer.compile(optimizer)
+    if model is not trainer:
+        model.compile(optimizer)
 
 
 def finish(

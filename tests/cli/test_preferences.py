@@ -118,6 +118,8 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(
         patch.setattr(fitting.Progress, "on_train_batch_end", stop)
         done = train(command, base, *words, "--run", "stopped", code=130)
     assert "kerasseq train --resume stopped" in done.err
+    done = command("generate", "stopped", "--prompt", ":", "--length", 3)
+    assert "training stopped at step 10 of 25" in done.err
     assert type(kerasseq.load_model("stopped/model.keras")) is kerasseq.models.GPT
     command("train", "preferences", "--resume", "stopped", "--file", "votes.jsonl")
     whole, again = (read_json(f"{f}/results.json") for f in ("whole", "stopped"))
