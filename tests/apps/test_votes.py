@@ -112,6 +112,7 @@ def test_limits_are_those_of_the_equations():
     assert found["scaled"] >= 0.98
 
 
+@pytest.mark.full("the program runs by hand, and its results are tested")
 def test_the_program_that_trains_the_writers(tmp_path, monkeypatch, capsys):
     file = tmp_path / "votes.npz"
     monkeypatch.setattr(sys, "argv", ["prepare_votes.py", str(file), "--steps", "1"])

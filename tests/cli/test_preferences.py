@@ -128,13 +128,14 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(
 
 
 def test_a_reward_model_and_training_on_its_rewards(command, base, files):
-    words = ["--file", "votes.jsonl", "--epochs", "20", *RUN]
+    words = ["--file", "votes.jsonl", "--epochs", "12", *RUN]
     train(command, base, "--method", "reward", *words, "--run", "reward")
     results = read_json("reward/results.json")
     assert results["accuracy"] > 0.7 and results["verdict"]["better"]
     out = command("evaluate", "reward", "--file", "votes.jsonl", "--json").out
     assert json.loads(out)["accuracy"] > 0.7
     words = ["--reward", "reward", "--steps", "20", *RUN[2:], "--lora", "2"]
+    words += ["--num-generations", "8"]
     out = train(command, base, *GRPO, *words, "--run", "grpo").out
     assert "On 1 held-out prompts" in out
     results = read_json("grpo/results.json")
@@ -147,14 +148,14 @@ def test_a_reward_model_and_training_on_its_rewards(command, base, files):
 
 
 def test_a_function_of_rewards_that_fails_loses_no_checkpoint(command, base, files):
-    words = [*GRPO, "--reward", "rewards.py:fails", "--steps", "60", *RUN[2:]]
+    words = [*GRPO, "--reward", "rewards.py:fails", "--steps", "50", *RUN[2:]]
     done = train(command, base, *words, "--num-generations", "4", "--run", "g", code=2)
     assert "no rewards today" in done.err and "--resume g" in done.err
     assert len(read_json("g/history.json")) >= 2
     text = pathlib.Path("rewards.py").read_text()
     pathlib.Path("rewards.py").write_text(text.replace("> 40", "> 400"))
     command("train", "--resume", "g")
-    assert read_json("g/results.json")["steps"] == 60
+    assert read_json("g/results.json")["steps"] == 50
 
 
 def test_votes_of_the_arena_are_trained_on(command, base, tmp_path, monkeypatch):
