@@ -15,6 +15,7 @@ ICONS = {
     "gradients": "trending_down",
     "tape": "edit_note",
     "language_model": "notes",
+    "votes": "how_to_vote",
     "translation": "translate",
     "attention": "hub",
     "positions": "format_list_numbered",

@@ -34,6 +34,7 @@ BENCHMARKS = (
     "shakespeare",
     "sparse",
     "sparse_map",
+    "stages",
     "text",
     "tracing",
     "transformer",

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from benchmarks import (
     resumed,
     rounds,
     sparse,
+    stages,
     transformer,
     vectors,
     wavenet,
@@ -502,6 +504,27 @@ def test_adaptation(monkeypatch, tmp_path):
     losses = [row[name] for name in ("base", "nf4", "full 1e-3", "lora 2 1e-2")]
     assert 2 < min(losses) <= max(losses) < 6 and row["lora 8 5e-3"] < row["base"]
     assert found["mean"]["share"] == row["share"]
+
+
+def test_sequences_of_stages_have_each_hand_over_twice_at_each_place():
+    found = stages.sequences()
+    for place in range(4):
+        pairs = [each[place : place + 2] for each in found]
+        assert len({*pairs}) == 6 and all(pairs.count(pair) == 2 for pair in pairs)
+
+
+@pytest.mark.full("five processes, each with its backend", cheap=False)
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in stages.BACKENDS),
+    reason="each stage has another backend",
+)
+def test_a_model_goes_through_five_stages_on_three_backends(tmp_path):
+    options = argparse.Namespace(steps=3, sequences=1, folder=tmp_path)
+    [row] = stages.run(options)["table"]
+    assert row["backends"] == "tensorflow jax torch tensorflow jax"
+    for place in ("1 > 2", "2 > 3", "3 > 4", "4 > 5", "export"):
+        assert row[place] <= stages.TOLERANCE
+    assert row["adapter bytes"] <= row["limit"]
 
 
 def test_preferences(monkeypatch):

@@ -5,7 +5,16 @@ SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
     "recurrent": ("race", "gates", "gradients", "tape"),
     "language": ("language_model", "translation"),
     "transformers": (
-        *("attention", "positions", "window", "tokens", "bert", "vision", "count"),
+        *(
+            "attention",
+            "positions",
+            "window",
+            "tokens",
+            "bert",
+            "vision",
+            "count",
+            "votes",
+        ),
     ),
 }
 COURSE = tuple(lab for labs in SECTIONS.values() for lab in labs)

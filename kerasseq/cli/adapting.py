@@ -57,8 +57,11 @@ def with_base(arguments: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
             "--quantize rounds kernels, which then cannot be trained: add --lora 8, or "
             "leave it out"
         )
-    if source == "base":
+    if source == "base" and "model" in defaults:
         arguments = _with_record(arguments)
+    elif source == "base":
+        runs.find_model(arguments["base"])
+        arguments = {**arguments, "base": os.path.abspath(arguments["base"])}
     if "lora" in arguments:
         rate = options.with_defaults(defaults, arguments)["learning_rate"]
         arguments = {"learning_rate": FASTER * rate, **arguments}

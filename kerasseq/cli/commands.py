@@ -86,6 +86,10 @@ TASKS = Modules(
         ),
         "translation": ("translation", "translate, trained on pairs of texts"),
         "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
+        "preferences": (
+            "preferences",
+            "train a language model on votes, or on the rewards of its answers",
+        ),
         "vectors": ("word_vectors", "learn a vector for each word of a text"),
         "compare": (
             "compare",

@@ -104,7 +104,8 @@ def _options(arguments, task, file, typed) -> list[str]:
     if "base" in module.DEFAULTS:
         pairs.append({"base", "model"})
     excluded = set().union(*(pair for pair in pairs if pair & names))
-    model = {name: arguments[name] for name in ("model",) if name in arguments}
+    named = ("model", "method")  # which determine other defaults
+    model = {name: arguments[name] for name in named if name in arguments}
     defaults = options.with_defaults(module.DEFAULTS, model)
     defaults |= {name: module.DEFAULTS[name] for name in model}
     return [

@@ -2,12 +2,15 @@
 
 Print precision, recall and F1 of each class, for a file or a folder of images like that
 of the training. A label that the training data do not have counts as an error. If the
-model was trained on some of the rows, a sentence says on how many.
+model was trained on some of the rows, a sentence says on how many. For a run of
+preferences the file has votes, and the accuracy is the share of those whose chosen
+answer is the more probable one, or has the larger reward.
 
 Examples:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
   kerasseq evaluate runs/tag-lstm-1 --file test.conll
   kerasseq evaluate runs/images-vit-1 --file test-pictures
+  kerasseq evaluate runs/preferences-dpo-1 --file other-votes.jsonl
 """
 
 import argparse
@@ -20,6 +23,8 @@ from kerasseq.cli import (
     images,
     labeled,
     options,
+    preference_data,
+    preference_scores,
     runs,
     tag,
     text_tables,
@@ -50,15 +55,15 @@ def run(args: argparse.Namespace) -> None:
     task = (record or {}).get("task")
     if task not in TASKS:
         raise ValueError(
-            "expected a run of  kerasseq train classify,  tag  or  images, received "
-            f"{task} in {args.folder}"
+            "expected a run of  kerasseq train classify,  tag,  images  or  "
+            f"preferences, received {task} in {args.folder}"
         )
     if args.no_header and task != "classify":
         raise UsageError("--no-header is for the table of a classifier")
     tag.check_columns(args, task == "tag")
     console = Console(stderr=args.json)
     results = TASKS[task](args, record, console)
-    del results["right"]  # of each row
+    results.pop("right", None)  # of each row
     console.write(f"Accuracy: {results['accuracy']:.3f}")
     if args.json:
         print_json(results)
@@ -100,6 +105,20 @@ def _images(args, record, console):
     return results
 
 
+def _votes(args, record, console):
+    if args.text is not None or args.label is not None:
+        raise UsageError("--text and --label are for the run of a classifier")
+    settings = options.Settings(file=args.file)
+    with status("reading the votes"):
+        votes, _ = preference_data.read_votes(settings)
+    model = _load(args)
+    votes = preference_data.encode_votes(model, votes, args.file)
+    right = preference_scores.right(preference_scores.of_model(model, votes))
+    results = {"accuracy": float(right.mean()), "votes": len(votes)}
+    _show_repeated(args, console, results, [vote.key for vote in votes], "votes")
+    return results
+
+
 def _show_repeated(args, console, results, rows, what):
     """Says how many rows the model was trained on, if the run knows."""
     results["repeated"] = runs.repeated_rows(args.folder, rows)
@@ -113,7 +132,7 @@ def _show_repeated(args, console, results, rows, what):
     )
 
 
-TASKS = {"classify": _texts, "tag": _tagger, "images": _images}
+TASKS = {"classify": _texts, "tag": _tagger, "images": _images, "preferences": _votes}
 
 
 def tagged(args: argparse.Namespace, arguments: dict[str, Any]) -> Tagged:

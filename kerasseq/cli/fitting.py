@@ -40,6 +40,7 @@ def fit(
     label: str,
     metric: str | None = None,
     validation: Any = None,
+    saved_model: keras.Model | None = None,
 ) -> tuple[runs.History, stopping.Stop]:
     """Trains up to a number of steps, including those before the run was stopped.
 
@@ -52,6 +53,7 @@ def fit(
         metric: Name of a metric to show beside the loss.
         validation: The part on which the best step is chosen, for `validation_data` of
             `fit`; without it, training takes all steps.
+        saved_model: The model that is kept, if `model` is what trains it.
 
     Returns:
         The history, a dictionary per interval; and why training stopped.
@@ -61,6 +63,7 @@ def fit(
             those of its last checkpoint.
     """
     folder, reporter = job.folder, job.reporter
+    saved_model = model if saved_model is None else saved_model
     patience = None if validation is None else job.settings.patience
     interval = stopping.interval(
         job.settings, batches.steps_per_epoch, steps, validation
@@ -74,7 +77,7 @@ def fit(
         parts = []
     done = parts[0].first_step if parts else steps
     reporter.rewind(done)
-    reporter.update(step=done, steps=steps, parameters=model.count_params())
+    reporter.update(step=done, steps=steps, parameters=saved_model.count_params())
     if parts:
         reporter.enter("compiling")
         saved = training.Checkpoint(folder)
@@ -93,7 +96,7 @@ def fit(
                             folder, saved.history, steps, interval
                         )
                     ),
-                    SaveModel(folder),
+                    SaveModel(folder, saved_model),
                     interrupt,
                 ]
                 for part in parts:
@@ -414,18 +417,21 @@ class SaveModel(keras.callbacks.Callback):
 
     Args:
         folder: The folder of the run.
+        saved_model: The model; the one that is trained if None.
     """
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, saved_model: keras.Model | None = None):
         super().__init__()
         self.folder: pathlib.Path = folder
+        self.saved_model: keras.Model | None = saved_model
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, float] | None = None
     ) -> None:
         request = self.folder / SAVE
         if request.exists():
-            runs.write_model(self.model, self.folder)
+            model = self.model if self.saved_model is None else self.saved_model
+            runs.write_model(model, self.folder)
             request.unlink(missing_ok=True)
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:

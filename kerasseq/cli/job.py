@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from kerasseq import training
 
     Batches = (
-        training.ArrayBatches
+        training.batches.NumberedBatches
+        | training.ArrayBatches
         | training.MaskedPairs
         | training.PairBatches
         | training.TextBatches
@@ -154,6 +155,7 @@ class Job:
         metric: str | None,
         label: str | None = None,
         validation: Any = None,
+        saved: "keras.Model | None" = None,
     ) -> runs.History:
         """Trains and saves a model, also after Ctrl-C.
 
@@ -166,15 +168,18 @@ class Job:
                 printed with its number of parameters.
             validation: The part of the data on which the best step is chosen, as for
                 `validation_data` of `fit`; None trains all steps.
+            saved: The model that is kept, if `model` is what trains it.
 
         Returns:
             The history: a dictionary per interval.
         """
         from kerasseq.cli import fitting  # loads Keras
 
-        count = model.count_params()
+        saved = model if saved is None else saved
+        count = saved.count_params()
         if label is None:
-            label = getattr(self.settings, "model", self.task)
+            of_task = getattr(self.settings, "method", self.task)
+            label = getattr(self.settings, "model", of_task)
             what = f"{label} with {count:,} parameters and {steps:,} steps"
             self.end_dry_run(what, model=label, parameters=count, steps=steps)
             self.console.info(
@@ -182,16 +187,16 @@ class Job:
                 f"saved in {self.folder}"
             )
         if not steps:
-            return self._without_training(model)
+            return self._without_training(saved)
         start = time.perf_counter()
         try:
-            words = steps, label, metric, validation
+            words = steps, label, metric, validation, saved
             history, stop = fitting.fit(self, model, batches, *words)
         except KeyboardInterrupt:
-            runs.save_model(model, self.folder)
+            runs.save_model(saved, self.folder)
             raise
         self.seconds = time.perf_counter() - start
-        runs.save_model(model, self.folder)
+        runs.save_model(saved, self.folder)
         done = history[-1]["step"]
         self.stop = {"steps": done, "stopped_by": stop.reason}
         if stop.loss is not None:

@@ -56,12 +56,14 @@ class PerModel:
         (1, 4, '1; for gpt 4')
     """
 
+    argument: str = "model"  # which determines the value
+
     def __init__(self, default: object, **values: object) -> None:
         self.default = default
         self.values = values
 
-    def of(self, model: str) -> object:
-        return self.values.get(model, self.default)
+    def of(self, name: str) -> object:
+        return self.values.get(name, self.default)
 
     def __str__(self) -> str:
         values = {"": self.default} | {f"for {n} ": v for n, v in self.values.items()}
@@ -72,7 +74,7 @@ def with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, 
     """Merges the arguments that were given with the defaults of a task."""
     merged = defaults | given
     return {
-        name: value.of(merged["model"]) if isinstance(value, PerModel) else value
+        name: value.of(merged[value.argument]) if isinstance(value, PerModel) else value
         for name, value in merged.items()
     }
 
@@ -362,7 +364,8 @@ def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> No
             row = row._replace(help=text)
             _add_row(groups[row.group], row, default, choices.get(argument))
     several = isinstance(task.DEFAULTS.get("model"), list)
-    kind = "" if "model" not in task.DEFAULTS else "-race" if several else "-MODEL"
+    named = [name for name in ("model", "method") if name in task.DEFAULTS]
+    kind = "-race" if several else "".join(f"-{name.upper()}" for name in named)
     group = parser.add_argument_group("run")
     add_new_run(group, f"runs/{name}{kind}-N")
     add_backend(group)

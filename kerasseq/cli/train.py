@@ -146,7 +146,8 @@ def new_job(
             "--attention is for recurrent models: a Transformer has attention in each "
             "layer. Leave it out, or choose another --model"
         )
-    model = settings.get("model")  # of a task with several; a race has a list
+    # Of a task with several; a race has a list.
+    model = settings.get("model", settings.get("method"))
     words = [task, "race" if isinstance(model, list) else model]
     folder = runs.free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
     more = {"threads": threads, "dry": dry}
@@ -183,9 +184,10 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
     typed = given(args)
     if getattr(args, "backend", None):
         typed["backend"] = args.backend
+    paths = getattr(TASKS[task], "PATHS", (TASKS[task].FILE,))
     for name, value in typed.items():
         before = {**arguments, "backend": record["backend"]}[name]
-        if value and name in (TASKS[task].FILE, "preset", "base"):
+        if value and name in ("preset", "base", *paths):
             value, before = map(os.path.abspath, (value, before or ""))
         if value != before:
             raise UsageError(

@@ -20,7 +20,8 @@ def read_preferences(
 
     Each line has the keys "prompt", "chosen" and "rejected", whose values are strings,
     or lists of messages with "role" and "content". Others are ignored, as are blank
-    lines. A file compressed by gzip is decompressed.
+    lines, and the ties in the votes of `kerasseq arena`, rows whose "tie" is true. A
+    file compressed by gzip is decompressed.
 
     Args:
         path: The file.
@@ -49,14 +50,31 @@ def read_preferences(
     """
     if limit is not None:
         limit = whole_number("limit", limit)
+    rows = preference_rows(path, encoding, limit)[0].values()
+    return Preferences(*map(list, zip(*rows, strict=True)))
+
+
+def preference_rows(
+    path: str | os.PathLike[str], encoding: str = "utf-8", limit: int | None = None
+) -> tuple[dict[int, tuple[str, str, str]], int]:
+    """Returns the rows of a file by their lines, and the number of ties left out.
+
+    Arguments and errors are those of `read_preferences`.
+    """
     path, text = read_text(path, encoding)
-    rows = []
+    rows, ties = {}, 0
     for number, line in enumerate(text.split("\n"), start=1):  # not at U+2028
         if line.strip():
             where = f"{path}, line {number}"
-            rows.append(checked_row(parse_json(line, where), where))
+            row = parse_json(line, where)
+            found = checked_row(row, where)
+            if row.get("tie") is True:
+                ties += 1
+            else:
+                rows[number] = found
         if len(rows) == limit:
             break
     if not rows:
-        raise ValueError(f"{path} has no row. A line should be as in {_LOOK}")
-    return Preferences(*map(list, zip(*rows, strict=True)))
+        kind = "row that is no tie" if ties else "row"
+        raise ValueError(f"{path} has no {kind}. A line should be as in {_LOOK}")
+    return rows, ties

@@ -30,6 +30,7 @@ from kerasseq.training.preference_batches import (
 
 METRICS = ("chosen", "rejected", "accuracies", "margins")
 OPTIONS = ("callbacks", "validation_batch_size", "validation_freq", "verbose")
+OPTIONS += ("shuffle",)
 
 
 @register
@@ -99,14 +100,14 @@ class DPO(PolicyModel):
         self.compile()
 
     def call(self, inputs: Mapping[str, Tensor], training: bool = False) -> Tensor:
-        ids, answer = (
-            ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[-1]))
+        rows = {
+            name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[-1]))
             for name in ("ids", "answer")
-        )  # (2 B, T)
-        before, targets, answer = ids[:, :-1], ids[:, 1:], answer[:, 1:]
-        own = log_probability(self.model(before, training=training), targets, answer)
-        reference = self.reference(before, training=False)
-        fixed = ops.stop_gradient(log_probability(reference, targets, answer))
+        }  # (2 B, T)
+        targets, answer = rows["ids"][:, 1:], rows["answer"][:, 1:]
+        own = log_probability(self.logits("model", rows, training), targets, answer)
+        fixed = log_probability(self.logits("reference", rows), targets, answer)
+        fixed = ops.stop_gradient(fixed)
         return self.beta * ops.reshape(own - fixed, (-1, 2))
 
     def compute_output_shape(self, inputs_shape: Mapping[str, Shape]) -> Shape:
@@ -155,7 +156,8 @@ class DPO(PolicyModel):
             x: `datasets.Preferences`; a table or dictionary of the columns "prompt",
                 "chosen" and "rejected"; or rows, dictionaries of these. Texts; ids, for
                 a model without a tokenizer; or messages, which the chat template of the
-                tokenizer writes.
+                tokenizer writes. Or a stream of batches, as from
+                `dpo.batches(x).stream()`, of which an epoch is `steps_per_epoch`.
             batch_size: Pairs in a batch.
             epochs: Index of the last epoch. An epoch is one pass over the pairs, or
                 `steps_per_epoch` batches. Pairs that fill no batch are left out of it.
@@ -164,8 +166,8 @@ class DPO(PolicyModel):
             steps_per_epoch: Batches in an epoch. A whole pass if None.
             validation_data: Other preferences.
             seed: Seed of the order.
-            **kwargs: `callbacks`, `validation_batch_size`, `validation_freq` and
-                `verbose`, as for `keras.Model.fit`.
+            **kwargs: `callbacks`, `validation_batch_size`, `validation_freq`,
+                `verbose` and, for a stream, `shuffle`, as for `keras.Model.fit`.
 
         Returns:
             The `keras.callbacks.History`.
@@ -176,13 +178,26 @@ class DPO(PolicyModel):
                 is outside the vocabulary. The message names the row.
         """
         check_names("fit", self.fit, OPTIONS, kwargs)
-        batches = PairwiseBatches(self._pairs(x), batch_size, seed)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
             # A tuple, as Keras would take the keys of a dictionary for arrays.
             options["validation_data"] = (self.encode(validation_data), None)
             options.setdefault("validation_batch_size", batch_size)
+        if hasattr(x, "__next__"):
+            options |= {"x": x, "steps_per_epoch": steps_per_epoch, "shuffle": False}
+            return super().fit(**options)
+        batches = self.batches(x, batch_size, seed)
         return super().fit(**fit_arguments(batches, steps_per_epoch, options))
+
+    def batches(self, x: Any, batch_size: int = 32, seed: int = 0) -> PairwiseBatches:
+        """Returns the batches on which `fit` trains, by number.
+
+        Args:
+            x: Preferences, as for `fit`.
+            batch_size: Pairs in a batch.
+            seed: Seed of the order.
+        """
+        return PairwiseBatches(self._pairs(x), batch_size, seed)
 
     def evaluate(self, x: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of preferences, as `keras.Model.evaluate`.
@@ -213,12 +228,7 @@ class DPO(PolicyModel):
         return pair_arrays(self._pairs(x))
 
     def _pairs(self, x):
-        positions = [
-            model.context_length
-            for model in (self.model, self.reference)
-            if model.context_length is not None
-        ]
-        longest = min(positions) + 1 if positions else None  # the last is not read
+        longest = None if self.longest is None else self.longest + 1  # the last unread
         tokenizer = getattr(self.model, "tokenizer", None)
         return encoded_pairs(x, self.model.ids, longest, tokenizer)
 

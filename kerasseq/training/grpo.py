@@ -29,6 +29,7 @@ from kerasseq.core import checks
 from kerasseq.core.interrupts import deferred_interrupt
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.training.batches import fit_arguments
 from kerasseq.training.grpo_loss import token_losses
 from kerasseq.training.grpo_samples import (
     PromptBatches,
@@ -199,13 +200,13 @@ class GRPO(PolicyModel):
     def call(
         self, inputs: Mapping[str, Tensor], training: bool = False
     ) -> dict[str, Tensor]:
-        ids = inputs["ids"]
-        before, targets = ids[:, :-1], ids[:, 1:]
-        own = self.model(before, training=training)
-        fixed = self.reference(before, training=False)
+        targets = inputs["ids"][:, 1:]
         own, fixed = (
             token_log_probabilities(logits, targets, self.temperature)
-            for logits in (own, fixed)
+            for logits in (
+                self.logits("model", inputs, training),
+                self.logits("reference", inputs),
+            )
         )
         return {"model": own, "reference": ops.stop_gradient(fixed)}
 
@@ -265,6 +266,7 @@ class GRPO(PolicyModel):
         steps_per_epoch: int | None = None,
         callbacks: Any = None,
         verbose: int | str = "auto",
+        shuffle: bool = True,
         seed: int = 0,
     ) -> keras.callbacks.History:
         """Samples answers to prompts, and trains on them.
@@ -273,7 +275,9 @@ class GRPO(PolicyModel):
 
         Args:
             prompts: A list of texts, or of ids for a model without a tokenizer. The
-                same prompt may be there several times.
+                same prompt may be there several times. Or a stream of batches, as from
+                `grpo.batches(prompts).stream()`, of which an epoch is
+                `steps_per_epoch`.
             batch_size: Prompts in a batch; all if there are fewer. A batch has
                 `num_generations` times as many answers.
             epochs: Index of the last epoch. An epoch is one pass over the prompts, or
@@ -284,6 +288,7 @@ class GRPO(PolicyModel):
             steps_per_epoch: Batches in an epoch. A whole pass if None.
             callbacks: As for `keras.Model.fit`.
             verbose: As for `keras.Model.fit`.
+            shuffle: True; False is possible for a stream alone.
             seed: Seed of the order and of the answers.
 
         Returns:
@@ -295,16 +300,33 @@ class GRPO(PolicyModel):
                 an error or returns anything but a finite number for each answer. The
                 message has the prompt.
         """
-        batches = PromptBatches(*self._encoded(prompts), batch_size, seed)
-        steps = checks.optional(checks.whole_number, "steps_per_epoch", steps_per_epoch)
-        steps = steps or batches.steps_per_epoch
         last = checks.whole_number("epochs", epochs)
         first = checks.whole_number("initial_epoch", initial_epoch, 0)
+        options = {"initial_epoch": first, "shuffle": shuffle}
+        if hasattr(prompts, "__next__"):
+            steps, stream = steps_per_epoch, prompts
+        else:
+            batches = self.batches(prompts, batch_size, seed)
+            options = fit_arguments(batches, steps_per_epoch, options)
+            steps, stream = options["steps_per_epoch"], options["x"]
+        steps = checks.whole_number("steps_per_epoch", steps)
         followed = _callbacks(self, callbacks, verbose, last, steps)
-        self._train(batches, range(first, last), steps, followed)
+        self._train(stream, range(first, last), steps, followed)
         return self.history
 
-    def _train(self, batches, epochs, steps, followed):
+    def batches(
+        self, prompts: Any, batch_size: int = 8, seed: int = 0
+    ) -> PromptBatches:
+        """Returns the batches of prompts on which `fit` trains, by number.
+
+        Args:
+            prompts: A list of prompts, as for `fit`.
+            batch_size: Prompts in a batch; all if there are fewer.
+            seed: Seed of the order and of the answers.
+        """
+        return PromptBatches(*self._encoded(prompts), batch_size, seed)
+
+    def _train(self, stream, epochs, steps, followed):
         """Makes the steps of some epochs, and tells the callbacks.
 
         Keras' own `fit` asks for batches ahead, and on JAX keeps the weights apart
@@ -317,7 +339,7 @@ class GRPO(PolicyModel):
             followed.on_epoch_begin(epoch)
             for step in range(steps):
                 followed.on_train_batch_begin(step)
-                logs = self._update(*batches.batch(epoch * steps + step))
+                logs = self._update(*next(stream))
                 followed.on_train_batch_end(step, logs)
                 if self.stop_training:
                     break
@@ -333,13 +355,8 @@ class GRPO(PolicyModel):
                 "reward must be set, received None: a function is not saved. Set it "
                 "again: grpo.set_reward(function)"
             )
-        positions = [
-            model.context_length
-            for model in (self.model, self.reference)
-            if model.context_length is not None
-        ]
-        longest = min(positions, default=None)
-        return encoded_prompts(self.model, prompts, self.max_new_tokens, longest)
+        sizes = self.max_new_tokens, self.longest
+        return encoded_prompts(self.model, prompts, *sizes)
 
     def _update(self, prompts, ids, seed):
         """Samples answers, and makes `num_iterations` updates."""

@@ -101,18 +101,38 @@ def sampled(
     length = bucket(max(map(len, ids))) + max_new_tokens
     if model.context_length is not None:
         length = min(length, model.context_length + 1)
-    rows = np.zeros((len(repeated), length), "int32")
-    answer = np.zeros(rows.shape, bool)
-    for n, (prompt, tokens) in enumerate(zip(repeated, answers, strict=True)):
-        end = len(prompt) + len(tokens)
-        rows[n, :end] = [*prompt, *tokens]
-        answer[n, len(prompt) : end] = True
     return {
-        "ids": rows,
-        "answer": answer,
+        **answer_arrays(repeated, answers, length),
         "advantages": advantages(rewards, num_generations, scale_rewards),
         "rewards": rewards.astype("float32"),
     }
+
+
+def answer_arrays(
+    prompts: Sequence[list[int]], answers: Sequence[list[int]], length: int
+) -> dict[str, np.ndarray]:
+    """Returns prompts with answers as arrays, with padding on the right.
+
+    Args:
+        prompts: The ids of the prompt of each answer.
+        answers: The ids of the answers.
+        length: T.
+
+    Returns:
+        "ids" `(N, T)`, and "answer", True at the tokens of the answers.
+
+    Examples:
+        >>> arrays = answer_arrays([[3, 1]], [[4]], 5)
+        >>> arrays["ids"].tolist(), arrays["answer"].tolist()
+        ([[3, 1, 4, 0, 0]], [[False, False, True, False, False]])
+    """
+    ids = np.zeros((len(prompts), length), "int32")
+    answer = np.zeros(ids.shape, bool)
+    for n, (prompt, tokens) in enumerate(zip(prompts, answers, strict=True)):
+        end = len(prompt) + len(tokens)
+        ids[n, :end] = [*prompt, *tokens]
+        answer[n, len(prompt) : end] = True
+    return {"ids": ids, "answer": answer}
 
 
 def decoded(tokenizer: Any, answers: Sequence[list[int]]) -> list[Any]:

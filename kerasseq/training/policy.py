@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import keras
+import numpy as np
 from keras import ops
 
 from kerasseq import kernels
@@ -11,8 +12,10 @@ from kerasseq.core import checks
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.serialization import scores_dtype
 from kerasseq.core.types import Config, Tensor
+from kerasseq.training.grpo_samples import answer_arrays, encoded_prompts
 
 COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
+PART = 64  # answers whose divergence is computed at a time
 
 
 class PolicyModel(keras.Model):
@@ -58,6 +61,89 @@ class PolicyModel(keras.Model):
             name: keras.metrics.Mean(name=f"{prefix}{name}") for name in metrics
         }
         self.built: bool = True
+
+    def logits(self, name: str, inputs: Any, training: bool = False) -> Tensor:
+        """Computes the logits of the tokens from the second on.
+
+        Args:
+            name: "model" or "reference".
+            inputs: "ids" `(B, T)`, and "answer", True at the tokens of the answers.
+            training: Whether to apply dropout.
+
+        Returns:
+            `(B, T - 1, V)`.
+        """
+        model, before = getattr(self, name), inputs["ids"][:, :-1]
+        if not getattr(getattr(model, "stack", None), "has_experts", False):
+            return model(before, training=training)
+        # Padding on the right changes no output before it, but the load of experts.
+        real = real_tokens(inputs["answer"][:, 1:])
+        return model(before, training=training, padding_mask=real)
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that both models read; None if their positions never end."""
+        models = self.model, self.reference
+        lengths = [each.context_length for each in models]
+        return min((n for n in lengths if n is not None), default=None)
+
+    def divergence(
+        self,
+        prompts: Any,
+        *,
+        max_new_tokens: int = 64,
+        num_generations: int = 16,
+        stop: Any = None,
+        seed: int = 0,
+    ) -> float:
+        r"""Computes how far the model has moved from the reference.
+
+        $$KL(\pi \| \pi_{ref}) = E_{y \sim \pi} \sum_t \sum_v \pi(v) \ln
+        \frac{\pi(v)}{\pi_{ref}(v)}$$
+
+        with all probabilities given the prompt and the tokens of y before t. The
+        answers y are sampled.
+
+        Args:
+            prompts: A list of texts, or of ids for a model without a tokenizer.
+            max_new_tokens: The most tokens of an answer.
+            num_generations: Answers to each prompt.
+            stop: As for `generate`.
+            seed: Seed of the answers.
+
+        Returns:
+            The mean over the answers, in nats an answer.
+
+        Raises:
+            ValueError: If there are no prompts, or one is empty or too long.
+        """
+        count = checks.whole_number("num_generations", num_generations)
+        sizes = max_new_tokens, self.longest
+        _, prompts = encoded_prompts(self.model, prompts, *sizes)
+        repeated = [row for row in prompts for _ in range(count)]
+        drawn = self.model.sample_answers(
+            repeated, max_new_tokens, stop=stop, seed=seed
+        )
+        answers = zip(drawn.ids, drawn.lengths, strict=True)
+        answers = [row[:n].tolist() for row, n in answers]
+        length = max(map(len, prompts)) + max_new_tokens
+        arrays = answer_arrays(repeated, answers, length)
+        total = 0.0
+        for n in range(0, len(repeated), PART):
+            part = {name: each[n : n + PART] for name, each in arrays.items()}
+            total += self._divergence_of(part)
+        return total / len(repeated)
+
+    def _divergence_of(self, arrays):
+        """The sum over the tokens of answers, in nats."""
+        own, fixed = (
+            ops.convert_to_numpy(
+                ops.log_softmax(model.predict(arrays["ids"][:, :-1], verbose=0))
+            )
+            for model in (self.model, self.reference)
+        )
+        each = np.sum(np.exp(own) * (own - fixed), axis=-1)  # (N, T - 1)
+        return float(np.sum(each * arrays["answer"][:, 1:]))
 
     def compile(
         self, optimizer: keras.optimizers.Optimizer | str | None = None, **kwargs: Any
@@ -162,6 +248,21 @@ def token_log_probabilities(
     return -ops.sparse_categorical_crossentropy(
         targets, ops.cast(logits, dtype) / temperature, from_logits=True
     )
+
+
+def real_tokens(answer: Tensor) -> Tensor:
+    """Marks the tokens up to the last one of each answer; padding comes after it.
+
+    Args:
+        answer: Boolean `(B, T)`, True at the tokens of the answers.
+
+    Examples:
+        >>> marks = np.array([[False, True, False, True, False]])
+        >>> keras.ops.convert_to_numpy(real_tokens(marks)).tolist()
+        [[True, True, True, True, False]]
+    """
+    backwards = ops.flip(ops.cast(answer, "int32"), axis=-1)
+    return ops.flip(ops.cumsum(backwards, axis=-1), axis=-1) > 0
 
 
 def check_language_model(name: str, model: Any) -> Any:

@@ -48,6 +48,7 @@ STATES = {
     "gradients": [{"view": "clipping"}],
     "vision": [{"view": "texts", "which": "0"}],
     "race": [{"view": "forecast", "series": "drawn", "updates": "20", "width": "8"}],
+    "votes": [{"view": "train"}, {"view": "limits"}],
     "translation": [
         *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
     ],
@@ -177,6 +178,14 @@ OPTIONS = {
         "width": (8, 16),
     },
     "tape": {"pattern": ("stairs", "same"), "length": (1, 33)},
+    "votes": {
+        "view": ("train", "limits"),
+        "worth": (1.0, 0.0),
+        "count": (10, 200),
+        "source": ("class", "simulated"),
+        "beta": (1.0, 0.1),
+        "steps": (10, 50),
+    },
     "window": {
         "view": ("reach", "reads"),
         "length": (16, 64),

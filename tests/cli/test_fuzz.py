@@ -46,6 +46,7 @@ BASES = [
     ["train", "forecast", "--data", "ar", "--run", "words.txt"],
     ["train", "translation", "--pairs", "missing.txt"],
     ["train", "bert", "--text", "missing.txt"],
+    ["train", "preferences", "--base", "missing", "--file", "missing.jsonl"],
     ["train", "--resume", "missing"],
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],

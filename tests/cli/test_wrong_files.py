@@ -30,6 +30,13 @@ SALES = "date,sales\n" + "".join(
 PAIRS = "".join(f"go {n}\tva {n}\n" for n in range(20))
 LINES = '{"text": "aaa", "label": "x"}\n{"text": "bbb", "label": "y"}\n' * 6
 VOTES = '{"chosen_model": "a", "rejected_model": "b"}\n' * 6
+PREFERENCES = "".join(
+    f'{{"prompt": "the", "chosen": "cat{" on" * n}", "rejected": "a"}}\n'
+    for n in range(4)
+)
+REWARDS = "def length(prompts, answers):\n    return [*map(len, answers)]\n"
+ALIGNED = "train preferences --base language-model --run OUT --steps 1"
+SAMPLED = f"{ALIGNED} --method grpo --max-new-tokens 2 --num-generations 2"
 SIZES = "--units 4 --batch-size 2 --steps 1"
 CONFIG = (
     '{"arguments": {"file": "table.csv", "units": 4, "steps": 1}, "task": "classify"}'
@@ -63,6 +70,10 @@ USES = [
     (TEXT, "json", "train tag --file words.conll --tokenizer F --run OUT"),
     (TEXT, "json", "train translation --pairs pairs.txt --tokenizer F --run OUT"),
     (TEXT, "d", "train language-model --base F --run OUT"),
+    (PREFERENCES, "jsonl", f"{ALIGNED} --file F"),
+    (TEXT, "d", "train preferences --base F --file votes.jsonl --run OUT"),
+    (TEXT, "txt", f"{SAMPLED} --prompts F --reward rewards.py:length"),
+    (TEXT, "d", f"{SAMPLED} --prompts text.txt --reward F"),
     *((TEXT, "safetensors", f"{words} --adapter F --text one")
       for words in ("predict language-model", "inspect language-model")),
     (TEXT, "safetensors", "generate language-model --adapter F"),
@@ -165,7 +176,8 @@ def folder(tmp_path_factory):
         patch.chdir(tmp_path_factory.mktemp("files"))
         patch.setattr("kerasseq.cli.figures.available", lambda: False)
         files = {"text.txt": TEXT, "table.csv": TABLE, "words.conll": WORDS,
-                 "sales.csv": SALES, "pairs.txt": PAIRS}  # fmt: skip
+                 "sales.csv": SALES, "pairs.txt": PAIRS, "rewards.py": REWARDS,
+                 "votes.jsonl": PREFERENCES}  # fmt: skip
         for name, content in files.items():
             pathlib.Path(name).write_text(content)
         for task, words in SETUP.items():

@@ -8,7 +8,7 @@ from keras import ops
 import kerasseq
 from kerasseq import kernels, models, training
 from kerasseq.datasets import Preferences
-from tests.training.policies import LETTERS, V, elman, gpt, log_p_of
+from tests.training.policies import LETTERS, V, elman, gpt, log_p_of, logits_of
 
 pytestmark = pytest.mark.once("equations on a small model")
 
@@ -58,6 +58,57 @@ def test_padding_and_batch_size_change_nothing():
         np.testing.assert_allclose(found, rewards, atol=1e-5)
         found = dpo.evaluate(arrays, batch_size=size, verbose=0, return_dict=True)
         assert found["loss"] == pytest.approx(loss, abs=1e-5)
+
+
+def test_padding_does_not_load_experts():
+    """Loss and balance loss are those of the shortest arrays."""
+    keras.utils.set_random_seed(7)
+    options = {"capacity_factor": 1.0, "router_aux_loss_coef": 0.5}
+    experts = kerasseq.layers.MixtureOfExperts(3, 5, **options)
+    model, reference = gpt(feed_forward=experts), gpt(feed_forward=experts)
+    dpo = training.DPO(model, BETA, reference)
+    found = []
+    for padding in (0, 3):
+        widths = ((0, 0), (0, 0), (0, padding))
+        arrays = {name: np.pad(each, widths) for name, each in dpo.encode(ROWS).items()}
+        rewards = dpo(arrays, training=True)
+        loss = dpo.compute_loss(y_pred=rewards)
+        found.append(np.hstack([*map(ops.convert_to_numpy, (loss, *rewards))]))
+    np.testing.assert_allclose(*found, atol=1e-6)
+    counted = ops.convert_to_numpy(model.losses[0])
+    model(arrays["ids"].reshape(10, -1)[:, :-1], training=True)  # padding as tokens
+    assert np.abs(ops.convert_to_numpy(model.losses[0]) - counted) > 1e-3
+
+
+def test_batches_of_a_stream_are_those_of_fit():
+    whole, streamed = (training.DPO(elman(seed=5), BETA) for _ in range(2))
+    whole.fit(ROWS, epochs=2, batch_size=2, seed=3, verbose=0)
+    batches = streamed.batches(ROWS, batch_size=2, seed=3)
+    options = {"steps_per_epoch": batches.steps_per_epoch, "verbose": 0}
+    streamed.fit(batches.stream(), epochs=1, **options)
+    later = batches.stream(batches.steps_per_epoch)
+    streamed.fit(later, initial_epoch=1, epochs=2, shuffle=False, **options)
+    for a, b in zip(whole.model.weights, streamed.model.weights, strict=True):
+        np.testing.assert_allclose(*map(ops.convert_to_numpy, (a, b)), atol=1e-6)
+
+
+def test_divergence_is_that_of_numpy():
+    model, reference = elman(seed=2), elman(seed=3)
+    dpo = training.DPO(model, BETA, reference)
+    expected = 0
+    for prompt in PROMPTS:  # at the first token the sum over the vocabulary is exact
+        p, q = (next_of(each, prompt) for each in (model, reference))
+        expected += np.sum(p * np.log(p / q)) / len(PROMPTS)
+    found = dpo.divergence(PROMPTS, max_new_tokens=1, num_generations=3)
+    assert found == pytest.approx(expected, abs=1e-5) and found > 0.1
+    same = training.DPO(model, BETA).divergence(PROMPTS, max_new_tokens=5)
+    assert same == pytest.approx(0, abs=1e-6)
+
+
+def next_of(model, prompt):
+    """The probabilities of the next token, in NumPy."""
+    logits = logits_of(model, LETTERS.encode(prompt))[-1]
+    return np.exp(logits) / np.exp(logits).sum()
 
 
 def difference_of_gradients(model, arrays):

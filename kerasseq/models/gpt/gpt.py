@@ -29,7 +29,7 @@ from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
-from kerasseq.models.gpt.stack import Stack, make_stack, options_of
+from kerasseq.models.gpt.stack import Stack, check_row, make_stack, options_of
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
@@ -37,8 +37,6 @@ from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.transformer.global_tokens import check_global_tokens, given
 
 SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
-KINDS = ("decoder", "prefix_decoder")
-BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV", "rwkv7": "RWKV"}
 
 
 @register
@@ -104,6 +102,8 @@ class GPT(GenerationMixin, CausalLM):
     Call arguments:
         global_mask: Boolean `(B, T)`, the global tokens of this call in place of
             `global_tokens`.
+        padding_mask: Boolean `(B, T)`, False at padding, which then has no position,
+            and loads no expert.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -244,9 +244,13 @@ class GPT(GenerationMixin, CausalLM):
         training: bool | None = None,
         mask: Any = None,
         global_mask: Tensor | None = None,
+        padding_mask: Tensor | None = None,
     ) -> Any:
         """Applies the model to whole texts; to segments in `fit` with a memory."""
         memory = self.segment_memory
+        if padding_mask is not None:
+            h = self.stack.of_padded(inputs, padding_mask, global_mask)
+            return h if self.head is None else self.stack.logits(h)
         if memory is None or not memory.is_used:
             with given(self, global_mask):
                 return super().call(inputs, training=training, mask=mask)
@@ -410,18 +414,7 @@ class GPT(GenerationMixin, CausalLM):
 
     @classmethod
     def _check_architecture(cls, row):
-        """Raises unless a row is a decoder with the attention of this class."""
-        if row.kind not in KINDS:
-            raise ValueError(
-                f"{row.title} is of kind={row.kind!r}; {cls.__name__} builds "
-                + " and ".join(KINDS)
-            )
-        if row.attention not in cls.built_attention:
-            raise ValueError(
-                f"{row.title} has attention={row.attention!r}; {cls.__name__} builds "
-                + " and ".join(map(repr, cls.built_attention))
-                + f". Use models.{BUILDERS[row.attention]}"
-            )
+        check_row(row, cls.__name__, cls.built_attention)
 
     def start(
         self, rows: list[list[int]], count: int

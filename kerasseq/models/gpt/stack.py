@@ -24,6 +24,9 @@ from kerasseq.transformer.global_tokens import GlobalTokens, most
 from kerasseq.transformer.rwkv7_block import block_class
 from kerasseq.transformer.segment_block import SegmentBlock
 
+KINDS = ("decoder", "prefix_decoder")  # of architectures
+BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV", "rwkv7": "RWKV"}
+
 
 @dataclasses.dataclass
 class Stack:
@@ -152,9 +155,28 @@ class Stack:
     def next_hidden_state(self, ids: Tensor, index: Tensor) -> Tensor:
         """Hidden states `(B, 1, D)` at `index` `(B,)` of ids `(B, T)`, uncached."""
         mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
-        chosen = self.global_mask(ids, mask=mask)
-        h, _ = self.hidden_states(self.embedding(ids), mask=mask, global_mask=chosen)
-        return kernels.take_steps(h, index[:, None])
+        return kernels.take_steps(self.of_padded(ids, mask), index[:, None])
+
+    def of_padded(
+        self, ids: Tensor, mask: Tensor, global_mask: Tensor | None = None
+    ) -> Tensor:
+        """Hidden states `(B, T, D)` of ids `(B, T)`, where padding loads no expert.
+
+        Args:
+            ids: `(B, T)`.
+            mask: Boolean `(B, T)`, False at padding.
+            global_mask: The global tokens; those of the ids if None.
+        """
+        if global_mask is None:
+            global_mask = self.global_mask(ids, mask=mask)
+        x = self.embedding(ids)
+        return self.hidden_states(x, mask=mask, global_mask=global_mask)[0]
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether a block has experts, whose losses count the tokens."""
+        networks = (block.feed_forward for block in self.blocks)
+        return any(isinstance(each, MixtureOfExperts) for each in networks)
 
     def make_caches(self, batch: int, length: int) -> list[Nested]:
         """Empty caches for `length` tokens."""
@@ -193,6 +215,29 @@ def _position_arguments(index: Tensor) -> dict[str, Tensor]:
     if len(getattr(index, "shape", ())) == 1:
         return {"positions": index[:, None]}
     return {"start_index": index}
+
+
+def check_row(row: Architecture, name: str, attention: Sequence[str]) -> None:
+    """Raises unless a class builds a published architecture.
+
+    Args:
+        row: The architecture.
+        name: The name of the class.
+        attention: The kinds of attention that it builds.
+
+    Raises:
+        ValueError: If it is no decoder, or has another kind.
+    """
+    if row.kind not in KINDS:
+        raise ValueError(
+            f"{row.title} is of kind={row.kind!r}; {name} builds {' and '.join(KINDS)}"
+        )
+    if row.attention not in attention:
+        raise ValueError(
+            f"{row.title} has attention={row.attention!r}; {name} builds "
+            + " and ".join(map(repr, attention))
+            + f". Use models.{BUILDERS[row.attention]}"
+        )
 
 
 def options_of(row: Architecture, fields: Sequence[str]) -> dict[str, Any]:
