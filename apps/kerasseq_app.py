@@ -16,6 +16,7 @@ ICONS = {
     "tape": "edit_note",
     "language_model": "notes",
     "translation": "translate",
+    "chat": "forum",
     "attention": "hub",
     "positions": "format_list_numbered",
     "window": "window",

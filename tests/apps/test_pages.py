@@ -48,6 +48,7 @@ STATES = {
     "gradients": [{"view": "clipping"}],
     "vision": [{"view": "texts", "which": "0"}],
     "race": [{"view": "forecast", "series": "drawn", "updates": "20", "width": "8"}],
+    "chat": [{"stage": "talk"}],
     "translation": [
         *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
     ],
@@ -242,6 +243,7 @@ OPTIONS = {
         "top_p": (0.9,),
         "min_p": (0.1,),
     },
+    "chat": {"stage": ("talk", "read"), "temperature": (1.0,)},
     "translation": {
         "view": ("align", "beam"),
         "data": ("numbers", "dates"),
