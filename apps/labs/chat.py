@@ -11,10 +11,7 @@ from parts.controls import SEPARATOR
 QUICK = code.QUICK  # in tests the code trains few steps
 EQUATIONS = {
     "read": (r"L = -\frac{1}{T} \sum_t \ln p(x_{t+1} \mid x_1 \dots x_t)",),
-    "talk": (
-        r"L = -\frac{\sum_t w_t \ln p(x_{t+1} \mid x_1 \dots x_t)}{\sum_t w_t}",
-        r"w_t = 1 \text{ where } x_{t+1} \text{ is in an answer, else } 0",
-    ),
+    "talk": (r"L = -\frac{\sum_t w_t \ln p(x_{t+1} \mid x_1 \dots x_t)}{\sum_t w_t}",),
 }
 TRIES = ({}, *({"stage": "talk"},) * 3)
 TEMPERATURES = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -26,14 +23,15 @@ SPECIAL = ("<|", "<unk>")  # how tokens that are no words begin
 
 def read(text):
     """Reads messages from an address."""
-    return [part[:LONGEST] for part in text.split(SEPARATOR) if part][:MESSAGES]
+    parts = [" ".join(part.split())[:LONGEST] for part in text.split(SEPARATOR)]
+    return [part for part in parts if part][:MESSAGES]
 
 
 def ask(key, text):
     """Adds a message; a callback."""
-    text = " ".join(text.replace("’", "'").replace(SEPARATOR, " ").split())[:LONGEST]
-    if text and len(st.session_state[key]) < MESSAGES:
-        st.session_state[key] = [*st.session_state[key], text]
+    new = read(text.replace("’", "'").replace(SEPARATOR, " "))
+    if new and len(st.session_state[key]) < MESSAGES:
+        st.session_state[key] = [*st.session_state[key], *new]
         st.session_state[NEW] = True
 
 
