@@ -125,11 +125,13 @@ def scores(language: str, stage: str) -> dict[str, float]:
 
 def _right(made, prompts, answers):
     """Returns how often the most probable next token is the answer."""
+    import keras
+
     rows = [made.tokenizer.encode(prompt) for prompt in prompts]
     ids = np.zeros((len(rows), max(map(len, rows))), "int32")
     for n, row in enumerate(rows):
         ids[n, : len(row)] = row
-    logits = np.asarray(made.predict_on_batch(ids))
+    logits = keras.ops.convert_to_numpy(made(ids))
     last = [logits[n, len(row) - 1].argmax() for n, row in enumerate(rows)]
     tokens = [made.tokenizer.vocabulary[i] for i in last]
     return float(np.mean(np.array(tokens) == np.array(answers)))
