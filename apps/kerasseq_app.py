@@ -17,6 +17,7 @@ ICONS = {
     "language_model": "notes",
     "votes": "how_to_vote",
     "translation": "translate",
+    "chat": "forum",
     "attention": "hub",
     "positions": "format_list_numbered",
     "window": "window",

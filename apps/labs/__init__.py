@@ -3,7 +3,7 @@
 SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
     "begin": ("start",),
     "recurrent": ("race", "gates", "gradients", "tape"),
-    "language": ("language_model", "translation"),
+    "language": ("language_model", "translation", "chat"),
     "transformers": (
         *(
             "attention",

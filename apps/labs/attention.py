@@ -1,4 +1,4 @@
-"""Lab 8, Attention: the whole block step by step, heads, scores, cross-attention."""
+"""Lab 9, Attention: the whole block step by step, heads, scores, cross-attention."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Lab 12, BERT: masked tokens, next sentences, fine-tuning; before and after."""
+"""Lab 13, BERT: masked tokens, next sentences, fine-tuning; before and after."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Lab 14, Count: parameters, memory and operations of a Transformer, never built."""
+"""Lab 15, Count: parameters, memory and operations of a Transformer, never built."""
 
 from parts import figures, lab
 from parts.errors import Refused

@@ -1,4 +1,4 @@
-"""Lab 9, Positions: encodings, their criteria, and texts longer than in training."""
+"""Lab 10, Positions: encodings, their criteria, and texts longer than in training."""
 
 import numpy as np
 

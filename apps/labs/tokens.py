@@ -1,4 +1,4 @@
-"""Lab 11, Tokens: byte-pair encoding, its alternatives, word vectors, and rules."""
+"""Lab 12, Tokens: byte-pair encoding, its alternatives, word vectors, and rules."""
 
 import streamlit as st
 

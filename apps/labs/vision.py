@@ -1,4 +1,4 @@
-"""Lab 13, Vision and your own data: patches and attention; texts to classes."""
+"""Lab 14, Vision and your own data: patches and attention; texts to classes."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Lab 10, What a window costs: who reads whom, what it saves, what is lost."""
+"""Lab 11, What a window costs: who reads whom, what it saves, what is lost."""
 
 from labs.code import window as code
 from parts import figures, figures_matrix, lab, panels, windows

@@ -48,6 +48,7 @@ COMMANDS = Modules(
             "train": "train a model, or resume a run",
             "compare": "compare simple models, networks and a pre-trained encoder",
             "generate": "generate text with a trained language model",
+            "chat": "talk with a language model that was trained on conversations",
             "arena": "compare language models by blind votes between two continuations",
             "translate": "translate with a trained model",
             "predict": "classify texts or images, tag or translate texts, or forecast",

@@ -84,6 +84,16 @@ class Console(rich.console.Console):
         """Prints text without breaking its lines."""
         self.print(printable(text), style=style, soft_wrap=True)
 
+    def write_part(self, text: str) -> None:
+        """Prints a part of a line at once; exactly, if the output is no terminal.
+
+        A character that the encoding lacks is printed as "?".
+        """
+        text = printable(text) if self.is_terminal else text
+        encoding = self.file.encoding or "utf-8"
+        text = text.encode(encoding, "replace").decode(encoding)
+        print(text, end="", file=self.file, flush=True)
+
     def info(self, text: str) -> None:
         """Prints what is no result, unless `silence` is asked for."""
         if not _silent.get():

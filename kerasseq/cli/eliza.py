@@ -14,12 +14,11 @@ Examples:
 import argparse
 import sys
 
-from kerasseq.cli import options
+from kerasseq.cli import lines, options
 from kerasseq.cli.console import print_result
 from kerasseq.text import Eliza
 
 LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.classical.eliza
-MAX_LINE = 100_000  # bytes
 
 
 def add_command(add: options.Add) -> None:
@@ -35,10 +34,10 @@ def add_command(add: options.Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq eliza`."""
     eliza = Eliza(args.language if args.rules is None else args.rules)
-    on_terminal = sys.stdin is not None and sys.stdin.isatty()
+    on_terminal = lines.on_terminal()
     _print(eliza.greeting)
     try:
-        for line in _read_terminal() if on_terminal else _read_pipe():
+        for line in lines.read():
             if eliza.is_goodbye(line):
                 break
             _print(eliza.reply(line))
@@ -51,44 +50,6 @@ def run(args: argparse.Namespace) -> None:
     except KeyboardInterrupt:  # a usual way to leave a conversation, not an error
         _end_line(on_terminal)
     _print(eliza.farewell)
-
-
-def _read_terminal():
-    """Yields the lines typed at a prompt, with the line editing of the terminal."""
-    number = 0
-    while True:
-        number += 1
-        try:
-            yield input("> ")
-        except EOFError:
-            return
-        except UnicodeDecodeError as error:
-            raise _not_utf8(number, error) from error
-
-
-def _read_pipe():
-    """Yields the lines of a pipe or file, decoded as UTF-8 on every system."""
-    if sys.stdin is None:  # closed, as by `<&-`
-        return
-    lines = iter(lambda: sys.stdin.buffer.readline(MAX_LINE + 1), b"")
-    for number, line in enumerate(lines, 1):
-        if len(line) > MAX_LINE:
-            raise ValueError(
-                f"expected at most {MAX_LINE:,} bytes in a line, received more in line "
-                f"{number} of the input"
-            )
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise _not_utf8(number, error) from error
-
-
-def _not_utf8(number, error) -> ValueError:
-    return ValueError(
-        f"expected UTF-8, but byte {error.start + 1} of line {number} of the input is "
-        f"0x{error.object[error.start]:02x}. Convert the input first, for example "
-        "with  iconv -f cp1252 -t utf-8"
-    )
 
 
 def _end_line(on_terminal):

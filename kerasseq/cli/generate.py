@@ -32,12 +32,23 @@ def add_command(add: options.Add) -> None:
     options.add_json(parser)
 
 
-def add_sampling(parser: options.Options, length: int) -> None:
-    """Adds the options of a continuation, with a default of its length."""
+def add_sampling(
+    parser: options.Options, length: int, temperature: float | None = 1.0
+) -> None:
+    """Adds the options of a continuation, with a default of its length.
+
+    Args:
+        parser: The parser of the command.
+        length: The default of the length.
+        temperature: That of the temperature. If None, it is 1 with one of the other
+            options, else 0.
+    """
     names, text = "--length --max-new-tokens", "number of tokens to generate"
     options.add(parser, names, options.length, text, default=length)
     text = "lower is more deterministic, higher more random; 0 is greedy search"
-    options.add(parser, "--temperature", options.temperature, text, "X", default=1.0)
+    shown = "0; 1 with --top-k, --top-p or --min-p" if temperature is None else None
+    more = {"default": temperature, "shown": shown}
+    options.add(parser, "--temperature", options.temperature, text, "X", **more)
     text = "sample from the K most probable tokens"
     options.add(parser, "--top-k", options.integer(), text, "K")
     text = "sample from the most probable tokens whose probabilities sum to P"

@@ -1,5 +1,6 @@
 """`Chat`: a conversation with a language model, token by token."""
 
+import bisect
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,9 +11,10 @@ from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
 from kerasseq.decoding.generation import choices
 from kerasseq.text.chat import answers
-from kerasseq.text.chat.messages import Message
+from kerasseq.text.chat.messages import Message, checked
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
+SHARE = 4  # of what a model reads, a fourth is kept for an answer, if that is shorter
 SAMPLING = ("sampler", "temperature", "top_k", "top_p", "min_p")
 
 
@@ -97,11 +99,22 @@ class Chat:
             )
         self.messages: list[Message] = []
         if system is not None:
-            self.messages.append({"role": "system", "content": system})
+            self.messages = checked([{"role": "system", "content": system}])
         self.stop: list[int] = self._ids(answers.end_of_answer(self.template))[:1]
 
     def _ids(self, text):
         return self.model.tokenizer.encode(text).tolist() if text else []
+
+    def read(self, text: str) -> list[Message]:
+        """Returns the messages that the model would read to answer a message.
+
+        Args:
+            text: The message.
+
+        Returns:
+            The instructions, if there are some, the latest messages, and this one.
+        """
+        return self._fitting(text)[0]
 
     def prompt(self, text: str) -> str:
         """Returns the text that the model would continue to answer a message.
@@ -192,16 +205,35 @@ class Chat:
         """The messages that the model reads with a new one, and their ids."""
         messages = [*self.messages, {"role": "user", "content": text}]
         first = 1 if messages[0]["role"] == "system" else 0
-        while True:
-            parts = answers.parts(self.template, messages, add_generation_prompt=True)
-            ids = [i for part, _ in parts for i in self._ids(part)]
-            room = self.max_new_tokens if len(messages) > first + 1 else 1
-            if self._longest is None or len(ids) + room <= self._longest:
-                return messages, ids
-            if len(messages) == first + 1:
-                raise ValueError(
-                    f"the message must leave room for an answer in the {self._longest} "
-                    f"tokens that the model reads, received {len(ids)} with what the "
-                    "chat template adds. Write a shorter one"
-                )
-            del messages[first : first + 2]  # a question with its answer
+        pairs = (len(messages) - first) // 2  # questions with their answers
+        # Bisection: a template writes all messages again for each answer.
+        left_out = bisect.bisect_left(
+            range(pairs), True, key=lambda n: self._fits(self._without(messages, n))
+        )
+        messages = self._without(messages, left_out)
+        ids = self._tokens(messages)
+        if left_out == pairs and not self._fits(messages, room=1):
+            raise ValueError(
+                f"the message must leave room for an answer in the {self._longest} "
+                f"tokens that the model reads, received {len(ids)} with what the "
+                "chat template adds. Write a shorter one"
+            )
+        return messages, ids
+
+    def _without(self, messages, pairs):
+        """Leaves out the oldest questions with their answers."""
+        first = 1 if messages[0]["role"] == "system" else 0
+        last = min(first + 2 * pairs, len(messages) - 1)
+        return [*messages[:first], *messages[last:]]
+
+    def _tokens(self, messages):
+        parts = answers.parts(self.template, messages, add_generation_prompt=True)
+        return [i for part, _ in parts for i in self._ids(part)]
+
+    def _fits(self, messages, room=None):
+        """Whether messages leave room for an answer in what the model reads."""
+        if self._longest is None:
+            return True
+        if room is None:
+            room = min(self.max_new_tokens, max(self._longest // SHARE, 1))
+        return len(self._tokens(messages)) + room <= self._longest

@@ -49,6 +49,7 @@ STATES = {
     "vision": [{"view": "texts", "which": "0"}],
     "race": [{"view": "forecast", "series": "drawn", "updates": "20", "width": "8"}],
     "votes": [{"view": "train"}, {"view": "limits"}],
+    "chat": [{"stage": "talk"}],
     "translation": [
         *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
     ],
@@ -251,6 +252,7 @@ OPTIONS = {
         "top_p": (0.9,),
         "min_p": (0.1,),
     },
+    "chat": {"stage": ("talk", "read"), "temperature": (1.0,)},
     "translation": {
         "view": ("align", "beam"),
         "data": ("numbers", "dates"),

@@ -50,6 +50,7 @@ BASES = [
     ["train", "--resume", "missing"],
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],
+    ["chat", "missing"],
     ["inspect", "missing"],
     ["translate", "one", "--run", "missing"],
     ["train", "classify", "--file", "missing.csv"],

@@ -17,7 +17,12 @@ pytestmark = pytest.mark.once("the command line")
 TITLE = "\x1b]0;title\x07"
 SHOWN = r"\x1b]0;title\x07"
 C1 = "\x9b2K"  # as \x1b[2K
-PRINTING = {"console.py", "eliza.py", "main.py"}  # main prints what errors.py made
+PRINTING = {
+    "console.py",
+    "eliza.py",
+    "lines.py",
+    "main.py",
+}  # main prints what errors.py made
 
 
 def test_control_characters():

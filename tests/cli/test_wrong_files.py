@@ -86,6 +86,8 @@ USES = [
     (TEXT, "txt", "tokenize one --corpus F --tokenizer word"),
     (TEXT, "toml", "eliza --rules F"),
     (TEXT, "d", "generate F"),
+    (TEXT, "d", "chat F --prompt one"),
+    (TEXT, "safetensors", "chat language-model --adapter F --prompt one"),
     (TEXT, "d", "inspect F"),
     (TEXT, "d", "predict F --text one"),
     (TEXT, "d", "evaluate F --file text.txt"),
