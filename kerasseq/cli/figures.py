@@ -72,17 +72,23 @@ def of_trace(
         tokens: Labels of the time steps, or None.
         flow: The gradient norms by layer, or None for a model without states.
         flow_tokens: Labels of its time steps, or None.
-        layer: The path of the recurrent layer to draw; the last one if None.
+        layer: The path of the recurrent layer, or the mixture of experts, to draw; the
+            last one if None.
 
     Returns:
-        The files: gates of a recurrent model or attention weights of another, and the
-        gradient flow.
+        The files: gates of a recurrent model or attention weights of another, experts,
+        and the gradient flow.
     """
+    from kerasseq.tracing.expert_plot import expert_layers
+
     files = []
     if is_recurrent(trace):
         files.append(gates(folder, trace, tokens, layer))
     elif any(key.endswith("/alignment") for key in trace):
         files.append(attention(folder, trace, tokens))
+    if mixtures := expert_layers(trace):
+        path = layer if layer in mixtures else mixtures[-1]
+        files.append(experts(folder, trace, tokens, path))
     if flow is not None:
         files.append(gradient_flow(folder, flow, flow_tokens))
     return files
@@ -103,6 +109,17 @@ def attention(
     title = path.rpartition("/")[0]
     figure = kerasseq.tracing.plots.plot_attention(weights, tokens, tokens, title)
     return save(figure, folder / "attention.png")
+
+
+def experts(
+    folder: pathlib.Path, trace: Recorded, tokens: list[str] | None, layer: str
+) -> pathlib.Path:
+    """Draws which expert of a mixture reads which token."""
+    steps = trace[f"{layer}/gates"].shape[1]
+    figure = kerasseq.tracing.plots.plot_experts(
+        trace, layer, tokens and tokens[:steps]
+    )
+    return save(figure, folder / "experts.png")
 
 
 def gates(

@@ -2,10 +2,11 @@
 
 Print the structure of a model. Then apply it to a text. For a recurrent model, print
 how open its gates are and how far back the gradient of its last prediction reaches, and
-draw both. For a Transformer, draw the attention weights. For a translation model, draw
-the gates and the alignment of --text with its translation. For a model of images, draw
-the attention to the patches of an image, and which pixels moved the decision. For word
-vectors, print the nearest words of those in --text, and draw them in the plane.
+draw both. For a Transformer, draw the attention weights, and, where it has a mixture of
+experts, which expert reads which token. For a translation model, draw the gates and the
+alignment of --text with its translation. For a model of images, draw the attention to
+the patches of an image, and which pixels moved the decision. For word vectors, print
+the nearest words of those in --text, and draw them in the plane.
 
 Examples:
   kerasseq inspect runs/quickstart

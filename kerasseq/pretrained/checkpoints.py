@@ -24,6 +24,7 @@ from kerasseq.pretrained.mamba import MAMBA
 from kerasseq.pretrained.rows import expand_layers
 from kerasseq.pretrained.rwkv import RWKV4
 from kerasseq.pretrained.rwkv7 import RWKV7
+from kerasseq.pretrained.switch import SWITCH
 from kerasseq.pretrained.t5 import T5, T5_ENCODER
 from kerasseq.pretrained.vit import VIT
 from kerasseq.pretrained.xlstm import XLSTM
@@ -31,7 +32,7 @@ from kerasseq.pretrained.xlstm import XLSTM
 FAMILIES = (
     *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, MIXTRAL, QWEN3_MOE),
     *(MAMBA, RWKV4, RWKV7, XLSTM),
-    *(BERT, ROBERTA, T5_ENCODER, T5, VIT),
+    *(BERT, ROBERTA, T5_ENCODER, T5, SWITCH, VIT),
 )
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 TASK = "task/"  # prefix of the tensors that KerasHub saves in task.weights.h5
@@ -62,6 +63,8 @@ def from_pretrained(folder: FilePath) -> keras.Model:
 head |
     | | t5 | `T5` with `published_ids=True`; a `T5Encoder` if config.json names \
 T5EncoderModel |
+    | | switch_transformers | such a `T5` with `MixtureOfExperts(…, top_k=1)` in some \
+blocks; no token is dropped, whatever `expert_capacity` |
     | | vit | `ViT`, without classifier if the file has none |
     | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \
 T5Backbone, ViTBackbone | the same |
@@ -174,7 +177,8 @@ def save_pretrained(
     Args:
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3, Gemma,
             Mixtral or Qwen3-MoE, a `Mamba`, an `RWKV`, an `XLSTM` without sLSTM blocks,
-            a `BERT`, which may be a RoBERTa, a `T5`, a `T5Encoder` or a `ViT`.
+            a `BERT`, which may be a RoBERTa, a `T5`, which may be a Switch Transformer,
+            a `T5Encoder` or a `ViT`.
         folder: Path of the folder, which must not exist or be empty.
         format: "huggingface" or "keras_hub".
 

@@ -184,7 +184,8 @@ def sizes(a: Arguments) -> dict[str, int]:
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `T5` is not one of the published ones."""
-    return encoder_mismatch(a) or difference(a, {"published_ids": True})
+    expected = {"published_ids": True, "decoder_feed_forward": None}
+    return encoder_mismatch(a) or difference(a, expected)
 
 
 def encoder_mismatch(a: Arguments) -> str | None:
@@ -216,14 +217,21 @@ def read_encoder(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `T5Encoder`."""
     settings.require(relative_attention_max_distance=MAX_DISTANCE, pad_token_id=0)
     return {
+        **read_sizes(settings),
+        "intermediate_dim": settings.whole("d_ff"),
+        "feed_forward": settings.word("feed_forward_proj", FEED_FORWARDS, "relu"),
+    }
+
+
+def read_sizes(settings: Settings) -> Arguments:
+    """Converts the settings that do not concern the feed-forward networks."""
+    return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("num_layers"),
         "num_heads": settings.whole("num_heads"),
         "hidden_dim": settings.whole("d_model"),
-        "intermediate_dim": settings.whole("d_ff"),
         "head_dim": settings.whole("d_kv"),
         "dropout": settings.rate("dropout_rate", 0.1),
-        "feed_forward": settings.word("feed_forward_proj", FEED_FORWARDS, "relu"),
         "relative_buckets": settings.whole("relative_attention_num_buckets", BUCKETS),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
     }
@@ -249,16 +257,23 @@ def write_encoder(a: Arguments) -> dict[str, Any]:
         raise ValueError(
             f"a T5 of Hugging Face cannot have feed_forward={a['feed_forward']!r}"
         )
+    return {
+        **write_sizes(a),
+        "d_ff": sizes(a)["F"],
+        "feed_forward_proj": names[a["feed_forward"]],
+    }
+
+
+def write_sizes(a: Arguments) -> dict[str, Any]:
+    """Converts the arguments that do not concern the feed-forward networks."""
     s = sizes(a)
     return {
         "vocab_size": s["V"],
         "num_layers": a["num_layers"],
         "num_heads": s["N"],
         "d_model": s["D"],
-        "d_ff": s["F"],
         "d_kv": s["K"],
         "dropout_rate": a["dropout"],
-        "feed_forward_proj": names[a["feed_forward"]],
         "relative_attention_num_buckets": s["R"],
         "relative_attention_max_distance": MAX_DISTANCE,
         "layer_norm_epsilon": a["layer_norm_epsilon"],
@@ -318,6 +333,15 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     }
 
 
+INSTEAD = {"lm_head.weight": "shared.weight"}
+COPIES = dict.fromkeys(
+    ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"),
+    "shared.weight",
+)
+IGNORED = (  # in the published files, and never used
+    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+)
+
 T5 = Family(
     name="t5",
     model=MODEL,
@@ -328,18 +352,9 @@ T5 = Family(
         read=read,
         write=write,
         rows=rows,
-        instead={"lm_head.weight": "shared.weight"},
-        copies=dict.fromkeys(
-            (
-                "encoder.embed_tokens.weight",
-                "decoder.embed_tokens.weight",
-                "lm_head.weight",
-            ),
-            "shared.weight",
-        ),
-        ignored=(  # in the published files, and never used
-            "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
-        ),
+        instead=INSTEAD,
+        copies=COPIES,
+        ignored=IGNORED,
     ),
     keras_hub=Format(
         kinds=("T5Backbone",), read=hub_read, write=hub_write, rows=hub_rows

@@ -24,7 +24,7 @@ def as_plain(value: Any) -> Any:
         return tokenizer_config(value)
     if hasattr(value, "get_config"):
         return keras.saving.serialize_keras_object(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [as_plain(item) for item in value]
     return value
 

@@ -22,6 +22,7 @@ from kerasseq.tracing.recording import Trace
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 COLORS = LIGHT
@@ -76,6 +77,13 @@ def width_for(length: int, tokens: Sequence[object] | None) -> float:
     """Returns the width in inches for a number of steps; more if there are tokens."""
     per_step = 0.12 if tokens is None else 0.24
     return min(max(5.0, length * per_step), MAX_WIDTH)
+
+
+def color_map(name: str, missing: str) -> "Colormap":
+    """Returns a color map with a color for NaN."""
+    from matplotlib import colormaps
+
+    return colormaps[name].with_extremes(bad=missing)
 
 
 def number_ticks(axis: "Axis", numbers: Sequence[int], at_most: int) -> None:

@@ -1,4 +1,4 @@
-"""Plots of gates, gradients, attention weights, position encodings and training.
+"""Plots of gates, gradients, attention, experts, position encodings and training.
 
 Each function returns a `matplotlib.figure.Figure` and draws it nowhere else: make it
 the last line of a notebook cell, or call `figure.savefig("gates.png")`.
@@ -17,6 +17,7 @@ from kerasseq.tracing.attention_plots import (
 )
 from kerasseq.tracing.confusion_plot import plot_confusion
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
+from kerasseq.tracing.expert_plot import plot_experts
 from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.positions import plot_positions
@@ -34,6 +35,7 @@ __all__ = [
     "plot_alignments",
     "plot_attention",
     "plot_confusion",
+    "plot_experts",
     "plot_forecast",
     "plot_gates",
     "plot_gradient_flow",

@@ -9,7 +9,7 @@ Vaswani et al. 2017; the gated form, whose biases are optional as well, from Sha
 2020; GELU from Hendrycks and Gimpel 2016. Course slides A, B, C; the table of C.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -225,6 +225,34 @@ def check_feed_forward(
             f"activation={getattr(activation, '__name__', activation)} and "
             f'feed_forward="{feed_forward}". Leave activation out'
         )
+
+
+def widths_of_blocks(
+    networks: Sequence[Any], intermediate_dim: int | None, default: int
+) -> list[int | None]:
+    """Returns `intermediate_dim` of each block: None where that must be left out.
+
+    Args:
+        networks: The feed-forward network of each block: a name, a layer, or None.
+        intermediate_dim: Width of the networks by name, or None.
+        default: The width if that is None.
+
+    Raises:
+        ValueError: If a width is given, but no block has a network by name.
+
+    Examples:
+        >>> widths_of_blocks(["relu", FeedForward(7), "none"], None, 20)
+        [20, None, None]
+    """
+    named = [f != NONE and not isinstance(f, keras.Layer) for f in networks]
+    if intermediate_dim is not None and not any(named):
+        raise ValueError(
+            'intermediate_dim must be None where feed_forward is a layer or "none" in '
+            f"every block, received intermediate_dim={intermediate_dim}. Leave it out: "
+            "a layer has its own width"
+        )
+    width = default if intermediate_dim is None else intermediate_dim
+    return [width if by_name else None for by_name in named]
 
 
 def make_feed_forward(

@@ -99,6 +99,22 @@ def test_inspect_layers_beyond_attention(command, tmp_path, drawn, name, other):
     assert set(snapshot(tmp_path / "o")) == {"gradient_flow.png", other}
 
 
+def test_inspect_experts(command, tmp_path, drawn):
+    """Those of the last layer, or of --layer; with fewer places than the text."""
+    from kerasseq import layers, models, text
+
+    tokenizer = text.CharacterTokenizer().fit("gate of the block")
+    mixture = layers.MixtureOfExperts(5, 3, name="experts")
+    sizes = {"num_layers": 2, "hidden_dim": 8, "num_heads": 2, "max_sequence_length": 7}
+    models.GPT(tokenizer, **sizes, feed_forward=mixture).save(tmp_path / "m.keras")
+    words = ["inspect", "m.keras", "--text", "the gate", "--output-dir"]
+    command(*words, "o")
+    command(*words, "p", "--layer", "block_0/experts")
+    one, two = snapshot(tmp_path / "o"), snapshot(tmp_path / "p")
+    assert set(one) == set(two) == {"attention.png", "experts.png"}
+    assert one["experts.png"] != two["experts.png"]
+
+
 def test_inspect_a_file(command, trained, text_path, drawn):
     done = command("inspect", trained[0], "--file", text_path, "--output-dir", "o")
     assert "the first 200 are shown" in done.err

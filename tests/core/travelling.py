@@ -1,4 +1,4 @@
-"""Nine kinds of models that are saved on one backend and go on on another.
+"""Ten kinds of models that are saved on one backend and go on on another.
 
 Run as a program with what to do and its own folder; see `test_travel`.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 import kerasseq
 from kerasseq import models
-from kerasseq.layers import LuongAttention
+from kerasseq.layers import LuongAttention, MixtureOfExperts
 
 LETTERS = kerasseq.text.CharacterTokenizer().fit("abc")
 IDS = np.array([[1, 2, 3, 2, 1], [3, 1, 2, 2, 0]], "int32")
@@ -52,6 +52,13 @@ def translator():
 def previous():
     """A translator whose output reads the previous token."""
     return models.Seq2Seq("gru", LETTERS, LETTERS, units=3, output_reads="previous")
+
+
+def experts():
+    """A T5 whose networks are mixtures of experts, as in Switch Transformers."""
+    layer = MixtureOfExperts(3, 7, top_k=1, feed_forward="relu", norm_topk_prob=False)
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 6, "dropout": 0.0}
+    return models.T5(LETTERS, **sizes, feed_forward=layer)
 
 
 def reinforced():
@@ -101,6 +108,11 @@ KINDS = {
     ),
     "previous": (
         previous,
+        ({"source": IDS, "target": IDS}, NEXT),
+        lambda model: model.translate(["abc"], max_length=3)[0].text,
+    ),
+    "experts": (
+        experts,
         ({"source": IDS, "target": IDS}, NEXT),
         lambda model: model.translate(["abc"], max_length=3)[0].text,
     ),

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from kerasseq import models, text
+from kerasseq.layers import MixtureOfExperts
+from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.pretrained import weight_files
 from tests.pretrained.helpers import assert_same, inputs_of, made, outputs_of, shuffle
 
@@ -259,3 +261,50 @@ def test_its_adapters_are_read(name, targets, tmp_path):
     expected = theirs(backbone, ours)
     assert np.abs(expected[0] - before[0]).max() > 0.01
     assert_same(outputs_of(ours), expected)
+
+
+def test_mixtral():
+    """Hidden states and losses of a model with experts, with padding.
+
+    KerasHub's losses are those of ours: 1 for each layer where experts are equally
+    busy, for every `top_k`.
+    """
+    sizes = {"num_key_value_heads": 3, "num_layers": 2, "hidden_dim": 24}
+    sizes |= {"vocabulary_size": 29, "sliding_window": 4, "layer_norm_epsilon": 1e-3}
+    backbone = hub.models.MixtralBackbone(
+        **sizes,
+        num_query_heads=6,
+        intermediate_dim=17,
+        num_experts=5,
+        top_k=3,
+        rope_max_wavelength=500,
+        router_aux_loss_coef=0.5,
+    )
+    ours = models.GPT(
+        **sizes,
+        num_heads=6,
+        intermediate_dim=None,
+        feed_forward=MixtureOfExperts(5, 17, top_k=3, router_aux_loss_coef=0.5),
+        position=RotaryEmbedding(500.0),
+        norm="rms",
+        use_bias=False,
+        head=None,
+    )
+    shuffle(backbone.weights)
+    experts, attention, norms = range(5, 9), range(4), (4, 9)  # in a block of theirs
+    order = [2 + n for n in (*experts, *attention, *norms)]
+    order = [0, *order, *(n + 10 for n in order), 22]
+    for weight, n in zip(ours.weights, order, strict=True):
+        weight.assign(backbone.weights[n])
+    ids = np.random.default_rng(1).integers(0, 29, (3, 7)).astype("int32")
+    real = np.arange(7) < np.array([[7], [5], [2]])
+    x = {"token_ids": ids, "padding_mask": real}
+    found, _ = ours.stack.hidden_states(ours.stack.embedding(ids), mask=real)
+    both = found, backbone(x)
+    assert_same(*([keras.ops.convert_to_numpy(y)[real]] for y in both))
+    layer, h = ours.stack.blocks[0].feed_forward, backbone.token_embedding(ids)
+    layer(h, training=True, mask=real)
+    block = backbone.transformer_layers[0]._sparse_moe_block
+    block(h, attention_mask=real, training=True)
+    losses = (keras.ops.stop_gradient(each.losses[-1]) for each in (layer, block))
+    assert_same(*([keras.ops.convert_to_numpy(loss)] for loss in losses))

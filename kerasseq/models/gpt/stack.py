@@ -19,7 +19,7 @@ from kerasseq.published.architectures import Architecture
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.experts import MixtureOfExperts
-from kerasseq.transformer.feed_forward import NONE
+from kerasseq.transformer.feed_forward import widths_of_blocks
 from kerasseq.transformer.global_tokens import GlobalTokens, most
 from kerasseq.transformer.rwkv7_block import block_class
 from kerasseq.transformer.segment_block import SegmentBlock
@@ -272,8 +272,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
     of_pairs = [isinstance(a, str) and a in mixers.OF_PAIRS for a in attentions]
     no_heads = not any(of_pairs)  # then the blocks say what is wrong
     networks = mixers.for_each_block("feed_forward", c.feed_forward, L)
-    has_width = [f != NONE and not isinstance(f, keras.Layer) for f in networks]
-    _check_intermediate_dim(c.intermediate_dim, has_width)
+    widths = widths_of_blocks(networks, c.intermediate_dim, 4 * D)
     blocks = []
     for n, f in enumerate(networks):
         heads = {
@@ -285,7 +284,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
         }
         kind = SegmentBlock if c.memory_length else block_class(attentions[n])
         block = kind(
-            (c.intermediate_dim or 4 * D) if has_width[n] else None,
+            widths[n],
             c.num_heads,
             c.dropout,
             layer_norm_epsilon=c.layer_norm_epsilon,
@@ -345,16 +344,6 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
         ),
         memory_length=c.memory_length,
     )
-
-
-def _check_intermediate_dim(intermediate_dim, has_width):
-    """Raises if a width is given, but no block has a network by name."""
-    if intermediate_dim is not None and not any(has_width):
-        raise ValueError(
-            'intermediate_dim must be None where feed_forward is a layer or "none" in '
-            f"every block, received intermediate_dim={intermediate_dim}. Leave it out: "
-            "a layer has its own width"
-        )
 
 
 def _check_blocks(blocks):

@@ -11,6 +11,7 @@ from kerasseq.core.ids import has_texts
 from kerasseq.core.padding import pad_rows, padded
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.transformer import find_encoder_decoder, user_ids
 from kerasseq.models.seq2seq.transformer_base import (
     Decoder,
@@ -74,10 +75,14 @@ class T5(EncoderDecoder):
             None.
         num_heads: N, number of attention heads.
         hidden_dim: D, the hidden size.
-        intermediate_dim: Hidden size of the feed-forward networks; 4 D if None.
+        intermediate_dim: Hidden size of the feed-forward networks by name; 4 D if
+            None.
         head_dim: Size of a head; D / N if None.
         dropout: Dropout rate.
-        feed_forward: "relu", "geglu" …, see `FeedForward`.
+        feed_forward: "relu", "geglu" …, see `FeedForward`; a layer, of which each block
+            gets a copy; or a list with one of these for each block of the encoder.
+            Switch Transformers are T5s with `MixtureOfExperts(…, top_k=1,
+            feed_forward="relu", norm_topk_prob=False)` in every second block.
         tie_embeddings: Whether the logits use the weights of the embedding, multiplied
             by $1 / \sqrt D$; if not, they have weights of their own and no factor.
         relative_buckets: Number of buckets of relative positions.
@@ -87,6 +92,8 @@ class T5(EncoderDecoder):
             start, 1 is the end, and ids of the user are ids of the model. If not, the
             model reserves three ids before those of the user.
         num_decoder_layers: L of the decoder; `num_layers` if None.
+        decoder_feed_forward: As `feed_forward`, for the blocks of the decoder; the same
+            if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -116,13 +123,14 @@ class T5(EncoderDecoder):
         intermediate_dim: int | None = None,
         head_dim: int | None = None,
         dropout: float = 0.1,
-        feed_forward: str = "relu",
+        feed_forward: Any = "relu",
         tie_embeddings: bool = True,
         relative_buckets: int = 32,
         scheduled_sampling: ScheduledSampling | None = None,
         layer_norm_epsilon: float = 1e-6,
         published_ids: bool = False,
         num_decoder_layers: int | None = None,
+        decoder_feed_forward: Any = None,
         **kwargs: Any,
     ) -> None:
         tokenizer = fitted_tokenizer(tokenizer)
@@ -137,6 +145,7 @@ class T5(EncoderDecoder):
             "relative_buckets": relative_buckets,
             "layer_norm_epsilon": layer_norm_epsilon,
             "num_decoder_layers": num_decoder_layers,
+            "decoder_feed_forward": decoder_feed_forward,
             "tie_embeddings": tie_embeddings,
         }
         options = make_options(**of_layers)
@@ -220,10 +229,12 @@ class T5Encoder(TaskModel):
         num_layers: L.
         num_heads: N, number of attention heads.
         hidden_dim: D, the hidden size.
-        intermediate_dim: Hidden size of the feed-forward networks; 4 D if None.
+        intermediate_dim: Hidden size of the feed-forward networks by name; 4 D if
+            None.
         head_dim: Size of a head; D / N if None.
         dropout: Dropout rate.
-        feed_forward: "relu", "geglu_tanh" …, see `FeedForward`.
+        feed_forward: "relu", "geglu_tanh" …, see `FeedForward`; a layer, of which each
+            block gets a copy; or a list with one of these for each block.
         relative_buckets: Number of buckets of relative positions.
         layer_norm_epsilon: Epsilon of the norms.
         **kwargs: `name` and `trainable`.
@@ -255,7 +266,7 @@ class T5Encoder(TaskModel):
         intermediate_dim: int | None = None,
         head_dim: int | None = None,
         dropout: float = 0.1,
-        feed_forward: str = "relu",
+        feed_forward: Any = "relu",
         relative_buckets: int = 32,
         layer_norm_epsilon: float = 1e-6,
         **kwargs: Any,
@@ -352,10 +363,11 @@ def make_options(
     intermediate_dim: int | None,
     head_dim: int | None,
     dropout: float,
-    feed_forward: str,
+    feed_forward: Any,
     relative_buckets: int,
     layer_norm_epsilon: float,
     num_decoder_layers: int | None = None,
+    decoder_feed_forward: Any = None,
     tie_embeddings: bool = True,
 ) -> LayerOptions:
     """Checks the arguments of a T5; returns the options of its layers."""
@@ -371,7 +383,9 @@ def make_options(
             f"distance is {MAX_DISTANCE}, received {relative_buckets}"
         )
     checks.flag("tie_embeddings", tie_embeddings)
-    checks.one_of("feed_forward", feed_forward, FEED_FORWARDS)
+    _check_names("feed_forward", feed_forward)
+    if decoder_feed_forward is not None:
+        _check_names("decoder_feed_forward", decoder_feed_forward)
     check_memory(
         D,
         intermediate_dim=intermediate_dim,
@@ -379,11 +393,9 @@ def make_options(
         num_layers=num_layers * (intermediate_dim or 4 * D),
     )
     block = {
-        "intermediate_dim": intermediate_dim or 4 * D,
         "num_heads": checks.size("num_heads", num_heads),
         "head_dim": head_dim,
         "dropout": checks.rate("dropout", dropout),
-        "feed_forward": feed_forward,
         "layer_norm_epsilon": checks.positive("layer_norm_epsilon", layer_norm_epsilon),
         "norm": FIXED["norm"],
         "norm_placement": FIXED["norm_placement"],
@@ -391,15 +403,28 @@ def make_options(
         "scale": 1.0,
         "kernel_initializer": FanInNormal(D),
     }
+    blocks = options_of_blocks(
+        *(feed_forward, num_layers),
+        *(decoder_feed_forward, num_decoder_layers or num_layers),
+        intermediate_dim=intermediate_dim,
+        hidden_dim=D,
+    )
     return LayerOptions(
-        num_layers=num_layers,
-        num_decoder_layers=num_decoder_layers or num_layers,
+        *blocks,
         block=block,
         encoder_position=make_relative_bias(relative_buckets, bidirectional=True),
         decoder_position=make_relative_bias(relative_buckets, bidirectional=False),
         logit_scale=D**-0.5 if tie_embeddings else 1.0,
         final_dropout=True,
     )
+
+
+def _check_names(name, feed_forward):
+    """Raises unless what is not a layer is the name of a feed-forward network."""
+    several = isinstance(feed_forward, list | tuple)
+    for one in feed_forward if several else [feed_forward]:
+        if not isinstance(one, keras.Layer):
+            checks.one_of(name, one, FEED_FORWARDS)
 
 
 def make_relative_bias(buckets: int, bidirectional: bool) -> RelativePositionBias:

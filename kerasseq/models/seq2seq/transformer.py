@@ -10,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.padding import FIRST
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.transformer_base import (
     Decoder,
     Encoder,
@@ -62,12 +63,15 @@ class Transformer(EncoderDecoder):
         num_layers: L, of encoder and decoder each.
         num_heads: N, number of attention heads.
         hidden_dim: D, the hidden size.
-        intermediate_dim: Hidden size of the feed-forward networks; 4 D if None.
+        intermediate_dim: Hidden size of the feed-forward networks by name; 4 D if
+            None.
         max_sequence_length: Number of positions, for learned positions.
         dropout: Dropout rate.
         norm: "layer" or "rms".
         norm_placement: "post", "pre" or "deep".
-        feed_forward: "relu", "gelu", "swiglu", "geglu" …, see `FeedForward`.
+        feed_forward: "relu", "gelu", "swiglu", "geglu" …, see `FeedForward`; a layer,
+            such as `MixtureOfExperts`, of which each block gets a copy; or a list with
+            one of these for each of the L blocks.
         use_bias: Whether dense layers and norms have biases.
         position: "sinusoidal", "learned", "rope", "alibi", "relative", or None.
         num_key_value_heads: Number of heads of keys and values; N if None.
@@ -115,7 +119,7 @@ class Transformer(EncoderDecoder):
         dropout: float = 0.1,
         norm: str = "layer",
         norm_placement: str = "post",
-        feed_forward: str = "relu",
+        feed_forward: Any = "relu",
         use_bias: bool = True,
         position: str | None = "sinusoidal",
         num_key_value_heads: int | None = None,
@@ -181,16 +185,18 @@ class Transformer(EncoderDecoder):
             max_sequence_length=max_length,
             num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
+        blocks = options_of_blocks(
+            *(feed_forward, num_layers, None, num_layers),
+            intermediate_dim=intermediate_dim,
+            hidden_dim=hidden_dim,
+        )
         options = LayerOptions(
-            num_layers=num_layers,
-            num_decoder_layers=num_layers,
+            *blocks,
             block={
-                "intermediate_dim": intermediate_dim or 4 * hidden_dim,
                 "num_heads": num_heads,
                 "dropout": dropout,
                 "norm": norm,
                 "norm_placement": norm_placement,
-                "feed_forward": feed_forward,
                 "use_bias": use_bias,
                 "num_key_value_heads": num_key_value_heads,
                 "head_dim": head_dim,

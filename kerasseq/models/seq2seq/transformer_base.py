@@ -25,6 +25,7 @@ from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.types import Tensor
+from kerasseq.models.seq2seq.networks import has_experts
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.translator import Translator
@@ -46,9 +47,9 @@ class LayerOptions:
     """Options of the layers of encoder and decoder.
 
     Attributes:
-        num_layers: Number of encoder blocks.
-        num_decoder_layers: Number of decoder blocks.
-        block: Arguments of the blocks, except for positions.
+        encoder_blocks: For each encoder block, the arguments that are its own.
+        decoder_blocks: The same of the decoder.
+        block: Arguments of all blocks, except for positions.
         position: Name of the position encoding.
         max_sequence_length: Number of positions, for "learned".
         encoder_position: Position encoding in the self-attention of the encoder.
@@ -59,8 +60,8 @@ class LayerOptions:
         final_dropout: Whether dropout follows the last norm.
     """
 
-    num_layers: int
-    num_decoder_layers: int
+    encoder_blocks: list[dict[str, Any]]
+    decoder_blocks: list[dict[str, Any]]
     block: dict[str, Any]
     position: str | None = None
     max_sequence_length: int | None = None
@@ -154,7 +155,7 @@ class _Layers(Generic[Block]):
 def make_blocks(
     block_class: type[Block],
     name: str,
-    count: int,
+    own_options: list[dict[str, Any]],
     depth: int | tuple[int, int],
     position: AttentionPosition | None,
     options: LayerOptions,
@@ -164,12 +165,13 @@ def make_blocks(
     return [
         block_class(
             **options.block,
+            **own,
             seed=drawn_seed(options.block["dropout"]),
             position=position,
             depth=depth if deep else None,
             name=f"{name}_block_{n}",
         )
-        for n in range(count)
+        for n, own in enumerate(own_options)
     ]
 
 
@@ -179,12 +181,11 @@ class Encoder(_Layers[TransformerEncoder]):
     def __init__(
         self, embedding: keras.layers.Embedding, options: LayerOptions
     ) -> None:
-        depth = options.num_layers, options.num_decoder_layers
         blocks = make_blocks(
             TransformerEncoder,
             "encoder",
-            options.num_layers,
-            depth,
+            options.encoder_blocks,
+            (len(options.encoder_blocks), len(options.decoder_blocks)),
             options.encoder_position,
             options,
         )
@@ -210,13 +211,14 @@ class Decoder(_Layers[TransformerDecoder]):
         blocks = make_blocks(
             TransformerDecoder,
             "decoder",
-            options.num_decoder_layers,
-            options.num_decoder_layers,
+            options.decoder_blocks,
+            len(options.decoder_blocks),
             options.decoder_position,
             options,
         )
         super().__init__("decoder", embedding, blocks, options)
         self.logit_scale: float = options.logit_scale
+        self.has_experts: bool = has_experts(options.decoder_blocks)
 
     def __call__(
         self,
@@ -227,9 +229,17 @@ class Decoder(_Layers[TransformerDecoder]):
     ) -> Tensor:
         """Returns logits `(B, T, V)` of the token after each id of `(B, T)`."""
         x = self.embed(target, ops.ones_like(target), training=training)
+        padding = {"encoder_padding_mask": memory_mask}
+        if self.has_experts:  # padding counts nowhere in their losses
+            padding["decoder_padding_mask"] = self.target_mask(target)
         for block in self.blocks:
-            x = block(x, memory, encoder_padding_mask=memory_mask, training=training)
+            x = block(x, memory, **padding, training=training)
         return self.logits(self.finish(x, training))
+
+    def target_mask(self, target: Tensor) -> Tensor:
+        """Returns a mask `(B, T)`, True at the start, which may be 0, and at tokens."""
+        real = ops.not_equal(target, PADDING)
+        return ops.concatenate([ops.ones_like(real[:, :1]), real[:, 1:]], axis=1)
 
     def logits(self, x: Tensor) -> Tensor:
         """Returns logits in float32."""
