@@ -4,9 +4,9 @@ import os
 
 from kerasseq.core.checks import short, whole_number
 from kerasseq.core.files import parse_json
+from kerasseq.core.messages import checked
 from kerasseq.datasets.conversations import Message
 from kerasseq.datasets.files import read_text
-from kerasseq.text.chat.messages import checked
 
 KEYS = ("role", "content")
 _LOOK = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kerasseq.core.checks import number, one_of, random_generator, several, short
-from kerasseq.text.chat.messages import are_messages, checked
+from kerasseq.core.messages import are_messages, checked
 
 KEYS = ("prompt", "chosen", "rejected")
 VOTES = ("best", "bradley_terry")

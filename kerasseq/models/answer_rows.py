@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.messages import are_messages
 from kerasseq.core.padding import padded
 from kerasseq.models.text_blocks import are_texts, read_texts
 from kerasseq.text.chat import answers
-from kerasseq.text.chat.messages import are_messages
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
 from kerasseq.training.batches import GroupedBatches
 

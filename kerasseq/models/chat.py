@@ -9,9 +9,9 @@ import numpy as np
 from kerasseq import decoding
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
+from kerasseq.core.messages import Message, checked
 from kerasseq.decoding.generation import choices
 from kerasseq.text.chat import answers
-from kerasseq.text.chat.messages import Message, checked
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
 SHARE = 4  # of what a model reads, a fourth is kept for an answer, if that is shorter

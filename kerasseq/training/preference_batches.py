@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core.checks import short
+from kerasseq.core.messages import are_messages
 from kerasseq.core.padding import padded
 from kerasseq.datasets.preferences import KEYS, checked_row, columns_of
 from kerasseq.text.chat import answers
-from kerasseq.text.chat.messages import are_messages
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
 from kerasseq.training.batches import GroupedBatches
 

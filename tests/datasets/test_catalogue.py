@@ -15,6 +15,7 @@ NAMES = [
     "python-reference",
     "counting",
     "analogies",
+    "conversations",
     "ar",
     "sunspots",
     "co2",

@@ -7,8 +7,10 @@ import pytest
 from kerasseq import datasets, models, text
 from kerasseq.models import answer_rows
 
+pytestmark = pytest.mark.once("the same on all backends")
+
 PROMPTS = ["where is Ben?", "who are you?", "why?"]
-ANSWERS = [" in Lyon.", " a model.", " nobody knows why."]
+ANSWERS = [" in Lyon.", " a model.", " it is not known."]
 WORDS = " ".join([*PROMPTS, *ANSWERS])
 
 
@@ -77,7 +79,6 @@ def test_it_learns_the_answers_and_chats_the_same_after_saving(tmp_path):
     assert int(loaded.optimizer.iterations) == before + 1
 
 
-@pytest.mark.once("the same on all backends")
 @pytest.mark.parametrize(
     "model",
     [
@@ -96,7 +97,6 @@ def test_any_language_model(model):
     assert history["loss"][-1] < history["loss"][0]
 
 
-@pytest.mark.once("the same on all backends")
 def test_weights_count_and_texts_count_whole():
     model = gpt()
     weights = [1.0, 0.0, 0.25]
@@ -121,7 +121,6 @@ def test_weights_count_and_texts_count_whole():
     assert np.isfinite(history.history["loss"]).all()
 
 
-@pytest.mark.once("the same on all backends")
 def test_conversations_are_prompts_and_answers_in_the_template():
     model = gpt()
     rendered = [f"<|user|>{prompt}<|assistant|>" for prompt in PROMPTS]
@@ -138,7 +137,6 @@ def test_conversations_are_prompts_and_answers_in_the_template():
     assert len(row.ids) == len(model.tokenizer.encode(f"{both}{rendered[2]}{ends[2]}"))
 
 
-@pytest.mark.once("the packages alone")
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow", "datasets", "dict"])
 def test_columns_of_other_packages(package):
     talks = {"messages": conversations(), "id": [1, 2, 3]}
@@ -162,7 +160,6 @@ def test_columns_of_other_packages(package):
     assert found == pytest.approx(loss, 1e-6)
 
 
-@pytest.mark.once("the same on all backends")
 def test_ids_of_a_model_without_a_tokenizer():
     model = models.LanguageModel("gru", vocabulary_size=7, units=3)
     prompts, answers = [[1, 2], np.array([3])], [[4], [5, 6]]
@@ -172,7 +169,6 @@ def test_ids_of_a_model_without_a_tokenizer():
     assert one.ids.tolist() == [1, 2, 4] and two.weights.tolist() == [0, 1, 1]
 
 
-@pytest.mark.once("the same on all backends")
 def test_parts_for_validation_and_patience():
     model = gpt()
     many = conversations(PROMPTS * 5, ANSWERS * 5)
@@ -188,7 +184,6 @@ def test_parts_for_validation_and_patience():
         model.fit(many[:1], validation_split=0.5)
 
 
-@pytest.mark.once("messages")
 @pytest.mark.parametrize(
     ("x", "y", "options", "error", "word"),
     [
@@ -206,14 +201,12 @@ def test_wrong_answers(x, y, options, error, word):
         gpt().fit(x, y, **options)
 
 
-@pytest.mark.once("messages")
 def test_a_chat_template_is_needed():
     model = models.GPT(text.CharacterTokenizer().fit(WORDS), num_layers=1)
     with pytest.raises(ValueError, match="messages need the chat template"):
         model.fit(conversations())
 
 
-@pytest.mark.once("no tensors")
 def test_facts_are_true_in_both_languages():
     for language in ("en", "fr"):
         facts = datasets.conversations(language)

@@ -7,6 +7,8 @@ import pytest
 from kerasseq import models, text
 from tests.models.test_answer_rows import conversations, gpt, tokenizer
 
+pytestmark = pytest.mark.once("the same on all backends")
+
 
 def softmax(x):
     e = np.exp(x - x.max())
@@ -37,7 +39,6 @@ def test_tokens_and_probabilities_are_those_of_the_model():
     assert model.tokenizer.decode(ids) == whole
 
 
-@pytest.mark.once("the same on all backends")
 def test_the_conversation_is_read_again_and_cut_at_the_front():
     model = gpt(max_sequence_length=30)
     chat = models.Chat(model, "a model", max_new_tokens=3)
@@ -53,7 +54,6 @@ def test_the_conversation_is_read_again_and_cut_at_the_front():
     chat.ask("why " * 22 + "?")  # an answer of two tokens
 
 
-@pytest.mark.once("the same on all backends")
 def test_answers_are_added_as_far_as_they_were_read():
     model = gpt(hidden_dim=17, max_sequence_length=40)
     model.compile(keras.optimizers.Adam(3e-2))
@@ -72,7 +72,6 @@ def test_answers_are_added_as_far_as_they_were_read():
     assert empty.ask("where is Ben?") == "" and empty.messages == []
 
 
-@pytest.mark.once("the same on all backends")
 def test_seeds_draw_the_same_answers():
     model = gpt(max_sequence_length=40)
     options = {"temperature": 1.0, "max_new_tokens": 7}
@@ -83,7 +82,6 @@ def test_seeds_draw_the_same_answers():
     assert [other.ask(q) for q in ("why?", "why?")] != both[0]
 
 
-@pytest.mark.once("the same on all backends")
 def test_characters_of_several_bytes_come_whole():
     template = text.ChatTemplate(user="q", assistant="a", system="s", end="\n")
     bytes_alone = text.BytePairTokenizer(256).fit("é")
@@ -96,7 +94,6 @@ def test_characters_of_several_bytes_come_whole():
     assert pieces == ["", "é", "", "à", ""]
 
 
-@pytest.mark.once("messages")
 def test_wrong_chats():
     model = gpt()
     with pytest.raises(TypeError, match="must be a decoder-only language model"):

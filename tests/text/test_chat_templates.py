@@ -22,7 +22,7 @@ TALK = [
     {"role": "user", "content": "Hi, who are you?"},
     {"role": "assistant", "content": "A model."},
     {"role": "user", "content": "Why?"},
-    {"role": "assistant", "content": "Nobody knows!"},
+    {"role": "assistant", "content": "It is not known!"},
 ]
 
 
@@ -59,7 +59,7 @@ def test_parts_are_the_whole_conversation(kind):
     parts = answers.parts(template, TALK)
     assert "".join(part for part, _ in parts) == template.render(TALK)
     written = [part for part, is_written in parts if is_written]
-    assert written[0] == "A model." and "Nobody knows!" in written
+    assert written[0] == "A model." and "It is not known!" in written
     asked = answers.parts(template, TALK[:4], add_generation_prompt=True)
     assert not asked[-1][1]
     assert "".join(part for part, _ in asked) == template.render(TALK[:4], True)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kerasseq.core.checks import short
+from kerasseq.core.messages import Message, checked
 from kerasseq.core.schema import check
 from kerasseq.text.chat.chat_template import ChatTemplate
 from kerasseq.text.chat.jinja_template import JinjaTemplate
-from kerasseq.text.chat.messages import Message, checked
 
 AnyTemplate: TypeAlias = ChatTemplate | JinjaTemplate
 CONTENT = "Answer"  # by which to find what a template writes after an answer

@@ -1,6 +1,6 @@
 """`ChatTemplate`: a conversation as text, with a token before each message.
 
-    <|user|>Where does Uwe live?<|assistant|>In Lyon.<|end|>
+    <|user|>Where does Paul live?<|assistant|>In Lyon.<|end|>
 
 A language model continues a text. To chat, it is trained on conversations in one form,
 in which tokens show who speaks, and where an answer ends.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kerasseq.core.checks import short
-from kerasseq.text.chat.messages import Message, checked
+from kerasseq.core.messages import Message, checked
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from kerasseq.core import packages
 from kerasseq.core.checks import short
+from kerasseq.core.messages import Message, checked
 from kerasseq.core.schema import check
-from kerasseq.text.chat.messages import Message, checked
 
 _NEEDS = "a chat template of Hugging Face needs the package of the extra `text`:"
 

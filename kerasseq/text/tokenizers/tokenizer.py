@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import one_of, several, short, whole_number
+from kerasseq.core.messages import Message
 from kerasseq.text.chat import answers
-from kerasseq.text.chat.messages import Message
 from kerasseq.text.files import Saved
 from kerasseq.text.texts import check_text, cut_out, each_row, each_text, id_array, utf8
 
