@@ -33,6 +33,17 @@ def arguments(**options):
     return [word for pair in pairs for word in pair]
 
 
+@pytest.mark.full("its parts are tested with small models")
+def test_road_to_chat(tmp_path, capsys):
+    example = load("road_to_chat")
+    example.main([str(tmp_path), "--steps", "30", "--language", "fr"])
+    lines = capsys.readouterr().out
+    assert lines.count("questions about the others: ") == 3
+    assert len(list(tmp_path.glob("*.keras"))) == 3
+    path = ROOT / "examples" / "road_to_chat.py"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 106
+
+
 def test_digits_vit(tmp_path, capsys):
     pytest.importorskip("sklearn")
     pytest.importorskip("matplotlib")

@@ -210,7 +210,8 @@ def test_a_chat_template_is_needed():
 def test_facts_are_true_in_both_languages():
     for language in ("en", "fr"):
         facts = datasets.conversations(language)
-        for kind, sentences, questions, answer in zip(*facts, strict=True):
+        for kind, sentences, questions, answer, full in zip(*facts, strict=True):
+            assert full.endswith(f" {answer}.")
             assert all(s.endswith(f" {answer}.") for s in sentences)
             assert all(
                 q.endswith("?") and answer not in q.split()[3:] or kind == "sum"

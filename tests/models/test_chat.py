@@ -66,7 +66,7 @@ def test_answers_are_added_as_far_as_they_were_read():
     pieces.close()
     assert parts == ["in", " Lyon"]
     ended = [piece.token for piece in models.Chat(model).stream("why?")]
-    assert ended[-1] == "<|end|>" and len(ended) == 5
+    assert ended[-1] == "<|end|>" and len(ended) == 6
     empty = models.Chat(model, max_new_tokens=1)
     empty.stop = [model.tokenizer.id_of("in")]
     assert empty.ask("where is Ben?") == "" and empty.messages == []
