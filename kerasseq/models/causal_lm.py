@@ -187,10 +187,8 @@ class CausalLM(AnswersMixin, TaskModel):
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
-            options |= {"validation_batch_size": batch_size, **kwargs}
-            validation_data = self._validation(
-                validation_data, sequence_length, options
-            )
+            sizes = sequence_length, batch_size
+            validation_data = self._validation(validation_data, sizes, options)
         weights = kwargs.get("sample_weight")
         rows = self._answers(x, y, weights, sequence_length=sequence_length)
         if rows is not None:
@@ -247,19 +245,21 @@ class CausalLM(AnswersMixin, TaskModel):
         )
         return answer_rows.read(reader, x, y, weights)
 
-    def _validation(self, data, sequence_length, options):
+    def _validation(self, data, sizes, options):
         """Data for validation as arrays, if they are answers or texts."""
+        sequence_length, batch_size = sizes
         given = data if isinstance(data, tuple) else (data,)
         rows = self._answers(*given, sequence_length=sequence_length)
         if rows is not None:
+            options.setdefault("validation_batch_size", batch_size)
             return answer_rows.arrays(rows)
-        count = rows_of_steps(options, "validation_steps", "validation_batch_size")
+        with_size = {"validation_batch_size": batch_size, **options}
+        count = rows_of_steps(with_size, "validation_steps", "validation_batch_size")
         data, _ = self._read(data, None, count, sequence_length)
         ids = self.ids(data)
         if ids is None:
-            options.pop("validation_batch_size")
             return data
-        size = options["validation_batch_size"]
+        size = options["validation_batch_size"] = with_size["validation_batch_size"]
         return self.cut.blocks(ids, sequence_length, size)
 
     def _read(self, x, y, rows, sequence_length):
