@@ -33,7 +33,7 @@ def arguments(**options):
     return [word for pair in pairs for word in pair]
 
 
-@pytest.mark.full("its parts are tested with small models")
+@pytest.mark.full("its parts are tested with small models", cheap=False)
 def test_road_to_chat(tmp_path, capsys):
     example = load("road_to_chat")
     example.main([str(tmp_path), "--steps", "30", "--language", "fr"])

@@ -83,7 +83,8 @@ WITHOUT_ARGUMENTS = {"catalogue", "cache_folder", "pair_sources", "python_refere
 RESULTS = {  # classes of results, which a user does not make
     *("Analogies", "Entry", "FamilySentences", "FamilyTree", "LabeledImages"),
     *("LabeledTexts", "PairSource", "Pairs", "Parentheses", "Problem", "Report"),
-    *("Series", "Tagged", "Chains", "CopyBits", "Preferences"),
+    *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
+    "Preferences",
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),

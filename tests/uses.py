@@ -534,6 +534,16 @@ def of_datasets():
             {"path": "no file", "limit": 3, "encoding": "utf-8"},
         ),
         Use(
+            "read_conversations",
+            datasets.read_conversations,
+            {"path": "no file", "limit": 3, "encoding": "utf-8"},
+        ),
+        Use(
+            "conversations",
+            lambda **a: datasets.conversations(**a).answers,
+            {"language": "en", "highest": 3, "seed": 0},
+        ),
+        Use(
             "preferences",
             datasets.preferences,
             {"prompts": ["a:"], "answers": [["b", "cc"]], "votes": "best", "seed": 0}

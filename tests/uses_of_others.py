@@ -2,7 +2,7 @@
 
 import keras
 
-from kerasseq import datasets, layers, models
+from kerasseq import datasets, layers, models, text
 from tests.uses import (
     CELL,
     HEADS,
@@ -64,7 +64,18 @@ def of_models():
         glimpses = keras.Model(places, look(places, places))
         models.ReinforcedModel(glimpses, **arguments)(X)
 
+    template = text.ChatTemplate(user="q", assistant="a", system="s", end=".")
+    letters = text.CharacterTokenizer().fit("qas. xy")
+    letters.chat_template = template
+    speaker = models.LanguageModel("gru", letters, units=3)
+
     return [
+        Use(
+            "Chat",
+            lambda **a: models.Chat(speaker, **a).ask("x"),
+            {"system": "y", "max_new_tokens": 3, "num_best": 2, "seed": 0}
+            | {"temperature": 1.0, "top_k": 3, "top_p": 0.9, "min_p": 0.1},
+        ),
         Use(
             "ReinforcedModel",
             reinforced,

@@ -176,6 +176,8 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
         FileNotFoundError: If there is no run in the folder.
         ValueError: If its record is damaged, or differs from the arguments given.
     """
+    if not args.resume:
+        raise UsageError('--resume must be the folder of a run, received ""')
     folder = pathlib.Path(args.resume)
     record = runs.read(folder)
     task, arguments = record["task"], record["arguments"]

@@ -87,6 +87,7 @@ class Chat:
         self.model = model
         self.template: answers.AnyTemplate = chat_template_of(model.tokenizer)
         self.max_new_tokens: int = checks.whole_number("max_new_tokens", max_new_tokens)
+        checks.fits_memory("max_new_tokens", max_new_tokens)
         count = checks.whole_number("num_best", num_best)
         self.num_best: int = min(count, model.vocabulary_size)
         self.seed = seed

@@ -26,7 +26,8 @@ import kerasseq.layers, kerasseq.models
 for module in (kerasseq.layers, kerasseq.models):
     for name in module.__all__:
         public = getattr(module, name)
-        assert not isinstance(public, type) or public in registered, name
+        is_saved = isinstance(public, type) and name != "Chat"  # a conversation is not
+        assert not is_saved or public in registered, name
 """
 
 
