@@ -93,12 +93,17 @@ def _statement(node, bound):
 def _constant(node):
     """The module in `import_module("x")`, `__import__("x")` or `sys.modules["x"]`."""
     if isinstance(node, ast.Call) and node.args:
-        function = ast.unparse(node.func).rpartition(".")[2]
-        if function in ("import_module", "__import__"):
+        if _last(node.func) in ("import_module", "__import__"):
             return _text(node.args[0])
-    if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "sys.modules":
-        return _text(node.slice)
+    if isinstance(node, ast.Subscript) and _last(node.value) == "modules":
+        if ast.unparse(node.value) == "sys.modules":
+            return _text(node.slice)
     return None
+
+
+def _last(node):
+    """The last name of `a.b.c` or `c`."""
+    return getattr(node, "attr", None) or getattr(node, "id", None)
 
 
 def _text(node):

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kerasseq.cli import console, errors, tokenize
+from kerasseq.cli import console, errors, language_model, tokenize
 from kerasseq.cli.lines import MAX_LINE
 from tests.cli.conftest import TINY, snapshot
 
@@ -17,8 +17,12 @@ pytestmark = pytest.mark.once("the command line")
 TRAIN = ["train", "language-model", *TINY, "--model", "elman", "--steps", "1"]
 
 
-def test_a_large_text_takes_at_most_12_bytes_a_character(command, tmp_path):
+def test_a_large_text_takes_at_most_12_bytes_a_character(
+    command, tmp_path, monkeypatch
+):
     """The text is kept once, with an int32 per character."""
+    # The validation is of one length for all large texts, and would take most time.
+    monkeypatch.setattr(language_model, "MAX_VALIDATION", 1000)
     size = 2_000_000
     (tmp_path / "a.txt").write_text("to be or not to be" * (size // 18))
     words = ["--held-out", "1000", "--ngram-characters", "1000", "--run", "r"]
