@@ -92,12 +92,12 @@ def _statement(node, bound):
 
 def _constant(node):
     """The module in `import_module("x")`, `__import__("x")` or `sys.modules["x"]`."""
-    if isinstance(node, ast.Call) and node.args:
-        if _last(node.func) in ("import_module", "__import__"):
-            return _text(node.args[0])
-    if isinstance(node, ast.Subscript) and _last(node.value) == "modules":
-        if ast.unparse(node.value) == "sys.modules":
-            return _text(node.slice)
+    is_call = isinstance(node, ast.Call) and node.args
+    if is_call and _last(node.func) in ("import_module", "__import__"):
+        return _text(node.args[0])
+    is_item = isinstance(node, ast.Subscript) and _last(node.value) == "modules"
+    if is_item and ast.unparse(node.value) == "sys.modules":
+        return _text(node.slice)
     return None
 
 

@@ -85,3 +85,24 @@ def snapshot(folder):
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+@pytest.fixture
+def at_prompt(monkeypatch):
+    """Types an answer to each prompt of a terminal; an exception is raised there."""
+
+    def run(*typed):
+        answers = iter(typed)
+
+        def answer(prompt):
+            assert prompt == "> "
+            found = next(answers)
+            if isinstance(found, BaseException):
+                raise found
+            return found
+
+        monkeypatch.setattr("builtins.input", answer)
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        return answers
+
+    return run

@@ -51,21 +51,11 @@ def talk(command, monkeypatch, file):
 
 
 @pytest.fixture
-def typed(command, monkeypatch, file):
+def typed(command, at_prompt, file):
     """Runs the command on a terminal, with an answer to each prompt."""
 
     def run(*lines):
-        waiting = iter(lines)
-
-        def read(prompt):
-            assert prompt == "> "
-            found = next(waiting)
-            if isinstance(found, BaseException):
-                raise found
-            return found
-
-        monkeypatch.setattr("builtins.input", read)
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        waiting = at_prompt(*lines)
         done = command("chat", file, *LENGTH)
         assert next(waiting, None) is None
         return done

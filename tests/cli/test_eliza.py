@@ -28,21 +28,11 @@ def talk(command, monkeypatch):
 
 
 @pytest.fixture
-def terminal(command, monkeypatch):
+def terminal(command, at_prompt):
     """Runs the command on a terminal, with an answer to each prompt."""
 
     def run(*typed):
-        answers = iter(typed)
-
-        def answer(prompt):
-            assert prompt == "> "
-            found = next(answers)
-            if isinstance(found, BaseException):
-                raise found
-            return found
-
-        monkeypatch.setattr("builtins.input", answer)
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        at_prompt(*typed)
         return command
 
     return run

@@ -184,6 +184,36 @@ def test_parts_for_validation_and_patience():
         model.fit(many[:1], validation_split=0.5)
 
 
+class Batches(keras.callbacks.Callback):
+    """Counts the batches of validation."""
+
+    count = 0
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.count += 1
+
+
+IDS = np.ones((7, 5), "int32")
+
+
+@pytest.mark.parametrize(
+    "held_out",
+    [(IDS, IDS), WORDS * 7, (PROMPTS * 3, ANSWERS * 3), conversations() * 3],
+    ids=["arrays", "text", "answers", "conversations"],
+)
+@pytest.mark.parametrize(
+    ("sizes", "batches"), [({}, 2), ({"validation_batch_size": 99}, 1)]
+)
+def test_the_validation_batch_size_is_that_of_the_user(held_out, sizes, batches):
+    counted, model = Batches(), gpt()
+    rows = 7 if isinstance(held_out, tuple) and held_out[0] is IDS else 9
+    options = {"batch_size": 5, "sequence_length": 13, "callbacks": [counted]}
+    if isinstance(held_out, str):
+        held_out = model.ids(held_out)[: 13 * rows + 1]
+    model.fit(IDS, IDS, validation_data=held_out, **options, **sizes, verbose=0)
+    assert counted.count == batches
+
+
 @pytest.mark.parametrize(
     ("x", "y", "options", "error", "word"),
     [
