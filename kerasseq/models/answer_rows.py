@@ -21,6 +21,7 @@ from kerasseq.text.tokenizers.tokenizer import chat_template_of
 from kerasseq.training.batches import GroupedBatches
 
 Encode = Callable[[Any], np.ndarray | None]  # from a text, or ids, to ids
+Inputs = Callable[[np.ndarray, np.ndarray], Any]
 MESSAGES = (
     "messages"  # the column of conversations, as in the packages trl and datasets
 )
@@ -199,25 +200,31 @@ def _are_rows_of_ids(rows):
     )
 
 
-def arrays(rows: Sequence[Row], length: int | None = None) -> tuple[np.ndarray, ...]:
+def arrays(
+    rows: Sequence[Row], inputs: Inputs, length: int | None = None
+) -> tuple[Any, np.ndarray, np.ndarray]:
     """Returns inputs, targets and weights `(rows, T)` of rows, padded on the right.
 
     Args:
         rows: The rows.
+        inputs: Function from ids, and where they are no padding, to what a model reads.
         length: T + 1; that of the longest row if None.
 
     Examples:
         >>> rows = [Row([3, 1, 2], [0, 1, 1]), Row([5, 4], [0, 1])]
-        >>> [array.tolist() for array in arrays(rows)]
+        >>> found = arrays(rows, lambda ids, real: np.where(real, ids, -1))
+        >>> [array.tolist() for array in found]
         [[[3, 1], [5, 4]], [[1, 2], [4, 0]], [[1.0, 1.0], [1.0, 0.0]]]
     """
     ids = padded([row.ids for row in rows], length)
     weights = padded([row.weights for row in rows], ids.shape[1], "float32")
-    return ids[:, :-1], ids[:, 1:], weights[:, 1:]
+    real = np.arange(ids.shape[1]) < np.array([[len(row.ids)] for row in rows])
+    return inputs(ids[:, :-1], real[:, :-1]), ids[:, 1:], weights[:, 1:]
 
 
 def batches(
     rows: Sequence[Row],
+    inputs: Inputs,
     held_out: float,
     batch_size: int,
     seed: int,
@@ -227,6 +234,7 @@ def batches(
 
     Args:
         rows: The rows.
+        inputs: As for `arrays`.
         held_out: The fraction of the rows, the last ones, for validation.
         batch_size: Rows in a batch.
         seed: Seed of the order.
@@ -241,9 +249,9 @@ def batches(
                 "on. Pass more rows, or validation_data"
             )
         rows, last = rows[:-count], rows[-count:]
-        options["validation_data"] = arrays(last)
+        options["validation_data"] = arrays(last, inputs)
         options.setdefault("validation_batch_size", batch_size)
-    return AnswerBatches(rows, batch_size, seed)
+    return AnswerBatches(rows, inputs, batch_size, seed)
 
 
 class AnswerBatches(GroupedBatches):
@@ -254,23 +262,27 @@ class AnswerBatches(GroupedBatches):
 
     Args:
         rows: The rows.
+        inputs: As for `arrays`.
         batch_size: Rows in a batch.
         seed: Seed of the order.
 
     Examples:
         >>> rows = [Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5, 3)]
-        >>> batches = AnswerBatches(rows, 2)
+        >>> batches = AnswerBatches(rows, lambda ids, real: ids, 2)
         >>> sorted(batches.batch(n)[0].shape for n in range(2))
         [(2, 2), (2, 4)]
     """
 
-    def __init__(self, rows: Sequence[Row], batch_size: int, seed: int = 0) -> None:
+    def __init__(
+        self, rows: Sequence[Row], inputs: Inputs, batch_size: int, seed: int = 0
+    ) -> None:
         lengths = np.array([[len(row.ids)] for row in rows])
         are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
         super().__init__(lengths, batch_size, seed, groups=1 if are_mixed else 3)
         self.all_rows = rows
+        self.inputs = inputs
         self.longest: int = int(lengths.max())
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    def take(self, rows: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
         length = max(min(*self.shape_of(rows), self.longest), 2)
-        return arrays([self.all_rows[row] for row in rows], length)
+        return arrays([self.all_rows[row] for row in rows], self.inputs, length)

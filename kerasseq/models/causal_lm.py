@@ -196,7 +196,9 @@ class CausalLM(AnswersMixin, TaskModel):
             held_out = checks.fraction("validation_split", validation_split)
             if needs_part(options.get("patience"), held_out, validation_data):
                 held_out = HELD_OUT
-            batches = answer_rows.batches(rows, held_out, batch_size, seed, options)
+            batches = answer_rows.batches(
+                rows, self.padded_inputs, held_out, batch_size, seed, options
+            )
             return super().fit(**fit_arguments(batches, steps_per_epoch, options))
         x = text_of_file(x)
         x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
@@ -237,6 +239,17 @@ class CausalLM(AnswersMixin, TaskModel):
         options["validation_data"] = validation_data
         return self.cut.fit_text(super().fit, batches, steps_per_epoch, options)
 
+    def padded_inputs(self, ids: np.ndarray, real: np.ndarray) -> Any:
+        """What the model reads of rows that are padded on the right.
+
+        Padding changes no output before it, as the model is causal.
+
+        Args:
+            ids: `(B, T)`.
+            real: Boolean `(B, T)`, False at padding.
+        """
+        return ids
+
     def _answers(self, x, y=None, weights=None, *, sequence_length):
         """The rows of prompts and answers, or of conversations; None for other data."""
         positions = self.context_length or math.inf
@@ -252,7 +265,7 @@ class CausalLM(AnswersMixin, TaskModel):
         rows = self._answers(*given, sequence_length=sequence_length)
         if rows is not None:
             options.setdefault("validation_batch_size", batch_size)
-            return answer_rows.arrays(rows)
+            return answer_rows.arrays(rows, self.padded_inputs)
         with_size = {"validation_batch_size": batch_size, **options}
         count = rows_of_steps(with_size, "validation_steps", "validation_batch_size")
         data, _ = self._read(data, None, count, sequence_length)
@@ -290,7 +303,7 @@ class CausalLM(AnswersMixin, TaskModel):
             x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
         )
         if rows is not None:
-            x, y, kwargs["sample_weight"] = answer_rows.arrays(rows)
+            x, y, kwargs["sample_weight"] = answer_rows.arrays(rows, self.padded_inputs)
             return super().evaluate(x, y, **kwargs)
         x, y = self._read(x, y, rows_of_steps(kwargs), sequence_length)
         check_not_empty(x, "evaluate")

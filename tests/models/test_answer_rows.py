@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import datasets, models, text
+from kerasseq import datasets, layers, models, text
 from kerasseq.models import answer_rows
 
 pytestmark = pytest.mark.once("the same on all backends")
@@ -109,11 +109,11 @@ def test_weights_count_and_texts_count_whole():
     reader = answer_rows.Reader(model.ids, model.tokenizer, 13, 5)
     rows = reader.rows([*short, whole], None, [1, 0.5])
     assert [len(row.ids) for row in rows] == [10, 6, 6, 2]
-    x, y, w = answer_rows.arrays(rows)
+    x, y, w = answer_rows.arrays(rows, model.padded_inputs)
     assert w.sum() == 4 + 0.5 * (len(model.tokenizer.encode(whole)) - 1)
     np.testing.assert_array_equal(np.concatenate([y[1], y[2]]), [*y[1], *y[2]])
     assert x[2, 0] == y[1, 4]  # each block goes on where the one before ends
-    batches = answer_rows.AnswerBatches(rows, 2)
+    batches = answer_rows.AnswerBatches(rows, model.padded_inputs, 2)
     assert {batches.batch(n)[0].shape for n in range(2)} == {(2, 9)}
     history = model.fit(
         *([*short, whole],), sample_weight=[1, 0.5], sequence_length=5, verbose=0
@@ -182,6 +182,30 @@ def test_parts_for_validation_and_patience():
     assert np.isfinite(text_beside.history["val_loss"]).all()
     with pytest.raises(ValueError, match="leaves none to train on"):
         model.fit(many[:1], validation_split=0.5)
+
+
+def test_padding_loads_no_expert():
+    """The balance loss, and who is beyond the capacity, are those without padding."""
+    options = {"capacity_factor": 1.0, "router_aux_loss_coef": 0.5}
+    experts = layers.MixtureOfExperts(3, 5, **options)
+    model = gpt(feed_forward=experts)
+
+    def losses(x):
+        logits = keras.ops.convert_to_numpy(model(x, training=True))
+        balance = keras.ops.stop_gradient(model.losses[0])
+        return logits[:, :5], float(keras.ops.convert_to_numpy(balance))
+
+    rows = model._answers(PROMPTS[:2], ANSWERS[:2], sequence_length=9)
+    found = []
+    for length in (8, 13):
+        x, _, _ = answer_rows.arrays(rows, model.padded_inputs, length)
+        found.append(losses(x))
+    for each in zip(*found, strict=True):
+        np.testing.assert_allclose(*each, atol=1e-6)
+    assert abs(losses(x["ids"])[1] - found[1][1]) > 1e-3  # padding as tokens
+    history = model.fit(PROMPTS, ANSWERS, epochs=2, verbose=0).history
+    loss = model.evaluate(PROMPTS, ANSWERS, batch_size=1, verbose=0)
+    assert history["loss"][1] < history["loss"][0] and np.isfinite(loss).all()
 
 
 class Batches(keras.callbacks.Callback):

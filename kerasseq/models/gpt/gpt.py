@@ -11,7 +11,7 @@ with cached keys and values to one token. The blocks are in `transformer/decoder
 import contextlib
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -248,6 +248,8 @@ class GPT(GenerationMixin, CausalLM):
     ) -> Any:
         """Applies the model to whole texts; to segments in `fit` with a memory."""
         memory = self.segment_memory
+        if isinstance(inputs, Mapping) and "padding_mask" in inputs:  # of `fit`
+            inputs, padding_mask = inputs["ids"], inputs["padding_mask"]
         if padding_mask is not None:
             h = self.stack.of_padded(inputs, padding_mask, global_mask)
             return h if self.head is None else self.stack.logits(h)
@@ -258,6 +260,11 @@ class GPT(GenerationMixin, CausalLM):
         outputs, states = self._advance(ids, memory.read(), None, training)
         memory.write(states)
         return outputs
+
+    def padded_inputs(self, ids: np.ndarray, real: np.ndarray) -> Any:
+        """As for `CausalLM`; experts must not count padding."""
+        has_experts = self.stack.has_experts
+        return {"ids": ids, "padding_mask": real} if has_experts else ids
 
     def _advance(self, ids, states, mask, training):
         x = self.stack.embedding(ids)
