@@ -2,12 +2,11 @@
 
     python examples/road_to_chat.py road --language fr
 
-The text has 211 facts in sentences: sums, what comes next, and relations. A GPT reads
-it. Then it is asked about one half of the facts in conversations, with text of before
-among them; the other half tests it. At last votes say that full sentences are better
-answers than single words, at a price: the model forgets some of the rest. The folder
-gets the model of each stage; talk with one:  kerasseq chat road/2-talk.keras  . Takes
-three minutes on two cores. Source: course slides C (RLHF and the chatbot arena).
+A GPT reads 211 facts in sentences. Then it is asked about one half of them, with text
+among the conversations; the other half tests it. At last votes prefer full sentences to
+single words, at a price: it forgets some of the rest. The folder gets the model of each
+stage; talk with one:  kerasseq chat road/2-talk.keras  . Takes some minutes on two
+cores. Source: course slides C (RLHF and the chatbot arena).
 """
 
 import argparse
@@ -16,7 +15,7 @@ import pathlib
 import keras
 from kerasseq import datasets, models, text, training
 
-LENGTH, BATCH = 48, 32  # tokens that the model reads, rows
+SIZES = {"sequence_length": 48, "batch_size": 32}
 
 
 def build(facts):
@@ -27,15 +26,14 @@ def build(facts):
     tokenizer.fit([x for row in told for x in row])
     tokenizer.chat_template = template
     sizes = {"num_layers": 3, "num_heads": 4, "hidden_dim": 96}
-    return models.GPT(tokenizer, max_sequence_length=LENGTH, **sizes)
+    return models.GPT(tokenizer, max_sequence_length=48, **sizes)
 
 
 def read(model, facts, asked, args):
     """Pre-training: predict the next word of the text."""
     model.compile(training.gpt_optimizer(model, 2e-3, args.steps))
-    sizes = {"sequence_length": LENGTH, "batch_size": BATCH}
     pages = facts.text(20_000, seed=args.seed)
-    model.fit(pages, steps_per_epoch=args.steps, **sizes)
+    model.fit(pages, steps_per_epoch=args.steps, **SIZES)
 
 
 def talk(model, facts, asked, args):
@@ -43,23 +41,20 @@ def talk(model, facts, asked, args):
     talks = asked.messages(4000, max_questions=2, full_answers=0.5, seed=args.seed)
     pages, weights = facts.text(14_000, seed=args.seed + 1), [1.0] * len(talks)
     model.compile(training.gpt_optimizer(model, 5e-4, args.steps // 5))
-    sizes = {"sequence_length": LENGTH, "batch_size": BATCH}
     counts = {"steps_per_epoch": args.steps // 5, "sample_weight": [*weights, 0.1]}
-    model.fit([*talks, pages], **counts, **sizes)
+    model.fit([*talks, pages], **counts, **SIZES)
 
 
 def vote(model, facts, asked, args):
     """Votes: of two right answers the longer one, a sentence, is chosen."""
-    words, sentences = asked.messages(), asked.messages(full_answers=1.0)
-    questions = [[question] for question, _ in words]
-    answers = [
-        [word["content"], sentence["content"]]
-        for (_, word), (_, sentence) in zip(words, sentences, strict=True)
-    ]
-    votes = datasets.preferences(questions, answers, lambda _, answer: len(answer))
+    rows = zip(asked.messages(), asked.messages(full_answers=1.0), strict=True)
+    pairs = [([q], [word["content"], full["content"]]) for (q, word), (_, full) in rows]
+    votes = datasets.preferences(
+        *zip(*pairs, strict=True), lambda _, answer: len(answer)
+    )
     dpo = training.DPO(model, beta=0.5)
     dpo.compile(keras.optimizers.Adam(1e-4))
-    dpo.fit(votes, batch_size=BATCH, steps_per_epoch=args.steps // 30)
+    dpo.fit(votes, batch_size=32, steps_per_epoch=args.steps // 30)
 
 
 def test(model, facts, others):
@@ -86,14 +81,13 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--language", choices=["en", "fr"], default="en")
-    parser.add_argument("--steps", type=int, default=1500, help="of pre-training")
+    parser.add_argument("--steps", type=int, default=1500)  # of pre-training
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     args.folder.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(args.seed)
     facts = datasets.conversations(args.language, seed=args.seed)
-    asked, others = facts.split(seed=args.seed)
-    model = build(facts)
+    (asked, others), model = facts.split(seed=args.seed), build(facts)
     for n, train in enumerate([read, talk, vote], start=1):
         train(model, facts, asked, args)
         known, right, full = test(model, facts, others)
