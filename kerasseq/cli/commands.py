@@ -49,6 +49,7 @@ COMMANDS = Modules(
             "compare": "compare simple models, networks and a pre-trained encoder",
             "generate": "generate text with a trained language model",
             "chat": "talk with a language model that was trained on conversations",
+            "report": "write a page that compares language models after each stage",
             "arena": "compare language models by blind votes between two continuations",
             "translate": "translate with a trained model",
             "predict": "classify texts or images, tag or translate texts, or forecast",

@@ -130,7 +130,7 @@ def regular(path: FilePath) -> pathlib.Path:
     if path.is_dir():
         raise IsADirectoryError(f"expected a file, received the folder {path}")
     if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f'there is no file "{path}"')
     raise ValueError(
         f"{path} is a pipe, a socket or a device, which may never end. Copy its "
         "content to a file first"

@@ -51,6 +51,7 @@ BASES = [
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],
     ["chat", "missing"],
+    ["report", "missing"],
     ["inspect", "missing"],
     ["translate", "one", "--run", "missing"],
     ["train", "classify", "--file", "missing.csv"],

@@ -35,6 +35,9 @@ PREFERENCES = "".join(
     for n in range(4)
 )
 REWARDS = "def length(prompts, answers):\n    return [*map(len, answers)]\n"
+TALKS = """{"messages": [{"role": "user", "content": "the"},\
+ {"role": "assistant", "content": "cat"}]}
+"""
 ALIGNED = "train preferences --base language-model --run OUT --steps 1"
 SAMPLED = f"{ALIGNED} --method grpo --max-new-tokens 2 --num-generations 2"
 SIZES = "--units 4 --batch-size 2 --steps 1"
@@ -87,6 +90,9 @@ USES = [
     (TEXT, "toml", "eliza --rules F"),
     (TEXT, "d", "generate F"),
     (TEXT, "d", "chat F --prompt one"),
+    (TEXT, "d", "report F --output OUT.md"),
+    (TEXT, "txt", "report language-model --text F --output OUT.md"),
+    (TALKS, "jsonl", "report language-model --questions F --output OUT.md"),
     (TEXT, "safetensors", "chat language-model --adapter F --prompt one"),
     (TEXT, "d", "inspect F"),
     (TEXT, "d", "predict F --text one"),
@@ -105,7 +111,15 @@ USES = [
     (VOTES, "jsonl", "arena --votes F"),
 ]  # fmt: skip
 RIGHT = ("txt", "csv", "jsonl", "conll")  # endings of files that are accepted undamaged
-OUTPUTS = {"--run", "--out", "--output-dir", "--save", "--align", "--figure"}
+OUTPUTS = {
+    "--output",
+    "--run",
+    "--out",
+    "--output-dir",
+    "--save",
+    "--align",
+    "--figure",
+}
 SETUP = {
     "classify": "--file table.csv",
     "tag": "--file words.conll",

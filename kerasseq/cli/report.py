@@ -1,0 +1,233 @@
+"""`kerasseq report`: one page about a road of runs, from a text to a chat.
+
+Compare language models that follow each other, such as one that has read a text, the
+same after conversations, and after votes. The page has the data and the parameters of
+each, its bits per byte of a text (lower is better, and comparable between tokenizers),
+the share of questions that it answers right, and what it writes. An answer is right if
+it is that of the file, or ends with it.
+
+Examples:
+  kerasseq report road/1-read.keras road/2-talk.keras --questions questions.jsonl
+  kerasseq report runs/base runs/votes --text held-out.txt --output report.html
+"""
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from kerasseq.cli import generate, options, pages, runs
+from kerasseq.cli.console import Console, choose_backend, note, print_json, status
+from kerasseq.cli.errors import UsageError, about
+from kerasseq.datasets import read_conversations, text_file
+
+MAX_TEXT = 100_000  # characters of a text that are scored
+MAX_ANSWER = 64  # tokens
+SHOWN = 5  # questions with their answers on the page
+SUFFIXES = (".md", ".html")
+COLUMNS = {  # of the page: the heading, and how a number is written
+    "data": ("data", "{}"),
+    "steps": ("steps", "{:,}"),
+    "tokens": ("tokens read", "{:,}"),
+    "parameters": ("parameters", "{:,}"),
+    "bits_per_byte": ("bits per byte", "{:.3f}"),
+    "right": ("right answers", "{:.3f}"),
+}
+
+
+def add_command(add: options.Add) -> None:
+    """Adds the command to the parser."""
+    parser = add("report")
+    text = "the folders of runs, or .keras files, in the order of the road"
+    parser.add_argument("folders", metavar="RUN", nargs="+", help=text)
+    text = "a text that no run was trained on, for the bits per byte"
+    options.add(parser, "--text", str, text, "FILE")
+    text = "questions with right answers: JSON lines of conversations"
+    options.add(parser, "--questions", str, text, "FILE")
+    text = "the page, a new file that ends in .md or .html"
+    options.add(parser, "--output", str, text, "FILE", default="report.md")
+    options.add_encoding(parser)
+    options.add_backend(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs `kerasseq report`."""
+    output = _new_file(args.output)
+    for folder in args.folders:
+        runs.find_model(folder)
+    text = None if args.text is None else text_file(args.text, args.encoding)
+    if text is not None and len(text) > MAX_TEXT:
+        note(f"the first {MAX_TEXT:,} of {len(text):,} characters are scored")
+        text = text[:MAX_TEXT]
+    questions = [] if args.questions is None else _read_questions(args)
+    choose_backend(args.backend)
+    stages = [_stage(folder, text, questions) for folder in args.folders]
+    sentences = verdicts(stages)
+    blocks = _blocks(stages, questions, sentences)
+    output.write_text(pages.render(blocks, output.suffix), encoding="utf-8")
+    if args.json:
+        print_json({"stages": stages, "sentences": sentences, "page": str(output)})
+        return
+    console = Console()
+    console.table("The road", ("run", *_headings(stages)), _rows(stages))
+    for sentence in sentences:
+        console.write(sentence)
+    console.write(f"The page: {output}")
+
+
+def _new_file(name):
+    path = pathlib.Path(name)
+    if path.suffix not in SUFFIXES:
+        raise UsageError(
+            f"--output must end in {' or '.join(SUFFIXES)}, received {name!r}"
+        )
+    if path.exists():
+        raise UsageError(
+            f"--output {name} exists, and nothing is overwritten. Choose another name"
+        )
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--output must be in a folder that exists, received {name!r}")
+    return path
+
+
+def _read_questions(args):
+    """Conversations up to their last answer, which is expected."""
+    found = []
+    for n, talk in enumerate(
+        read_conversations(args.questions, encoding=args.encoding)
+    ):
+        while talk and talk[-1]["role"] != "assistant":
+            talk = talk[:-1]
+        if len(talk) < 2 or talk[-2]["role"] != "user":
+            raise ValueError(
+                f"{args.questions}, conversation {n + 1} must end with a question of "
+                "the user and its answer"
+            )
+        found.append(talk)
+    return found
+
+
+def _stage(folder, text, questions) -> dict[str, Any]:
+    """What the page says about a run, as plain data."""
+    _, record = runs.find_model(folder)
+    model = generate.load_language_model(folder)
+    arguments = {} if record is None else record["arguments"]
+    steps = int(getattr(model.optimizer, "iterations", 0)) or None
+    sizes = [arguments.get(name) for name in ("batch_size", "sequence_length")]
+    stage = {
+        "run": folder,
+        "data": None if record is None else record["data"]["source"],
+        "steps": steps,
+        "tokens": steps * sizes[0] * sizes[1] if steps and all(sizes) else None,
+        "parameters": model.count_params(),
+    }
+    if text is not None:
+        with about(folder), status(f"scoring the text with {folder}", len(text)):
+            stage["bits_per_byte"] = bits_per_byte(model, text)
+    if questions:
+        asking = status(f"asking {folder} {len(questions):,} questions")
+        with about(folder), asking:
+            stage |= _asked(model, folder, questions)
+    return stage
+
+
+def bits_per_byte(model: Any, text: str) -> float:
+    """Computes the bits of the tokens of a text but the first, per byte of theirs."""
+    tokenizer = model.tokenizer
+    encoding = tokenizer.encode_with_offsets(text)
+    start = int(encoding.offsets[0, 1])
+    return float(
+        model.surprise(encoding.ids).bits[1:].sum() / len(text[start:].encode())
+    )
+
+
+def _asked(model, folder, questions):
+    """The share of right answers, and the first answers; nothing without a template."""
+    from kerasseq.models import Chat
+
+    if getattr(model.tokenizer, "chat_template", None) is None:
+        note(f"{folder} has no chat template, and is not asked")
+        return {}
+    answers, right = [], 0
+    for talk in questions:
+        chat = Chat(model, max_new_tokens=MAX_ANSWER)
+        chat.messages = list(talk[:-2])
+        answer = chat.ask(talk[-2]["content"])
+        right += is_right(answer, talk[-1]["content"])
+        answers.append(answer)
+    return {"right": right / len(questions), "answers": answers[:SHOWN]}
+
+
+def is_right(answer: str, expected: str) -> bool:
+    """Whether an answer is the expected one, or ends with it.
+
+    Examples:
+        >>> [is_right(x, "7") for x in ("7", "The answer is 7.", "17", "7 or 8")]
+        [True, True, False, False]
+    """
+    words, wanted = (x.casefold().strip(" .!").split() for x in (answer, expected))
+    return bool(wanted) and words[-len(wanted) :] == wanted
+
+
+def verdicts(stages: Sequence[dict[str, Any]]) -> list[str]:
+    """Says of each stage that lost something what it lost.
+
+    Examples:
+        >>> verdicts([{"run": "a", "right": 0.5}, {"run": "b", "right": 0.25}])
+        ['b answers fewer questions right than a: 0.250 after 0.500.']
+    """
+    sentences = []
+    for before, after in zip(stages, stages[1:], strict=False):
+        names = f"{after['run']} {{}} {before['run']}: {{:.3f}} after {{:.3f}}."
+        if after.get("right", 0) < before.get("right", 0):
+            words = "answers fewer questions right than"
+            sentences.append(names.format(words, after["right"], before["right"]))
+        key = "bits_per_byte"
+        if after.get(key, 0) > before.get(key, float("inf")):
+            words = "needs more bits per byte of the text than"
+            sentences.append(names.format(words, after[key], before[key]))
+    return sentences
+
+
+def _headings(stages):
+    used = [name for name in COLUMNS if any(s.get(name) is not None for s in stages)]
+    return [COLUMNS[name][0] for name in used]
+
+
+def _rows(stages):
+    used = [name for name in COLUMNS if any(s.get(name) is not None for s in stages)]
+    return [
+        [
+            stage["run"],
+            *(
+                "–" if stage.get(name) is None else COLUMNS[name][1].format(stage[name])
+                for name in used
+            ),
+        ]
+        for stage in stages
+    ]
+
+
+def _blocks(stages, questions, sentences):
+    """The page: headings, paragraphs and tables."""
+    blocks: list[pages.Block] = [
+        ("heading", "From a text to a chat"),
+        ("table", ["run", *_headings(stages)], _rows(stages)),
+        *(("paragraph", sentence) for sentence in sentences),
+    ]
+    if any("answers" in stage for stage in stages):
+        asked = [stage for stage in stages if "answers" in stage]
+        rows = [
+            [
+                talk[-2]["content"],
+                talk[-1]["content"],
+                *(stage["answers"][n] for stage in asked),
+            ]
+            for n, talk in enumerate(questions[:SHOWN])
+        ]
+        names = ["question", "right", *(stage["run"] for stage in asked)]
+        blocks += [("heading", "Answers"), ("table", names, rows)]
+        count = f"{len(questions):,} question{'s' * (len(questions) > 1)}"
+        blocks.append(("paragraph", f"The first of {count}."))
+    return blocks
