@@ -15,8 +15,11 @@ import numpy as np
 from kerasseq.cli import options, runs
 from kerasseq.cli.arena_files import Prompt, read_prompts
 from kerasseq.cli.console import note
-from kerasseq.cli.errors import UsageError, truncate_word
+from kerasseq.cli.errors import UsageError, about, truncate_word
+from kerasseq.core.messages import are_messages
 from kerasseq.datasets.preference_files import preference_rows
+from kerasseq.text.chat.answers import preference_texts
+from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
 Ids = np.ndarray  # of a text, (tokens,)
 
@@ -26,7 +29,7 @@ class Vote(NamedTuple):
 
     Attributes:
         line: Its line in the file.
-        texts: Prompt, chosen and rejected answer: texts, or ids.
+        texts: Prompt, chosen and rejected answer: texts, messages, or ids.
     """
 
     line: int
@@ -123,7 +126,12 @@ def encode_votes(model: Any, votes: Sequence[Vote], file: str) -> list[Vote]:
     kept, cut, longest = [], 0, longest_of(model)
     for vote in votes:
         where = f"{file}, line {vote.line}"
-        prompt, *answers = (encode_text(model, text, where) for text in vote.texts)
+        texts = vote.texts
+        if any(map(are_messages, texts)):
+            with about(where):
+                template = chat_template_of(model.tokenizer)
+                texts = preference_texts(template, texts)
+        prompt, *answers = (encode_text(model, text, where) for text in texts)
         room = None if longest is None else max(0, longest - len(prompt))
         cut += any(room is not None and len(answer) > room for answer in answers)
         chosen, rejected = (answer[:room] for answer in answers)

@@ -6,12 +6,13 @@ import pathlib
 import random
 import shutil
 import sys
+import types
 
 import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import fitting, main
+from kerasseq.cli import fitting, main, preference_data
 from kerasseq.core.files import read_json
 from tests.cli.conftest import snapshot
 
@@ -256,3 +257,20 @@ def test_scores_of_votes_are_those_of_the_equation(base):
         log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         expected = log_p[np.arange(len(answer)), answer].sum()
         assert value == pytest.approx(expected, abs=1e-4)
+
+
+def test_votes_between_messages_are_written_by_the_chat_template(tmp_path):
+    tokenizer = kerasseq.text.CharacterTokenizer().fit("0123456789:;.")
+    marks = {"user": ":", "assistant": ";", "system": ":", "end": "."}
+    model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+    asked = [{"role": "user", "content": "7"}]
+    row = {"prompt": asked, "chosen": "2", "rejected": "3"}
+    write(tmp_path / "v.jsonl", [row, {**row, "chosen": "4"}])
+    settings = types.SimpleNamespace(file=str(tmp_path / "v.jsonl"))
+    votes, _ = preference_data.read_votes(settings)
+    with pytest.raises(ValueError, match=r"v\.jsonl, line 1: messages need the chat"):
+        preference_data.encode_votes(model, votes, "v.jsonl")
+    tokenizer.chat_template = kerasseq.text.ChatTemplate(**marks)
+    encoded = preference_data.encode_votes(model, votes, "v.jsonl")
+    found = [tokenizer.decode(ids) for ids in encoded[1].texts]
+    assert found == [":7;", "4.", "3."]
