@@ -91,7 +91,12 @@ def test_the_template_is_saved_with_the_tokenizer(tokenizer, tmp_path):
     if tokenizer.chat_template is None:
         plain = tokenizer.get_config()
         assert "chat_template" not in plain  # as in files of older versions
-        tokenizer.chat_template = ChatTemplate(end="<eos>")
+        end = next(
+            text
+            for text in map(tokenizer.decode, range(tokenizer.vocabulary_size))
+            if tokenizer.encode(text).size == 1 and text != tokenizer.unknown
+        )
+        tokenizer.chat_template = ChatTemplate(end=end)
         assert tokenizer != type(tokenizer).from_config(plain)
     tokenizer.save(tmp_path / "t.json")
     loaded = text.load_tokenizer(tmp_path / "t.json")
@@ -103,8 +108,8 @@ def test_the_template_is_saved_with_the_tokenizer(tokenizer, tmp_path):
 
 def test_padded_keeps_the_template():
     tokenizer = text.RWKVTokenizer([b"a"])
-    tokenizer.chat_template = ChatTemplate()
-    assert tokenizer.padded(3).chat_template == ChatTemplate()
+    tokenizer.chat_template = ChatTemplate(end="a")
+    assert tokenizer.padded(3).chat_template == ChatTemplate(end="a")
 
 
 def test_special_tokens_are_never_split():
@@ -161,6 +166,23 @@ def test_wrong_jinja(source, word):
 def test_wrong_messages(messages, error, word):
     with pytest.raises(error, match=word):
         answers.parts(ChatTemplate(), messages)
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        text.CharacterTokenizer().fit("ab"),
+        text.CharacterTokenizer(unknown=None).fit("ab"),
+        text.WordTokenizer().fit("a b"),
+        text.BytePairTokenizer(270).fit("abab"),
+    ],
+    ids=["unknown", "an error", "words", "several"],
+)
+def test_an_answer_ends_with_one_token(tokenizer):
+    with pytest.raises(ValueError, match=r"received end='<\|end\|>', which is not"):
+        tokenizer.chat_template = ChatTemplate()
+    assert tokenizer.chat_template is None
+    tokenizer.chat_template = ChatTemplate(end="b")
 
 
 def test_a_template_that_changes_what_is_before():

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from kerasseq.core.checks import one_of, several, short, whole_number
 from kerasseq.core.messages import Message
 from kerasseq.text.chat import answers
+from kerasseq.text.chat.chat_template import ChatTemplate
 from kerasseq.text.files import Saved
 from kerasseq.text.texts import check_text, cut_out, each_row, each_text, id_array, utf8
 
@@ -230,13 +231,32 @@ class Tokenizer(Saved, abc.ABC):
     def chat_template(self) -> answers.AnyTemplate | None:
         """Writes conversations as text; it is saved with the tokenizer.
 
-        A `ChatTemplate`; or a template of Hugging Face, as a string in Jinja.
+        A `ChatTemplate`, whose `end` must be one token; or a template of Hugging Face,
+        as a string in Jinja.
         """
         return self._chat_template
 
     @chat_template.setter
     def chat_template(self, template: answers.AnyTemplate | str | None) -> None:
-        self._chat_template = answers.as_template(template)
+        template = answers.as_template(template)
+        if self.vocabulary and isinstance(template, ChatTemplate):
+            self._check_end(template.end)
+        self._chat_template = template
+
+    def _check_end(self, end):
+        """Raises unless what ends an answer is one token, which is known."""
+        try:
+            ids = self.encode(end).tolist()
+        except ValueError:  # an unknown character
+            ids = []
+        unknown = None if self.unknown is None else self.id_of(self.unknown)
+        if len(ids) != 1 or ids[0] == unknown:
+            raise ValueError(
+                "chat_template must end an answer with one token of the tokenizer, "
+                f"received end={end!r}, which is not one of {type(self).__name__}. "
+                "Build it with special_tokens=template.special_tokens, or choose "
+                "another end, such as ChatTemplate(end='\\n')"
+            )
 
     def apply_chat_template(
         self,
@@ -333,7 +353,7 @@ class Tokenizer(Saved, abc.ABC):
         template = config.pop(TEMPLATE, None)
         tokenizer = cls.from_own_config(config)
         if template is not None:
-            tokenizer.chat_template = answers.from_config(template)
+            tokenizer._chat_template = answers.from_config(template)
         return tokenizer
 
     def _with_template_of(self, other: "Tokenizer") -> Self:
