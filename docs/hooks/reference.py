@@ -62,6 +62,22 @@ def on_nav(nav, config, files):
     return nav
 
 
+def on_post_page(output, page, config):
+    """Returns a page without the indentation of its templates, a sixth of its bytes."""
+    return without_indentation(output)
+
+
+def without_indentation(page):
+    r"""Returns HTML without spaces at the start of lines, except in `<pre>`.
+
+    >>> without_indentation("<p>\n\n    a b\n  </p><pre>\n    c</pre>\n  d")
+    '<p>\na b\n</p><pre>\n    c</pre>\nd'
+    """
+    parts = re.split(r"(<pre\b.*?</pre>)", page, flags=re.DOTALL)
+    parts[::2] = [re.sub(r"\n\s+", "\n", part) for part in parts[::2]]
+    return "".join(parts)
+
+
 def pages_of(name, markdown):
     r"""Returns the pages of the names of a page by their paths.
 
