@@ -688,6 +688,12 @@ def of_training():
             | {"stop": "a", "seed": 0},
         ),
         Use(
+            "answer_batches",
+            lambda **a: writer.answer_batches(**a).batch(0),
+            {"x": ["ab", "c"], "y": ["b", "ca"], "sample_weight": [1.0, 0.5]}
+            | {"sequence_length": 4, "batch_size": 2, "seed": 0},
+        ),
+        Use(
             "GRPO.fit",
             lambda **a: sorted(rewarded.fit(**a, verbose=0).history),
             {"prompts": ["ab", "c"], "batch_size": 2, "epochs": 1, "initial_epoch": 0}

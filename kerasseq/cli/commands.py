@@ -88,6 +88,10 @@ TASKS = Modules(
         ),
         "translation": ("translation", "translate, trained on pairs of texts"),
         "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
+        "conversations": (
+            "conversations",
+            "train a language model on conversations, to talk with it",
+        ),
         "preferences": (
             "preferences",
             "train a language model on votes, or on the rewards of its answers",

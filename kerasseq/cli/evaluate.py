@@ -4,13 +4,15 @@ Print precision, recall and F1 of each class, for a file or a folder of images l
 of the training. A label that the training data do not have counts as an error. If the
 model was trained on some of the rows, a sentence says on how many. For a run of
 preferences the file has votes, and the accuracy is the share of those whose chosen
-answer is the more probable one, or has the larger reward.
+answer is the more probable one, or has the larger reward. For a run of conversations it
+is the share of right answers to the last question of each.
 
 Examples:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
   kerasseq evaluate runs/tag-lstm-1 --file test.conll
   kerasseq evaluate runs/images-vit-1 --file test-pictures
   kerasseq evaluate runs/preferences-dpo-1 --file other-votes.jsonl
+  kerasseq evaluate runs/conversations-1 --file questions.jsonl
 """
 
 import argparse
@@ -18,7 +20,9 @@ import os
 from typing import Any
 
 from kerasseq.cli import (
+    asking,
     classify,
+    conversation_data,
     image_data,
     images,
     labeled,
@@ -32,6 +36,9 @@ from kerasseq.cli import (
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import Tagged
+from kerasseq.datasets.conversation_files import conversation_rows
+
+BATCH_SIZE = 32  # conversations
 
 
 def add_command(add: options.Add) -> None:
@@ -55,8 +62,8 @@ def run(args: argparse.Namespace) -> None:
     task = (record or {}).get("task")
     if task not in TASKS:
         raise ValueError(
-            "expected a run of  kerasseq train classify,  tag,  images  or  "
-            f"preferences, received {task} in {args.folder}"
+            "expected a run of  kerasseq train classify,  tag,  images,  preferences  "
+            f"or  conversations, received {task} in {args.folder}"
         )
     if args.no_header and task != "classify":
         raise UsageError("--no-header is for the table of a classifier")
@@ -106,8 +113,7 @@ def _images(args, record, console):
 
 
 def _votes(args, record, console):
-    if args.text is not None or args.label is not None:
-        raise UsageError("--text and --label are for the run of a classifier")
+    _check_no_columns(args)
     settings = options.Settings(file=args.file)
     with status("reading the votes"):
         votes, _ = preference_data.read_votes(settings)
@@ -117,6 +123,31 @@ def _votes(args, record, console):
     results = {"accuracy": float(right.mean()), "votes": len(votes)}
     _show_repeated(args, console, results, [vote.key for vote in votes], "votes")
     return results
+
+
+def _conversations(args, record, console):
+    _check_no_columns(args)
+    with status("reading the conversations"):
+        rows = conversation_rows(args.file, args.encoding)
+    model = _load(args)
+    talks = conversation_data.fitting(model, rows, args.file)
+    questions = [*filter(None, map(asking.last_question, talks))]
+    if not questions:
+        raise ValueError(f"{args.file} must have a question of the user and its answer")
+    with status(f"asking {len(questions):,} questions"):
+        right, _ = asking.share_right(model, questions)
+    bits, tokens = asking.bits_of_answers(model, talks, BATCH_SIZE)
+    results = {"accuracy": right, "questions": len(questions)}
+    results["bits_per_token"] = float(bits.sum() / tokens.sum())
+    console.write(f"Bits for a token of an answer: {results['bits_per_token']:.3f}")
+    keys = [conversation_data.key(talk) for talk in talks]
+    _show_repeated(args, console, results, keys, "conversations")
+    return results
+
+
+def _check_no_columns(args):
+    if args.text is not None or args.label is not None:
+        raise UsageError("--text and --label are for the run of a classifier")
 
 
 def _show_repeated(args, console, results, rows, what):
@@ -132,7 +163,13 @@ def _show_repeated(args, console, results, rows, what):
     )
 
 
-TASKS = {"classify": _texts, "tag": _tagger, "images": _images, "preferences": _votes}
+TASKS = {
+    "classify": _texts,
+    "tag": _tagger,
+    "images": _images,
+    "preferences": _votes,
+    "conversations": _conversations,
+}
 
 
 def tagged(args: argparse.Namespace, arguments: dict[str, Any]) -> Tagged:

@@ -29,7 +29,7 @@ from kerasseq.cli import (
     verdict,
 )
 from kerasseq.cli.console import Console, note, set_seed, status
-from kerasseq.cli.errors import about
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import python_reference, text_file
@@ -50,6 +50,7 @@ DEFAULTS = {
     "data": None,
     "encoding": "utf-8",
     "tokenizer": "character",
+    "chat": False,
     "vocabulary_size": options.VOCABULARY_SIZE,
     "units": 128,
     "num_layers": PerModel(1, gpt=4),
@@ -73,6 +74,7 @@ POSITIONS = {  # of a gpt: the argument `position` of the model
     "transformer-xl": "transformer_xl",
     "none": None,
 }
+WITHOUT_SPECIAL = ("character", "wordpiece")  # tokens of a chat template
 NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
 SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
 SHOWN = 64  # tokens in the figures
@@ -86,6 +88,7 @@ HELP = {
     "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
 }
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
+_CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
     adapting.BASE,
@@ -93,6 +96,7 @@ OPTIONS = (
     Option("--text", str, "a file: a text", "FILE", "data"),
     Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
     Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
+    Option("--chat", None, _CHAT, group="model"),
     Option("--position", "position encoding", "for a gpt", "NAME", "model"),
 )
 
@@ -115,7 +119,7 @@ def train(job: "Job") -> runs.Results:
         text, held_out = split(text, settings.held_out)
     base = adapting.load_base(settings)
     if base is None:
-        tokenizer = heads.trained_tokenizer(settings, text)
+        tokenizer = trained_tokenizer(settings, text)
     else:
         tokenizer = base.tokenizer
         tokenize.note_unknown(tokenizer, text, "text")
@@ -162,6 +166,32 @@ def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
         settings.data = source = settings.data or TEXTS[0]
         text = python_reference()
     return text, {"source": source, "characters": len(text), "sha256": sha256(text)}
+
+
+def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
+    """Trains or loads the tokenizer, with a chat template if the options ask for one.
+
+    Raises:
+        UsageError: If it cannot have the special tokens of the template.
+    """
+    if not settings.chat:
+        return heads.trained_tokenizer(settings, text)
+    template = kerasseq.text.ChatTemplate()
+    special = template.special_tokens
+    if settings.tokenizer in WITHOUT_SPECIAL:
+        raise UsageError(
+            f"--chat needs a tokenizer with the special tokens {', '.join(special)}, "
+            f"received --tokenizer {settings.tokenizer}. Choose word, bpe or unigram"
+        )
+    tokenizer = heads.trained_tokenizer(settings, text, special)
+    if tokenizer.chat_template is None:  # one from a file may have its own
+        if not set(special) <= set(tokenizer.vocabulary):
+            raise UsageError(
+                f"--tokenizer {settings.tokenizer} must have a chat template for "
+                f"--chat, or the tokens {', '.join(special)}"
+            )
+        tokenizer.chat_template = template
+    return tokenizer
 
 
 def validation_part(

@@ -109,7 +109,8 @@ def compare_votes(
         for name, scores in (("before", before), ("after", after)):
             found[f"more_probable_{name}"] = float(right(scores["log_p"]).mean())
     numbers = f"{what} {score:.3f}, chance {CHANCE}"
-    found["verdict"] = judge(method, numbers, by, "held-out votes")
+    words = numbers, by, "held-out votes", ADVICE[method]
+    found["verdict"] = verdict.of_training(*words)
     return found
 
 
@@ -145,40 +146,7 @@ def compare_rewards(
     numbers = "mean reward {reward:.3f}, before {reward_before:.3f}".format(**means)
     rows = f"answers to {'held-out' if is_held_out else 'the training'} prompts"
     by = verdict.difference(after - before)
-    return {**means, "verdict": judge("grpo", numbers, by, rows)}
-
-
-def judge(
-    method: str, numbers: str, by: verdict.Difference, rows: str
-) -> dict[str, Any]:
-    """Returns whether training helped, with the sentence that says so.
-
-    Args:
-        method: How the model was trained.
-        numbers: The scores in words.
-        by: How much better it is.
-        rows: What the rows of the difference are called.
-
-    Examples:
-        >>> by = verdict.difference([0.5] * 9 + [-0.5])
-        >>> judge("dpo", "share 0.9, chance 0.5", by, "votes")["better"]
-        True
-    """
-    numbers = f"{numbers}, difference {by.of(rows)}"
-    if by.is_certain:
-        sentence = f"Training makes the model better on {rows}: {numbers}."
-    elif by.mean > 0:
-        sentence = (
-            f"It is not clear that training makes the model better on {rows}: "
-            f"{numbers}. The difference may be chance. Most likely to help: "
-            f"{ADVICE[method]}."
-        )
-    else:
-        sentence = (
-            f"Training does not make the model better on {rows}: {numbers}. Most "
-            f"likely to help: {ADVICE[method]}."
-        )
-    return {"sentence": sentence, "better": by.is_certain, **by._asdict()}
+    return {**means, "verdict": verdict.of_training(numbers, by, rows, ADVICE["grpo"])}
 
 
 def divergence(trainer: Any, votes: Sequence[tuple[Any, ...]], seed: int) -> float:

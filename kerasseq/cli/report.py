@@ -16,13 +16,13 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from kerasseq.cli import generate, options, pages, runs
+from kerasseq.cli import asking, generate, options, pages, runs
 from kerasseq.cli.console import Console, choose_backend, note, print_json, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.datasets import read_conversations, text_file
+from kerasseq.datasets import text_file
+from kerasseq.datasets.conversation_files import conversation_rows
 
 MAX_TEXT = 100_000  # characters of a text that are scored
-MAX_ANSWER = 64  # tokens
 SHOWN = 5  # questions with their answers on the page
 SUFFIXES = (".md", ".html")
 COLUMNS = {  # of the page: the heading, and how a number is written
@@ -94,17 +94,14 @@ def _new_file(name):
 def _read_questions(args):
     """Conversations up to their last answer, which is expected."""
     found = []
-    for n, talk in enumerate(
-        read_conversations(args.questions, encoding=args.encoding)
-    ):
-        while talk and talk[-1]["role"] != "assistant":
-            talk = talk[:-1]
-        if len(talk) < 2 or talk[-2]["role"] != "user":
+    for line, talk in conversation_rows(args.questions, args.encoding).items():
+        question = asking.last_question(talk)
+        if question is None:
             raise ValueError(
-                f"{args.questions}, conversation {n + 1} must end with a question of "
-                "the user and its answer"
+                f"{args.questions}, line {line} must end with a question of the user "
+                "and its answer"
             )
-        found.append(talk)
+        found.append(question)
     return found
 
 
@@ -124,50 +121,21 @@ def _stage(folder, text, questions) -> dict[str, Any]:
     }
     if text is not None:
         with about(folder), status(f"scoring the text with {folder}", len(text)):
-            stage["bits_per_byte"] = bits_per_byte(model, text)
+            stage["bits_per_byte"] = asking.bits_per_byte(model, text)
     if questions:
-        asking = status(f"asking {folder} {len(questions):,} questions")
-        with about(folder), asking:
+        waiting = status(f"asking {folder} {len(questions):,} questions")
+        with about(folder), waiting:
             stage |= _asked(model, folder, questions)
     return stage
 
 
-def bits_per_byte(model: Any, text: str) -> float:
-    """Computes the bits of the tokens of a text but the first, per byte of theirs."""
-    tokenizer = model.tokenizer
-    encoding = tokenizer.encode_with_offsets(text)
-    start = int(encoding.offsets[0, 1])
-    return float(
-        model.surprise(encoding.ids).bits[1:].sum() / len(text[start:].encode())
-    )
-
-
 def _asked(model, folder, questions):
     """The share of right answers, and the first answers; nothing without a template."""
-    from kerasseq.models import Chat
-
     if getattr(model.tokenizer, "chat_template", None) is None:
         note(f"{folder} has no chat template, and is not asked")
         return {}
-    answers, right = [], 0
-    for talk in questions:
-        chat = Chat(model, max_new_tokens=MAX_ANSWER)
-        chat.messages = list(talk[:-2])
-        answer = chat.ask(talk[-2]["content"])
-        right += is_right(answer, talk[-1]["content"])
-        answers.append(answer)
-    return {"right": right / len(questions), "answers": answers[:SHOWN]}
-
-
-def is_right(answer: str, expected: str) -> bool:
-    """Whether an answer is the expected one, or ends with it.
-
-    Examples:
-        >>> [is_right(x, "7") for x in ("7", "The answer is 7.", "17", "7 or 8")]
-        [True, True, False, False]
-    """
-    words, wanted = (x.casefold().strip(" .!").split() for x in (answer, expected))
-    return bool(wanted) and words[-len(wanted) :] == wanted
+    right, answers = asking.share_right(model, questions)
+    return {"right": right, "answers": answers[:SHOWN]}
 
 
 def verdicts(stages: Sequence[dict[str, Any]]) -> list[str]:

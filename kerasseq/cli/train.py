@@ -157,6 +157,8 @@ def new_job(
 def _check_file(task, arguments):
     """Raises if options of a file are given without a file."""
     module = TASKS[task]
+    if module.FILE is None:  # it reads several, or none
+        return
     for name in (*OF_FILE, *getattr(module, "OF_FILE", ())):
         files = [module.FILE]
         if name in OF_UNLABELED and "unlabeled" in module.DEFAULTS:

@@ -143,6 +143,39 @@ def verdict(
     } | better_by._asdict()
 
 
+def of_training(
+    numbers: str, better_by: Difference, rows: str, advice: str
+) -> dict[str, Any]:
+    """Returns whether training makes a model better than it was, as plain data.
+
+    Args:
+        numbers: The scores in words.
+        better_by: By how much it is better than before.
+        rows: What the rows of the difference are called.
+        advice: What is most likely to help.
+
+    Examples:
+        >>> by = difference([0.5] * 9 + [-0.5])
+        >>> of_training("share 0.9, chance 0.5", by, "votes", "more votes")["better"]
+        True
+    """
+    numbers = f"{numbers}, difference {better_by.of(rows)}"
+    if better_by.is_certain:
+        sentence = f"Training makes the model better on {rows}: {numbers}."
+    elif better_by.mean > 0:
+        sentence = (
+            f"It is not clear that training makes the model better on {rows}: "
+            f"{numbers}. The difference may be chance. Most likely to help: {advice}."
+        )
+    else:
+        sentence = (
+            f"Training does not make the model better on {rows}: {numbers}. Most "
+            f"likely to help: {advice}."
+        )
+    better = better_by.is_certain
+    return {"sentence": sentence, "better": better} | better_by._asdict()
+
+
 def best_of(others: Mapping[str, float], lowest: bool = False) -> str:
     """Returns the name of the best simple model.
 

@@ -54,8 +54,18 @@ def read_conversations(
     """
     if limit is not None:
         limit = whole_number("limit", limit)
+    return [*conversation_rows(path, encoding, limit).values()]
+
+
+def conversation_rows(
+    path: str | os.PathLike[str], encoding: str = "utf-8", limit: int | None = None
+) -> dict[int, list[Message]]:
+    """Returns the conversations of a file by their lines.
+
+    Arguments and errors are those of `read_conversations`.
+    """
     path, text = read_text(path, encoding)
-    rows = []
+    rows = {}
     for number, line in enumerate(text.split("\n"), start=1):  # not at U+2028
         if line.strip():
             where = f"{path}, line {number}"
@@ -65,9 +75,7 @@ def read_conversations(
                     f'{where} must have the key "messages", received {short(row)}'
                 )
             messages = checked(row["messages"], f"{where}, messages")
-            rows.append(
-                [{key: m[key] for key in ("role", "content")} for m in messages]
-            )
+            rows[number] = [{key: m[key] for key in KEYS} for m in messages]
         if len(rows) == limit:
             break
     if not rows:

@@ -1,4 +1,4 @@
-"""Sampled continuations of prompts, as ids with their log-probabilities."""
+"""Answers to prompts: batches of those to learn from, and sampled ones."""
 
 from typing import Any
 
@@ -6,10 +6,54 @@ from kerasseq import decoding
 from kerasseq.core import checks
 from kerasseq.decoding.generation import Generated, generate
 from kerasseq.decoding.inputs import Seed
+from kerasseq.models.answer_rows import AnswerBatches
 
 
 class AnswersMixin:
-    """`sample_answers` of decoder-only models, on which `training.GRPO` is built."""
+    """`answer_batches` and `sample_answers` of decoder-only models."""
+
+    def answer_batches(
+        self: Any,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        sequence_length: int = 64,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> AnswerBatches:
+        """Returns the batches on which `fit` trains, by number.
+
+        Args:
+            x: Prompts; or conversations, and texts among them, as for `fit`.
+            y: Answers, if `x` are prompts.
+            sample_weight: What each row counts.
+            sequence_length: Tokens of a block of texts.
+            batch_size: Rows in a batch.
+            seed: Seed of the order.
+
+        Returns:
+            Batches, whose `batch(number)` are inputs, targets `(B, T)` and what each
+            target counts `(B, T)`: 0 for questions and padding.
+
+        Raises:
+            TypeError: If these are no prompts with answers, and no conversations.
+            ValueError: If one is empty or too long, or there is no chat template.
+
+        Examples:
+            >>> import kerasseq
+            >>> model = kerasseq.models.LanguageModel("gru", vocabulary_size=5, units=3)
+            >>> ids, targets, weights = model.answer_batches([[3, 4]], [[1]]).batch(0)
+            >>> ids.tolist(), targets.tolist(), weights.tolist()
+            ([[3, 4]], [[4, 1]], [[0.0, 1.0]])
+        """
+        rows = self._answers(x, y, sample_weight, sequence_length=sequence_length)
+        if rows is None:
+            raise TypeError(
+                "x must be prompts with answers as y, or a list of conversations, "
+                f"received {checks.short(x)}. For texts see training.TextBatches"
+            )
+        return AnswerBatches(rows, self.padded_inputs, batch_size, seed)
 
     def sample_answers(
         self: Any,

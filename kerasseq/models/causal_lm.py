@@ -253,6 +253,7 @@ class CausalLM(AnswersMixin, TaskModel):
     def _answers(self, x, y=None, weights=None, *, sequence_length):
         """The rows of prompts and answers, or of conversations; None for other data."""
         positions = self.context_length or math.inf
+        sequence_length = checks.whole_number("sequence_length", sequence_length)
         reader = answer_rows.Reader(
             self.ids, self.tokenizer, positions, min(sequence_length, positions)
         )

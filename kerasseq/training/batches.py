@@ -71,6 +71,7 @@ def fit_arguments(
             "of your own, pass arrays of ids or a stream of batches"
         )
     steps = steps_per_epoch or batches.steps_per_epoch
+    steps = checks.whole_number("steps_per_epoch", steps)
     stream = batches.stream(options["initial_epoch"] * steps)
     # Keras would not shuffle a stream, and need not know that it is shuffled.
     return {**options, "x": stream, "steps_per_epoch": steps, "shuffle": False}

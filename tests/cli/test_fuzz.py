@@ -47,6 +47,7 @@ BASES = [
     ["train", "translation", "--pairs", "missing.txt"],
     ["train", "bert", "--text", "missing.txt"],
     ["train", "preferences", "--base", "missing", "--file", "missing.jsonl"],
+    ["train", "conversations", "--base", "missing", "--file", "missing.jsonl"],
     ["train", "--resume", "missing"],
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],

@@ -107,7 +107,7 @@ def test_runs_without_a_template_are_not_asked(write, folder):
         (
             ("1.keras", "--questions", "half.jsonl"),
             "page.md",
-            "conversation 1 must end",
+            "line 1 must end",
         ),
     ],
 )

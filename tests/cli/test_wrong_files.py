@@ -39,6 +39,7 @@ TALKS = """{"messages": [{"role": "user", "content": "the"},\
  {"role": "assistant", "content": "cat"}]}
 """
 ALIGNED = "train preferences --base language-model --run OUT --steps 1"
+TALKING = "train conversations --run OUT --steps 1"
 SAMPLED = f"{ALIGNED} --method grpo --max-new-tokens 2 --num-generations 2"
 SIZES = "--units 4 --batch-size 2 --steps 1"
 CONFIG = (
@@ -74,6 +75,9 @@ USES = [
     (TEXT, "json", "train translation --pairs pairs.txt --tokenizer F --run OUT"),
     (TEXT, "d", "train language-model --base F --run OUT"),
     (PREFERENCES, "jsonl", f"{ALIGNED} --file F"),
+    (TALKS * 2, "jsonl", f"{TALKING} --base talker --file F"),
+    (TALKS * 2, "d", f"{TALKING} --base F --file talks.jsonl"),
+    (TEXT, "txt", f"{TALKING} --base talker --file talks.jsonl --text F"),
     (TEXT, "d", "train preferences --base F --file votes.jsonl --run OUT"),
     (TEXT, "txt", f"{SAMPLED} --prompts F --reward rewards.py:length"),
     (TEXT, "d", f"{SAMPLED} --prompts text.txt --reward F"),
@@ -200,6 +204,9 @@ def folder(tmp_path_factory):
             words = f"train {task} {words} --run {task} {SIZES}"
             assert main(words.split()) == 0, task
         shutil.copytree("language-model", "other")
+        words = f"train language-model {SETUP['language-model']} --run talker {SIZES}"
+        assert main([*words.split(), "--tokenizer", "word", "--chat"]) == 0
+        pathlib.Path("talks.jsonl").write_text(TALKS * 2)
         yield pathlib.Path.cwd()
 
 
