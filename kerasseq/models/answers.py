@@ -1,12 +1,13 @@
 """Answers to prompts: batches of those to learn from, and sampled ones."""
 
+import math
 from typing import Any
 
 from kerasseq import decoding
 from kerasseq.core import checks
 from kerasseq.decoding.generation import Generated, generate
 from kerasseq.decoding.inputs import Seed
-from kerasseq.models.answer_rows import AnswerBatches
+from kerasseq.models import answer_rows
 
 
 class AnswersMixin:
@@ -21,7 +22,7 @@ class AnswersMixin:
         sequence_length: int = 64,
         batch_size: int = 32,
         seed: int = 0,
-    ) -> AnswerBatches:
+    ) -> answer_rows.AnswerBatches:
         """Returns the batches on which `fit` trains, by number.
 
         Args:
@@ -53,7 +54,7 @@ class AnswersMixin:
                 "x must be prompts with answers as y, or a list of conversations, "
                 f"received {checks.short(x)}. For texts see training.TextBatches"
             )
-        return AnswerBatches(rows, self.padded_inputs, batch_size, seed)
+        return answer_rows.AnswerBatches(rows, self.padded_inputs, batch_size, seed)
 
     def sample_answers(
         self: Any,
@@ -110,3 +111,12 @@ class AnswersMixin:
             seed=seed,
             compiled=self._compiles_loop(),
         )
+
+    def _answers(self, x, y=None, weights=None, *, sequence_length):
+        """The rows of prompts and answers, or of conversations; None for other data."""
+        positions = self.context_length or math.inf
+        sequence_length = checks.whole_number("sequence_length", sequence_length)
+        reader = answer_rows.Reader(
+            self.ids, self.tokenizer, positions, min(sequence_length, positions)
+        )
+        return answer_rows.read(reader, x, y, weights)

@@ -140,7 +140,7 @@ class CausalLM(AnswersMixin, TaskModel):
         x: Any = None,
         y: Any = None,
         *,
-        sequence_length: int = 64,
+        sequence_length: int | None = None,
         batch_size: int = 32,
         epochs: int = 1,
         initial_epoch: int = 0,
@@ -163,7 +163,8 @@ class CausalLM(AnswersMixin, TaskModel):
             y: Answers, if `x` are prompts, which are continued as in `generate`: write
                 an end into them if the model is to learn it. The loss is over their
                 tokens alone. Targets, if `x` are rows of ids.
-            sequence_length: Tokens of a block. Gradients do not flow between blocks.
+            sequence_length: Tokens of a block; 64, or as many as the model reads, if
+                None. Gradients do not flow between blocks.
             batch_size: Blocks in a batch.
             epochs: Index of the last epoch. An epoch is one pass over the text, or
                 `steps_per_epoch` batches.
@@ -186,6 +187,7 @@ class CausalLM(AnswersMixin, TaskModel):
                 vocabulary.
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        sequence_length = self._block_length(sequence_length, 64)
         if validation_data is not None:
             sizes = sequence_length, batch_size
             validation_data = self._validation(validation_data, sizes, options)
@@ -203,7 +205,6 @@ class CausalLM(AnswersMixin, TaskModel):
         x = text_of_file(x)
         x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
         if is_streamed:
-            self._check_length(sequence_length)
             rows = repeated(x)
             x = self.cut.stream(rows, self.ids, sequence_length, batch_size)
             options |= {"validation_data": validation_data, "shuffle": False}
@@ -227,7 +228,6 @@ class CausalLM(AnswersMixin, TaskModel):
                 "validation_data": validation_data,
             }
             return self.cut.fit_arrays(super().fit, options)
-        self._check_length(sequence_length)
         if validation_data is None and checks.fraction(
             "validation_split", validation_split
         ):
@@ -249,15 +249,6 @@ class CausalLM(AnswersMixin, TaskModel):
             real: Boolean `(B, T)`, False at padding.
         """
         return ids
-
-    def _answers(self, x, y=None, weights=None, *, sequence_length):
-        """The rows of prompts and answers, or of conversations; None for other data."""
-        positions = self.context_length or math.inf
-        sequence_length = checks.whole_number("sequence_length", sequence_length)
-        reader = answer_rows.Reader(
-            self.ids, self.tokenizer, positions, min(sequence_length, positions)
-        )
-        return answer_rows.read(reader, x, y, weights)
 
     def _validation(self, data, sizes, options):
         """Data for validation as arrays, if they are answers or texts."""
@@ -378,6 +369,14 @@ class CausalLM(AnswersMixin, TaskModel):
         for each in arrays:
             check_inputs(each, {"ids": self.vocabulary_size})
 
+    def _block_length(self, sequence_length: int | None, default: int) -> int:
+        """Tokens of a block, checked; as many as the model reads if None is given."""
+        if sequence_length is None:
+            return min(default, self.context_length or default)
+        length = checks.whole_number("sequence_length", sequence_length)
+        self._check_length(length)
+        return length
+
     def _check_length(self, sequence_length: int) -> None:
         """Raises if rows are longer than the position embeddings."""
         if self.context_length is not None and sequence_length > self.context_length:
@@ -465,9 +464,7 @@ class CausalLM(AnswersMixin, TaskModel):
         self, ids: np.ndarray, batch_size: int, sequence_length: int | None
     ) -> Iterator[np.ndarray]:
         """Yields the log-probabilities of the tokens but the first, batch by batch."""
-        if sequence_length is None:
-            sequence_length = min(256, self.context_length or 256)
-        self._check_length(sequence_length)
+        sequence_length = self._block_length(sequence_length, 256)
         for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
             if kernels.is_uncompiled():  # as inside `tracing.intervene`
                 logits = keras.ops.convert_to_numpy(self(x, training=False))
