@@ -27,7 +27,7 @@ def main() -> None:
         model, loads, losses = code.train(*changed)
         name = settings.name()
         arrays |= {f"{name}_{n}": w for n, w in enumerate(model.get_weights())}
-        arrays |= {f"{name}_loads": loads, f"{name}_losses": losses}
+        arrays |= {f"loads_{name}": loads, f"losses_{name}": losses}
         load = routing.busiest(loads)
         print(f"{name}: busiest {load:.2f}, loss {losses[-1]:.3f}", flush=True)
     halves = {name: values.astype("float16") for name, values in arrays.items()}

@@ -16,6 +16,8 @@ EQUATIONS = {
     "reads": (
         r"p = \mathrm{softmax}(x W_r), \qquad "
         r"y = \sum_{e \in \mathrm{top}_k(p)} g_e\, \mathrm{FFN}_e(x)",
+        r"g_e = p_e \ (k = 1), \qquad "
+        r"g_e = \frac{p_e}{\sum_{i \in \mathrm{top}_k(p)} p_i} \ (k > 1)",
     ),
     "balance": (LOSS + r" \;+\; \lambda\, E \sum_{e=1}^{E} f_e P_e",),
 }
@@ -141,12 +143,13 @@ def balance(here):
         return
     found = {one.coefficient: here.compute(routing.curves, *one) for one in settings}
     names = {c: here.text("lambda", value=here.write(c)) for c in found}
-    here.say("busiest_about")
+    here.say("letters")
+    here.say("busiest_about", equal=percent(here, 1 / sizes["num_experts"], 1))
     here.facts(
         *(
             (f"busiest_{n}", percent(here, routing.busiest(curves["load"])))
             for n, curves in enumerate(found.values())
-        )
+        ),
     )
     during(here, found, names, sizes["num_experts"])
     rows = [

@@ -35,7 +35,7 @@ class Settings(NamedTuple):
         return found == (EXPERTS, STEPS, SEED)
 
     def name(self) -> str:
-        """Returns the beginning of the names of its arrays in the file.
+        """Returns the part of the names of its arrays in the file.
 
         Examples:
             >>> Settings().name()
@@ -45,14 +45,17 @@ class Settings(NamedTuple):
 
 
 @functools.lru_cache(maxsize=24)
-def _run(settings):
-    """A model with its loads `(n, E)` and losses `(n,)`: from the file, or trained."""
+def run(settings: Settings) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Returns a model with its loads `(n, E)` and losses `(n,)`.
+
+    The model is that of the file, or is trained.
+    """
     if not settings.is_prepared():
         return code.train(*settings)
     model, name = code.make(*settings[:3]), settings.name()
     with np.load(FILE) as arrays:
         weights = [arrays[f"{name}_{n}"] for n in range(len(model.weights))]
-        curves = arrays[f"{name}_loads"], arrays[f"{name}_losses"]
+        curves = arrays[f"loads_{name}"], arrays[f"losses_{name}"]
     model.set_weights([weight.astype("float32") for weight in weights])
     return model, *curves
 
@@ -63,7 +66,7 @@ def curves(*settings: Any) -> dict[str, np.ndarray]:
     Args:
         *settings: Those of `Settings`.
     """
-    _, loads, losses = _run(Settings(*settings))
+    _, loads, losses = run(Settings(*settings))
     return {"step": code.EVERY * np.arange(len(loads)), "load": loads, "loss": losses}
 
 
@@ -91,7 +94,7 @@ def read(text: str, *settings: Any) -> np.ndarray:
         `(E, T)`, NaN where an expert does not read the character.
     """
     made = Settings(*settings)
-    model, *_ = _run(made)
+    model, *_ = run(made)
     [chosen], [gates] = code.read(model, model.tokenizer.encode(text)[None])
     found = np.full((made.num_experts, len(text)), np.nan)
     found[chosen.T, np.arange(len(text))] = gates.T
@@ -110,7 +113,7 @@ def counted(*settings: Any) -> dict[str, Any]:
         that reads this character most often.
     """
     made = Settings(*settings)
-    model, *_ = _run(made)
+    model, *_ = run(made)
     _, ids = code.reference(model)
     ids = ids[:, :-1]
     chosen, _ = code.read(model, ids)

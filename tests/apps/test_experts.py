@@ -20,7 +20,6 @@ pytestmark = [
 TEXT = "for x in (7, 11):"
 
 
-@pytest.mark.everywhere("stored weights on another backend", cases=2)
 @pytest.mark.parametrize("top_k", routing.CHOSEN)
 def test_the_balance_loss_keeps_all_experts_busy(top_k):
     busiest = []
@@ -39,10 +38,11 @@ def test_the_balance_loss_keeps_all_experts_busy(top_k):
     assert loads.min(axis=1)[1:].mean() > 0.03  # of the strong one none is idle
 
 
+@pytest.mark.everywhere("stored weights on another backend", cases=2)
 @pytest.mark.parametrize("top_k", routing.CHOSEN)
 def test_gates_are_those_of_the_equation(top_k):
     settings = Settings(top_k=top_k)
-    model, *_ = routing._run(settings)
+    model, *_ = routing.run(settings)
     with tracing.trace(model) as inside:
         model(model.tokenizer.encode(TEXT)[None])
     p = np.asarray(inside["block_0/experts/router"])[0]
@@ -59,7 +59,7 @@ def test_gates_are_those_of_the_equation(top_k):
 
 def test_characters_are_counted():
     settings = Settings(top_k=2)
-    model, *_ = routing._run(settings)
+    model, *_ = routing.run(settings)
     _, ids = code.reference(model)
     counted = routing.counted(*settings)
     found = counted["counts"].sum(axis=0)
@@ -102,7 +102,8 @@ def test_the_page_says_how_busy_the_experts_are():
 def test_other_settings_are_trained_on_a_button(monkeypatch):
     monkeypatch.setattr(code, "EVERY", 50)
     page = pages.open_lab("experts", num_experts="4", steps="50", text="a~é")
-    assert "Models to train: 1," in page.markdown[-4].value or not page.table
+    assert any("Models to train: 1," in text.value for text in page.markdown)
+    assert not page.table
     [found] = [b for b in page.button if b.key == "experts.train.button"]
     page = pages.checked(found.click().run())
     assert len(page.table[0].value) == 4 and not page.button
@@ -123,5 +124,5 @@ def test_the_program_that_trains_the_models(tmp_path, monkeypatch, capsys):
     assert "1_0.01: busiest" in capsys.readouterr().out
     with np.load(file) as made, np.load(routing.FILE) as kept:
         assert made.files == kept.files
-        weights = [n for n in made.files if not n.endswith(("loads", "losses"))]
+        weights = [n for n in made.files if not n.startswith("lo")]
         assert [made[n].shape for n in weights] == [kept[n].shape for n in weights]
