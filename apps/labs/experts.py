@@ -141,7 +141,7 @@ def balance(here):
     here.code(code.source("balance"), coefficients=routing.COEFFICIENTS, **shown)
     if not trained(here, settings):
         return
-    found = {one.coefficient: here.compute(routing.curves, *one) for one in settings}
+    found = all_curves(here, settings)
     names = {c: here.text("lambda", value=here.write(c)) for c in found}
     here.say("letters")
     here.say("busiest_about", equal=percent(here, 1 / sizes["num_experts"], 1))
@@ -164,6 +164,18 @@ def balance(here):
     options = {"titles": columns, "range_y": ends}
     chart = figures.lines(here.style, rows, "step", "loss", "coefficient", **options)
     here.picture("losses", chart, rows, columns)
+
+
+def all_curves(here, settings):
+    """Returns the curves of models by coefficient; draws how many are trained."""
+    place, found = st.empty(), {}
+    for n, one in enumerate(settings):
+        if not one.is_prepared():
+            values = {"number": here.write(n + 1), "count": here.write(len(settings))}
+            place.progress(n / len(settings), here.text("progress", **values))
+        found[one.coefficient] = here.compute(routing.curves, *one)
+    place.empty()
+    return found
 
 
 def during(here, found, names, count):
