@@ -32,6 +32,7 @@ TRIES = (
 DEFAULT = 'The "with" statement returns f(x) + 42.'
 ROW, LEGEND = 30, 70  # pixels of an expert, and of the colors with their numbers
 LONGEST = code.LENGTH  # characters of a text
+SMALLEST = 0.01  # share of what an expert reads, for a character in the table
 STARTED = "experts.started"  # in the session: what was trained for this browser
 
 
@@ -119,6 +120,12 @@ def loads(here, gates, load, experts):
     here.picture("load_of_each", chart, rows, names)
 
 
+def counted_character(here, character, share):
+    """Returns a character as code, and its share, on one line."""
+    code_span = f"`{strips.visible(character)}`" if character != "`" else r"\`"
+    return f"{code_span} {percent(here, share)}".replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def favorites(here, counted, experts):
     """Draws what each expert reads most often."""
     st.markdown(f"**{here.text('favorites')}**")
@@ -126,7 +133,7 @@ def favorites(here, counted, experts):
     rows = []
     for n, name in enumerate(experts):
         found = routing.most_read(counted["counts"][n], counted["characters"])
-        shown = [f"`{strips.visible(c)}` {percent(here, s)}" for c, s in found]
+        shown = [counted_character(here, *one) for one in found if one[1] >= SMALLEST]
         load = percent(here, counted["load"][n], 1)
         rows.append({"expert": name, "share": load, "most": ", ".join(shown) or "—"})
     here.table(rows, titles(here, "expert", "share", "most"))
