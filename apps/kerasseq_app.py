@@ -25,6 +25,7 @@ ICONS = {
     "bert": "select_all",
     "vision": "image",
     "count": "calculate",
+    "experts": "alt_route",
 }
 
 

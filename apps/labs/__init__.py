@@ -14,6 +14,7 @@ SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
             "vision",
             "count",
             "votes",
+            "experts",
         ),
     ),
 }

@@ -1,4 +1,4 @@
-"""Lab 15, Votes: a class votes, ratings move, a model learns from it, and limits."""
+"""Lab 16, Votes: a class votes, ratings move, a model learns from it, and limits."""
 
 import math
 

@@ -111,6 +111,7 @@ def lines(
     log_x: int | None = None,
     log_y: tuple[float, float] | None = None,
     at: float | None = None,
+    legend: bool = True,
     height: int = HEIGHT,
 ) -> Any:
     """Draws a line for each name in the column `by`.
@@ -130,12 +131,13 @@ def lines(
         log_x: The base of a logarithmic horizontal axis.
         log_y: The farthest ends of a logarithmic vertical axis.
         at: Where a vertical line stands, as the mark of a slider.
+        legend: Whether the names are listed, and not only shown by the mouse.
         height: In pixels.
     """
     order = list(dict.fromkeys(row[by] for row in rows))
     shown = [(names or {}).get(name, name) for name in order]
     rows = [{**row, by: (names or {}).get(row[by], row[by])} for row in rows]
-    legend = alt.Legend(title=None) if len(order) > 1 else None
+    key = alt.Legend(title=None) if legend and len(order) > 1 else None
     scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
     axis = alt.Undefined
     if log_y:
@@ -159,8 +161,8 @@ def lines(
         .encode(
             x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x, axis=axis_x),
             y=alt.Y(f"{y}:Q", title=titles.get(y, y), scale=scale, axis=axis),
-            color=alt.Color(f"{by}:N", scale=palette, legend=legend, sort=shown),
-            strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, legend=legend),
+            color=alt.Color(f"{by}:N", scale=palette, legend=key, sort=shown),
+            strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, legend=key),
             tooltip=tooltips,
         )
     )

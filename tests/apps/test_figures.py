@@ -116,6 +116,12 @@ def test_one_line_has_no_legend():
     assert found["color"]["legend"] is None
 
 
+def test_a_panel_has_no_legend():
+    options = {"titles": TITLES, "legend": False}
+    found = encoding(figures.lines(Style(), ROWS, "step", "loss", "run", **options))
+    assert found["color"]["legend"] is None is found["strokeDash"]["legend"]
+
+
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_every_figure_is_a_chart_in_each_style(language):
     style = Style(dark=True, projector=True, language=language)

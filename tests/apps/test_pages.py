@@ -49,6 +49,7 @@ STATES = {
     "vision": [{"view": "texts", "which": "0"}],
     "race": [{"view": "forecast", "series": "drawn", "updates": "20", "width": "8"}],
     "votes": [{"view": "train"}, {"view": "limits"}],
+    "experts": [{"view": "balance"}],
     "chat": [{"stage": "talk"}],
     "translation": [
         *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
@@ -186,6 +187,13 @@ OPTIONS = {
         "source": ("class", "simulated"),
         "beta": (1.0, 0.1),
         "steps": (10, 50),
+    },
+    "experts": {
+        "view": ("balance", "reads"),
+        "num_experts": (4, 8),
+        "top_k": (2, 1),
+        "steps": (100, 200),
+        "coefficient": (0.1, 0.0),
     },
     "window": {
         "view": ("reach", "reads"),

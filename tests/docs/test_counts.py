@@ -12,7 +12,7 @@ pytestmark = pytest.mark.once("the documentation")
 
 WORDS = dict(seven=7, twelve=12, douze=12, thirteen=13, treize=13, fourteen=14)
 WORDS |= dict(quatorze=14, fifteen=15, quinze=15, eight=8, nine=9, ten=10)
-WORDS |= dict(sixteen=16, seize=16)
+WORDS |= {"sixteen": 16, "seize": 16, "seventeen": 17, "dix-sept": 17}
 
 
 def models_of_the_app():
@@ -30,7 +30,7 @@ def files(pattern):
     [
         ("howto/lecture.md", r"`0 of (\w+) models are ready", models_of_the_app),
         ("index.md", r"(\w+) labs in the browser", lambda: files("apps/labs/*.py")),
-        ("../fr/index.md", r"(\w+) laboratoires", lambda: files("apps/labs/*.py")),
+        ("../fr/index.md", r"([\w-]+) laboratoires", lambda: files("apps/labs/*.py")),
         ("../../../README.md", r"opens (\w+) labs", lambda: files("apps/labs/*.py")),
         ("index.md", r"(\w+) tutorials", lambda: files("docs/tutorials/*.py")),
         ("../fr/index.md", r"(\w+) tutoriels", lambda: files("docs/tutorials/*.py")),
