@@ -31,6 +31,7 @@ from kerasseq.cli import (
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.repeats import share_repeated
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
@@ -79,6 +80,7 @@ NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
 SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
 SHOWN = 64  # tokens in the figures
 MAX_VALIDATION = 100_000  # tokens on which the best step is chosen
+REPEATED = 0.01  # of the held-out text, from which on a sentence says so
 PIECE = 100  # held-out characters that are drawn together for an interval
 
 
@@ -355,6 +357,7 @@ def compare(
         "bits_per_character": score,
         "bits_per_character_of_ngrams": of_ngrams,
         "held_out_characters": len(held_out) - first,
+        "repeated": share_repeated(ngram_text, held_out),
         "verdict": verdict.verdict(*words, rows="held-out pieces", lowest=True),
     }
 
@@ -374,6 +377,11 @@ def show(console: Console, results: runs.Results) -> None:
     title = f"On the held-out text ({results['held_out_characters']:,} characters)"
     console.table(title, ("model", ">bits per character", ">perplexity"), rows)
     console.write(results["verdict"]["sentence"])
+    if results["repeated"] >= REPEATED:
+        console.write(
+            f"At least {results['repeated']:.0%} of the held-out text is in the "
+            "training text, too, word for word: for a new text expect more bits."
+        )
     if after >= others.get("base", np.inf):
         console.write(
             f"Training did not make the base better ({others['base']:.3f} before): "

@@ -153,7 +153,8 @@ def test_wrong_options(command, base, files):
     assert "Choose word, bpe or unigram" in done.err
     done = command(*model, "--chat", "--base", base, code=2)
     assert "--chat cannot be chosen with --base" in done.err
-    command(*model, "--tokenizer", "word", "--steps", "1", "--run", "plain")
+    done = command(*model, "--tokenizer", "word", "--steps", "1", "--run", "plain")
+    assert "At least 100% of the held-out text is in the training text" in done.out
     done = command("train", "conversations", "--base", "plain", "--file", "one.jsonl",
                    code=2)  # fmt: skip
     assert "at least two" in done.err
