@@ -287,6 +287,10 @@ class _Mask(keras.layers.Layer):
         return ops.ones(ops.shape(x)[:-1], "bool") if mask is None else mask
 
 
+# One for all, as it has no state: to make it takes longer than many a training step.
+_READER = _Mask(name="mask", autocast=False)
+
+
 def attached_mask(x: Tensor) -> Tensor:
     """Returns the mask that Keras has attached to the output of a layer.
 
@@ -303,4 +307,4 @@ def attached_mask(x: Tensor) -> Tensor:
         >>> keras.ops.convert_to_numpy(attached_mask(x)).tolist()
         [[True, False]]
     """
-    return ops.cast(_Mask(name="mask", autocast=False)(x), "bool")
+    return ops.cast(_READER(x), "bool")
