@@ -46,10 +46,11 @@ if "KERASSEQ_SMALL" in os.environ:
 # that it answers, and does it still know what it has read?**
 #
 # The data are facts: sums, what comes next among days and months, and who is whose
-# mother and lives where. Each is told in several sentences, and there are questions
-# about it. The facts are split at random: conversations will be about one half, and the
-# model is tested on the other half. It reads about both, but no question about the
-# other half is ever in training.
+# mother and lives where. Mothers and towns are drawn, so that they follow from nothing
+# else. Each fact is told in several sentences, and there are questions about it. The
+# facts are split at random: conversations will be about one half, and the model is
+# tested on the other half. It reads about both, but no question about the other half
+# is ever in training.
 
 # %% facts
 facts = kerasseq.datasets.conversations()
@@ -466,8 +467,8 @@ for question in [questions[0] for questions in others.questions[-3:]]:
     print(repr(model.generate(f". {question}", 8, temperature=0)))
 
 # %% [markdown] solution_template_after
-# Here it answers, and goes on, since `generate` was given no token at which to stop. But
-# not all answers are right: the model has learned from questions with the tokens of
+# Here it answers, and goes on, since `generate` was given no token at which to stop.
+# But not all answers are right: the model has learned from questions with the tokens of
 # the template. So the template is saved with the tokenizer of a model.
 
 # %% solution_kinds tags=["solution"]
