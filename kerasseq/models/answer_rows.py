@@ -229,6 +229,7 @@ def batches(
     batch_size: int,
     seed: int,
     options: dict[str, Any],
+    longest: float | None = None,
 ) -> "AnswerBatches":
     """Returns the batches of training.
 
@@ -240,6 +241,7 @@ def batches(
         seed: Seed of the order.
         options: Arguments of `keras.Model.fit`, to which the data for validation are
             added, if there are none.
+        longest: As for `AnswerBatches`.
     """
     if held_out and options.get("validation_data") is None:
         count = max(round(len(rows) * held_out), 1)
@@ -251,7 +253,7 @@ def batches(
         rows, last = rows[:-count], rows[-count:]
         options["validation_data"] = arrays(last, inputs)
         options.setdefault("validation_batch_size", batch_size)
-    return AnswerBatches(rows, inputs, batch_size, seed)
+    return AnswerBatches(rows, inputs, batch_size, seed, longest)
 
 
 class AnswerBatches(GroupedBatches):
@@ -265,6 +267,9 @@ class AnswerBatches(GroupedBatches):
         inputs: As for `arrays`.
         batch_size: Rows in a batch.
         seed: Seed of the order.
+        longest: The most tokens of a row; the longest row itself if None. Lengths up to
+            it may be padded, so that those of two groups differ: TensorFlow compares
+            the first two batches, from wherever a run is resumed.
 
     Examples:
         >>> rows = [Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5, 3)]
@@ -274,15 +279,20 @@ class AnswerBatches(GroupedBatches):
     """
 
     def __init__(
-        self, rows: Sequence[Row], inputs: Inputs, batch_size: int, seed: int = 0
+        self,
+        rows: Sequence[Row],
+        inputs: Inputs,
+        batch_size: int,
+        seed: int = 0,
+        longest: float | None = None,
     ) -> None:
         lengths = np.array([[len(row.ids)] for row in rows])
         are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
         super().__init__(lengths, batch_size, seed, groups=1 if are_mixed else 3)
         self.all_rows = rows
         self.inputs = inputs
-        self.longest: int = int(lengths.max())
+        self.longest: float = int(lengths.max()) if longest is None else longest
 
     def take(self, rows: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        length = max(min(*self.shape_of(rows), self.longest), 2)
+        length = max(int(min(*self.shape_of(rows), self.longest)), 2)
         return arrays([self.all_rows[row] for row in rows], self.inputs, length)

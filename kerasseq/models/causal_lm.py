@@ -198,8 +198,9 @@ class CausalLM(AnswersMixin, TaskModel):
             held_out = checks.fraction("validation_split", validation_split)
             if needs_part(options.get("patience"), held_out, validation_data):
                 held_out = HELD_OUT
+            longest = (self.context_length or math.inf) + 1  # the last is not read
             batches = answer_rows.batches(
-                rows, self.padded_inputs, held_out, batch_size, seed, options
+                rows, self.padded_inputs, held_out, batch_size, seed, options, longest
             )
             return super().fit(**fit_arguments(batches, steps_per_epoch, options))
         x = text_of_file(x)

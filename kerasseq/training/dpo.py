@@ -10,6 +10,7 @@ with the model $\pi$, a frozen reference $\pi_{ref}$, and the answer y to the pr
 Rafailov et al. 2023. Left out: variants of the loss, such as label smoothing.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -197,7 +198,8 @@ class DPO(PolicyModel):
             batch_size: Pairs in a batch.
             seed: Seed of the order.
         """
-        return PairwiseBatches(self._pairs(x), batch_size, seed)
+        longest = math.inf if self.longest is None else self.longest + 1
+        return PairwiseBatches(self._pairs(x), batch_size, seed, longest=longest)
 
     def evaluate(self, x: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of preferences, as `keras.Model.evaluate`.

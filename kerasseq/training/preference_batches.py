@@ -121,6 +121,9 @@ class PairwiseBatches(GroupedBatches):
         batch_size: Pairs in a batch.
         seed: Seed of the order.
         groups: Maximum number of lengths.
+        longest: The most tokens of a row; the longest row itself if None. Lengths up to
+            it may be padded, so that those of two groups differ: TensorFlow compares
+            the first two batches, from wherever a run is resumed.
 
     Examples:
         >>> batches = PairwiseBatches([([3], [5, 2], [7]), ([3], [2], [5])], 1)
@@ -129,14 +132,19 @@ class PairwiseBatches(GroupedBatches):
     """
 
     def __init__(
-        self, pairs: Sequence[Pair], batch_size: int, seed: int = 0, groups: int = 3
+        self,
+        pairs: Sequence[Pair],
+        batch_size: int,
+        seed: int = 0,
+        groups: int = 3,
+        longest: float | None = None,
     ) -> None:
         lengths = [len(prompt) + max(map(len, two)) for prompt, *two in pairs]
         super().__init__(np.array(lengths)[:, None], batch_size, seed, groups)
         self.pairs = pairs
-        self.longest: int = max(lengths)
+        self.longest: float = max(lengths) if longest is None else longest
 
     def take(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray]]:
         # A group may be longer than all rows, and than the positions of the model.
-        length = min(*self.shape_of(rows), self.longest)
+        length = int(min(*self.shape_of(rows), self.longest))
         return (pair_arrays([self.pairs[row] for row in rows], length),)

@@ -121,6 +121,13 @@ def test_weights_count_and_texts_count_whole():
     assert np.isfinite(history.history["loss"]).all()
 
 
+def test_lengths_of_neighbors_differ_wherever_a_run_is_resumed():
+    rows = [answer_rows.Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5)]
+    batches = answer_rows.AnswerBatches(rows, lambda ids, real: ids, 1, longest=11)
+    lengths = [batches.batch(n)[0].shape[1] for n in range(7)]
+    assert all(a != b for a, b in zip(lengths, lengths[1:], strict=False))
+
+
 def test_conversations_are_prompts_and_answers_in_the_template():
     model = gpt()
     rendered = [f"<|user|>{prompt}<|assistant|>" for prompt in PROMPTS]

@@ -1,5 +1,7 @@
 """Direct preference optimization: its loss, gradient and model."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -90,6 +92,13 @@ def test_batches_of_a_stream_are_those_of_fit():
     streamed.fit(later, initial_epoch=1, epochs=2, shuffle=False, **options)
     for a, b in zip(whole.model.weights, streamed.model.weights, strict=True):
         np.testing.assert_allclose(*map(ops.convert_to_numpy, (a, b)), atol=1e-6)
+
+
+def test_lengths_of_neighbors_differ_wherever_a_run_is_resumed():
+    rows = [{"prompt": "a", "chosen": "b" * n, "rejected": "c"} for n in (3, 5, 5)]
+    batches = training.DPO(elman(seed=5), BETA).batches(rows, batch_size=1)
+    lengths = [batches.batch(n)[0]["ids"].shape[2] for n in range(7)]
+    assert all(one != next for one, next in itertools.pairwise(lengths))
 
 
 def test_divergence_is_that_of_numpy():
