@@ -7,6 +7,7 @@ padding. Texts among the rows count with all of their tokens, so that a model do
 forget what it learned from texts before.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -229,7 +230,7 @@ def batches(
     batch_size: int,
     seed: int,
     options: dict[str, Any],
-    longest: float | None = None,
+    longest: float = math.inf,
 ) -> "AnswerBatches":
     """Returns the batches of training.
 
@@ -267,9 +268,7 @@ class AnswerBatches(GroupedBatches):
         inputs: As for `arrays`.
         batch_size: Rows in a batch.
         seed: Seed of the order.
-        longest: The most tokens of a row; the longest row itself if None. Lengths up to
-            it may be padded, so that those of two groups differ: TensorFlow compares
-            the first two batches, from wherever a run is resumed.
+        longest: The most tokens of a row that the model reads, with the last one.
 
     Examples:
         >>> rows = [Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5, 3)]
@@ -284,15 +283,15 @@ class AnswerBatches(GroupedBatches):
         inputs: Inputs,
         batch_size: int,
         seed: int = 0,
-        longest: float | None = None,
+        longest: float = math.inf,
     ) -> None:
         lengths = np.array([[len(row.ids)] for row in rows])
         are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
-        super().__init__(lengths, batch_size, seed, groups=1 if are_mixed else 3)
+        groups = 1 if are_mixed else 3
+        super().__init__(lengths, batch_size, seed, groups, longest)
         self.all_rows = rows
         self.inputs = inputs
-        self.longest: float = int(lengths.max()) if longest is None else longest
 
     def take(self, rows: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        length = max(int(min(*self.shape_of(rows), self.longest)), 2)
+        length = max(*self.shape_of(rows), 2)
         return arrays([self.all_rows[row] for row in rows], self.inputs, length)

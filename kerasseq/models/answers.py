@@ -54,7 +54,9 @@ class AnswersMixin:
                 "x must be prompts with answers as y, or a list of conversations, "
                 f"received {checks.short(x)}. For texts see training.TextBatches"
             )
-        return answer_rows.AnswerBatches(rows, self.padded_inputs, batch_size, seed)
+        return answer_rows.AnswerBatches(
+            rows, self.padded_inputs, batch_size, seed, self._longest_row
+        )
 
     def sample_answers(
         self: Any,
@@ -120,3 +122,8 @@ class AnswersMixin:
             self.ids, self.tokenizer, positions, min(sequence_length, positions)
         )
         return answer_rows.read(reader, x, y, weights)
+
+    @property
+    def _longest_row(self) -> float:
+        """The most tokens of a row of answers, of which the last one is not read."""
+        return (self.context_length or math.inf) + 1

@@ -198,10 +198,10 @@ class CausalLM(AnswersMixin, TaskModel):
             held_out = checks.fraction("validation_split", validation_split)
             if needs_part(options.get("patience"), held_out, validation_data):
                 held_out = HELD_OUT
-            longest = (self.context_length or math.inf) + 1  # the last is not read
             batches = answer_rows.batches(
-                rows, self.padded_inputs, held_out, batch_size, seed, options, longest
-            )
+                rows, self.padded_inputs, held_out, batch_size, seed, options,
+                self._longest_row,
+            )  # fmt: skip
             return super().fit(**fit_arguments(batches, steps_per_epoch, options))
         x = text_of_file(x)
         x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)

@@ -5,6 +5,7 @@ reading the batches before it.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -184,21 +185,33 @@ class GroupedBatches(_Batches):
         batch_size: Rows in a batch.
         seed: Seed of the order.
         groups: Maximum number of shapes.
+        longest: The most steps of a sequence that the model reads. There are fewer
+            shapes where padding would exceed it.
     """
 
     def __init__(
-        self, lengths: np.ndarray, batch_size: int, seed: int, groups: int
+        self,
+        lengths: np.ndarray,
+        batch_size: int,
+        seed: int,
+        groups: int,
+        longest: float = math.inf,
     ) -> None:
         groups = checks.whole_number("groups", groups)
         super().__init__(len(lengths), batch_size, seed)
         count = max(1, min(groups, self.rows // self.batch_size))
         by_length = np.argsort(lengths.max(axis=1), kind="stable")
-        self.groups: list[np.ndarray] = np.array_split(by_length, count)
-        # At least a step of padding, as recurrent layers need one.
-        shapes = [np.maximum(lengths[rows].max(axis=0), 1) for rows in self.groups]
-        if len({tuple(shape) for shape in shapes}) == 1:  # all rows have one shape
-            self.groups, shapes = [by_length], shapes[:1]
-        self.shapes: list[tuple[int, ...]] = _growing(shapes)
+        self.groups: list[np.ndarray] = [by_length]
+        self.shapes: list[tuple[int, ...]] = [_shape_of(lengths)]
+        for number in range(count, 1, -1):
+            parts = np.array_split(by_length, number)
+            shapes = [_shape_of(lengths[rows]) for rows in parts]
+            if len(set(shapes)) == 1:  # all rows have one shape
+                break
+            shapes = _growing(shapes)
+            if max(shapes[-1]) <= longest:
+                self.groups, self.shapes = parts, shapes
+                break
         self.group_of: np.ndarray = np.empty(self.rows, int)
         for group, rows in enumerate(self.groups):
             self.group_of[rows] = group
@@ -219,6 +232,11 @@ class GroupedBatches(_Batches):
     def shape_of(self, rows: np.ndarray) -> tuple[int, ...]:
         """The shape of the group, even if a smaller one suffices: see `_growing`."""
         return self.shapes[self.group_of[rows[0]]]
+
+
+def _shape_of(lengths):
+    """The shape of rows: at least a step of padding, as recurrent layers need one."""
+    return tuple(np.maximum(lengths.max(axis=0), 1).tolist())
 
 
 def _growing(shapes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

@@ -4,6 +4,7 @@ Rows of ids are padded to a few lengths, as each new one is compiled.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeAlias
 
@@ -161,7 +162,10 @@ class LabelBatches(GroupedBatches):
     def __init__(
         self, rows: Rows, batch_size: int = 32, seed: int = 0, groups: int = 3
     ) -> None:
-        super().__init__(rows.lengths[:, None], batch_size, seed, groups)
+        padded_to = math.inf
+        if not isinstance(rows.arrays, list):
+            padded_to = min(x.shape[-1] for x in keras.tree.flatten(rows.arrays))
+        super().__init__(rows.lengths[:, None], batch_size, seed, groups, padded_to)
         self.source = rows
 
     def take(self, rows: np.ndarray) -> LabelArrays:

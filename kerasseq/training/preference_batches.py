@@ -1,5 +1,6 @@
 """Pairs of answers to a prompt as arrays of ids, and their batches."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,9 +122,7 @@ class PairwiseBatches(GroupedBatches):
         batch_size: Pairs in a batch.
         seed: Seed of the order.
         groups: Maximum number of lengths.
-        longest: The most tokens of a row; the longest row itself if None. Lengths up to
-            it may be padded, so that those of two groups differ: TensorFlow compares
-            the first two batches, from wherever a run is resumed.
+        longest: The most tokens of a row that the model reads.
 
     Examples:
         >>> batches = PairwiseBatches([([3], [5, 2], [7]), ([3], [2], [5])], 1)
@@ -137,14 +136,13 @@ class PairwiseBatches(GroupedBatches):
         batch_size: int,
         seed: int = 0,
         groups: int = 3,
-        longest: float | None = None,
+        longest: float = math.inf,
     ) -> None:
         lengths = [len(prompt) + max(map(len, two)) for prompt, *two in pairs]
-        super().__init__(np.array(lengths)[:, None], batch_size, seed, groups)
+        lengths = np.array(lengths)[:, None]
+        super().__init__(lengths, batch_size, seed, groups, longest)
         self.pairs = pairs
-        self.longest: float = max(lengths) if longest is None else longest
 
     def take(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray]]:
-        # A group may be longer than all rows, and than the positions of the model.
-        length = int(min(*self.shape_of(rows), self.longest))
+        (length,) = self.shape_of(rows)
         return (pair_arrays([self.pairs[row] for row in rows], length),)

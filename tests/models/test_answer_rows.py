@@ -1,5 +1,7 @@
 """`fit(prompts, answers)` and conversations: only the tokens of answers count."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -122,10 +124,13 @@ def test_weights_count_and_texts_count_whole():
 
 
 def test_lengths_of_neighbors_differ_wherever_a_run_is_resumed():
-    rows = [answer_rows.Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5)]
-    batches = answer_rows.AnswerBatches(rows, lambda ids, real: ids, 1, longest=11)
-    lengths = [batches.batch(n)[0].shape[1] for n in range(7)]
-    assert all(a != b for a, b in zip(lengths, lengths[1:], strict=False))
+    rows = [answer_rows.Row(np.arange(n), np.arange(n) > 0) for n in (3, 3, 3, 5, 5)]
+    for longest, expected in ((11, {2, 4, 5}), (5, {2, 4})):
+        words = rows, lambda ids, real: ids, 1, 0, longest
+        batches = answer_rows.AnswerBatches(*words)
+        lengths = [batches.batch(n)[0].shape[1] for n in range(7)]
+        assert all(a != b for a, b in itertools.pairwise(lengths))
+        assert {*lengths} == expected
 
 
 def test_conversations_are_prompts_and_answers_in_the_template():
