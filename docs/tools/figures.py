@@ -20,13 +20,17 @@ SAVING = {
 }
 FONT = "'DejaVu Sans', Verdana, sans-serif"  # matplotlib measures with the first
 WITHOUT = (
+    (re.compile(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*", re.DOTALL), ""),
     (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL), ""),
+    (re.compile(r'<path d="[^"]*" style="fill: none"/>\s*'), ""),  # shows nothing
     (re.compile(r"font-family: ([^;]*sans-serif;?|'DejaVu Sans';) ?"), ""),
     (re.compile(r'(?<=<g) id="[^"]*"'), ""),  # nothing refers to groups
+    (re.compile(r"<g ?/>\s*"), ""),
     (re.compile(r' transform="rotate\(-?0 [^)]*\)"'), ""),
     (re.compile(r"<svg(?=[ >])"), f'<svg style="font-family: {FONT}"'),
     (re.compile(r"\s*\n\s*"), "\n"),
 )
+GROUP = re.compile(r"(<g\b[^>]*>\n?|</g>\n?)")
 # Grays of matplotlib and of our plots: lines of a grid, patches, remarks.
 GRAYS = {"#000000": INK[1], "#808080": "#9a9a9a", "#b0b0b0": "#5c6270"}
 EXCHANGED = {
@@ -79,12 +83,26 @@ def shorten(text: str) -> str:
     r"""Rounds the coordinates of an SVG to two decimals, and names the font once.
 
     Examples:
-        >>> shorten('<g>\n <!-- line -->\n <path d="M 1.234567 2.5 L -0.000001 3"/>')
-        '<g>\n<path d="M 1.23 2.5 L 0 3"/>'
+        >>> shorten('<g><g id="a"/>\n <path d="M 1.234567 2.5 L -0.000001 3"/></g>')
+        '<path d="M 1.23 2.5 L 0 3"/>'
     """
     for pattern, new in WITHOUT:
         text = pattern.sub(new, text)
+    text = _without_groups(text)
     return IMAGE.sub(_repacked, NUMBER.sub(_rounded, text))
+
+
+def _without_groups(text):
+    """Removes the tags of groups that say nothing, as most do."""
+    kept, is_kept = [], []
+    for part in GROUP.split(text):
+        if part.startswith("<g"):
+            is_kept.append(part.strip() != "<g>")
+        if not GROUP.match(part) or is_kept[-1]:
+            kept.append(part)
+        if part.startswith("</g"):
+            is_kept.pop()
+    return "".join(kept)
 
 
 def _rounded(match):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import xml.etree.ElementTree
 
 import nbformat
 import pytest
@@ -180,6 +181,7 @@ def test_figures_are_equal_each_time():
     text = draw()
     assert draw() == text
     assert "date" not in text and "#0072b2" in text
+    assert len(xml.etree.ElementTree.fromstring(text)) > 5
     assert "#0072b2" not in figures.dark(text) and "#56b4e9" in figures.dark(text)
 
 

@@ -1,6 +1,7 @@
 """Tests of the tutorials: each runs at small size, and its files agree."""
 
 import runpy
+import xml.etree.ElementTree
 
 import pytest
 
@@ -38,3 +39,10 @@ def test_files_agree(name):
 def test_size():
     assert NAMES
     assert [*check.size_problems()] == []
+
+
+@pytest.mark.once("reads files")
+def test_figures_are_whole():
+    for path in (TUTORIALS / "results").rglob("*.svg"):
+        drawn = {part.tag for part in xml.etree.ElementTree.parse(path).iter()}
+        assert {"{http://www.w3.org/2000/svg}path"} <= drawn, path
