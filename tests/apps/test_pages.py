@@ -64,6 +64,18 @@ CASES += [
 ]
 
 
+LONG = ("gates", "window", "translation", "positions", "language_model", "gradients")
+SAME = pytest.mark.full("the controls are those of the other labs", cheap=False)
+TRAINED = pytest.mark.full("a run is trained first", cheap=False)
+WITHOUT_TRAINING = [
+    pytest.param(lab, {}, id=lab, marks=TRAINED if lab == "translation" else ())
+    for lab in pages.LABS
+] + CASES[len(pages.LABS) :]
+SOME = [
+    pytest.param(lab, {}, id=lab, marks=SAME if lab in LONG else ())
+    for lab in pages.LABS
+] + CASES[len(pages.LABS) :]
+
 Shown = collections.namedtuple("Shown", "texts code")
 _english = {}  # what a page shows first: a page is drawn once for several tests
 
@@ -129,7 +141,7 @@ def another(lab, kind, found, before):
 TRIED = {}  # the first state of a lab that has a control
 
 
-@pytest.mark.parametrize(("lab", "state"), CASES)
+@pytest.mark.parametrize(("lab", "state"), SOME)
 def test_each_control_changes_the_address(lab, state, stub, models, monkeypatch):
     # With one backend alone there would be nothing to choose.
     backends = sorted({"jax", "torch", work.backend()})
@@ -290,7 +302,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(("lab", "state"), CASES)
+@pytest.mark.parametrize(("lab", "state"), WITHOUT_TRAINING)
 def test_the_notebook_of_the_page_runs_elsewhere(
     lab, state, stub, models, tmp_path, monkeypatch, training
 ):

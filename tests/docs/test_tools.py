@@ -205,6 +205,9 @@ def tiny():
     return Tutorial("98_tiny", cells, {}, {"steps": "pas de temps"})
 
 
+@pytest.mark.full(
+    "a kernel of its own; whoever refreshes a tutorial runs it", cheap=False
+)
 def test_execution(tiny):
     pytest.importorskip("matplotlib")
     done = execute.execute(tiny, "torch")
