@@ -47,7 +47,7 @@ def saved(tmp_path_factory):
         f"import keras, kerasseq\n{REGISTERED}",
         *(
             pytest.param(
-                code, marks=pytest.mark.full("kerasseq is first in other tests", cheap=False)
+                code, marks=pytest.mark.full("first in other tests", cheap=False)
             )
             for code in (
                 "import kerasseq.models, keras; answer(keras.saving.load_model)",
