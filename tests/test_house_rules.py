@@ -9,6 +9,7 @@ import ast
 import pathlib
 import re
 import statistics
+import subprocess
 
 import pytest
 
@@ -54,6 +55,8 @@ SHARED = (  # by library, app and docs
     "kerasseq.rnn.docstrings",  # what `help` shows of recurrent layers
 )
 OUTSIDE = ("apps", "benchmarks", "docs", "examples")
+TOP = {*OUTSIDE, "kerasseq", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+TOP |= {"LICENSE", "conftest.py", "hatch_build.py", "mkdocs.yml", "pyproject.toml"}
 
 
 def imported(source):
@@ -250,6 +253,15 @@ def tree_problems(tree, root):
     problems += [f"{path} does not exist" for path in drawn if path not in exist]
     repeated = {path for path in drawn if drawn.count(path) > 1}
     return problems + [f"{path} is in the picture twice" for path in sorted(repeated)]
+
+
+def test_top_level():
+    """A test that writes where it was started has left files there before."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True)
+    if listed.returncode:
+        pytest.skip("no clone")
+    names = {path.partition("/")[0] for path in listed.stdout.decode().splitlines()}
+    assert {name for name in names if not name.startswith(".")} == TOP
 
 
 def test_picture_of_the_folders():

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import random
 import re
@@ -9,6 +10,30 @@ from kerasseq.cli import main
 
 TINY = ["--units", "5", "--sequence-length", "7", "--batch-size", "3"]
 RUN = [*TINY, "--steps", "25", "--checkpoint-every", "10", "--seed", "3"]
+
+
+@contextlib.contextmanager
+def at_step(step, act=None):
+    """Until the block ends, a run is interrupted after a training step.
+
+    Args:
+        step: Which one.
+        act: What to call instead of raising KeyboardInterrupt.
+    """
+    from kerasseq.cli.fitting import Progress
+
+    before = Progress.on_train_batch_end
+
+    def after(self, batch, logs=None):
+        before(self, batch, logs)
+        if self.done == step:
+            if act is None:
+                raise KeyboardInterrupt
+            act()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progress, "on_train_batch_end", after)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 import kerasseq
 from kerasseq.cli import bert, main
 from kerasseq.runs import read_progress
-from tests.cli.conftest import snapshot
+from tests.cli.conftest import at_step, snapshot
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -57,19 +57,12 @@ def test_results_are_those_of_the_model(trained):
     assert len(classifier.predict(["one two", "three"], verbose=0)) == 2
 
 
-def test_resumed_run_equals_the_uninterrupted_one(command, trained, monkeypatch):
-    from kerasseq.cli.fitting import Progress
+def test_resumed_run_equals_the_uninterrupted_one(command, trained):
+    def stop():
+        kerasseq.runs.request_stop("r")
+        time.sleep(0.3)  # until the request is seen
 
-    before = Progress.on_train_batch_end
-
-    def stop(self, batch, logs=None):
-        before(self, batch, logs)
-        if self.done == 5:
-            kerasseq.runs.request_stop("r")
-            time.sleep(0.3)  # until the request is seen
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "on_train_batch_end", stop)
+    with at_step(5, stop):
         command(*BERT, "--run", "r", code=130)
     results = json.loads(command("train", "--resume", "r", "--json").out)
     expected = trained[1]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import asking, fitting, main
+from kerasseq.cli import asking, main
 from kerasseq.core.files import read_json
+from tests.cli.conftest import at_step
 
 pytestmark = pytest.mark.once("the command around training that is tested elsewhere")
 FACTS = {"one": "two", "three": "five", "red": "blue", "day": "night", "cat": "dog"}
@@ -43,8 +44,9 @@ def base(tmp_path_factory):
 
 
 @pytest.fixture
-def files(base, tmp_path):
+def files(base, tmp_path, monkeypatch):
     """Conversations and the text, in the current folder."""
+    monkeypatch.chdir(tmp_path)
     talks = [talk(*pair) for pair in FACTS.items()] * 8
     write("talks.jsonl", talks)
     pathlib.Path("facts.txt").write_text(TEXT)
@@ -98,22 +100,12 @@ def test_bits_are_those_of_the_softmax(base, files):
         assert bits[n] == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_run_that_is_resumed_ends_as_one_that_was_not(
-    command, base, files, monkeypatch
-):
+def test_a_run_that_is_resumed_ends_as_one_that_was_not(command, base, files):
     words = ["--file", "talks.jsonl", *TRAIN, "--steps", "11"]
     words += ["--checkpoint-every", "4", "--lora", "2"]
     done = train(command, base, *words, "--run", "whole")
     assert "is not measured: see --text" in done.out
-    after = fitting.Progress.on_train_batch_end
-
-    def stop(self, batch, logs=None):
-        after(self, batch, logs)
-        if self.done == 7:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fitting.Progress, "on_train_batch_end", stop)
+    with at_step(7):
         done = train(command, base, *words, "--run", "stopped", code=130)
     assert "kerasseq train --resume stopped" in done.err
     command("train", "--resume", "stopped")

@@ -1,7 +1,6 @@
 """`kerasseq train images`, and `predict`, `evaluate` and `inspect` for images."""
 
 import csv
-import itertools
 import json
 import shutil
 
@@ -10,8 +9,8 @@ import pytest
 from PIL import Image
 
 import kerasseq
-from kerasseq.cli import fitting, image_data, images, labeled
-from tests.cli.conftest import snapshot
+from kerasseq.cli import image_data, images, labeled
+from tests.cli.conftest import at_step, snapshot
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -135,21 +134,12 @@ def test_inspect_draws_attention_and_gradient(trained, command, tmp_path, drawn)
     assert {file.name for file in (tmp_path / "of-the-training").iterdir()} == files
 
 
-def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
+def test_a_run_that_was_stopped_goes_on(command, tmp_path):
     pictures = write(tmp_path / "pictures", 24)
     words = ["train", "images", pictures, *TINY, "--steps", "25", "--flip"]
     command(*words, "--run", "whole")
-    after_step = fitting.Progress.on_train_batch_end
-    steps = itertools.count(1)
-
-    def stop(self, batch, logs=None):
-        after_step(self, batch, logs)
-        if next(steps) == 14:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(fitting.Progress, "on_train_batch_end", stop)
-    command(*words, "--run", "stopped", code=130)
-    monkeypatch.setattr(fitting.Progress, "on_train_batch_end", after_step)
+    with at_step(14):
+        command(*words, "--run", "stopped", code=130)
     command("train", "--resume", "stopped")
     whole, stopped = (
         kerasseq.load_model(tmp_path / name / "model.keras")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import fitting, main, preference_data
+from kerasseq.cli import main, preference_data
 from kerasseq.core.files import read_json
-from tests.cli.conftest import snapshot
+from tests.cli.conftest import at_step, snapshot
 
 pytestmark = pytest.mark.once("the command around training that is tested elsewhere")
 DIGITS = 4
@@ -103,20 +103,10 @@ def test_votes_move_the_model(command, base, files):
     assert found["accuracy"] > 0.6 and found["repeated"] == 48 + results["repeated"]
 
 
-def test_a_run_that_is_resumed_ends_as_one_that_was_not(
-    command, base, files, monkeypatch
-):
+def test_a_run_that_is_resumed_ends_as_one_that_was_not(command, base, files):
     words = ["--file", "votes.jsonl", *RUN, "--steps", "25"]
     train(command, base, *words, "--run", "whole")
-    after = fitting.Progress.on_train_batch_end
-
-    def stop(self, batch, logs=None):
-        after(self, batch, logs)
-        if self.done == 13:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fitting.Progress, "on_train_batch_end", stop)
+    with at_step(13):
         done = train(command, base, *words, "--run", "stopped", code=130)
     assert "kerasseq train --resume stopped" in done.err
     done = command("generate", "stopped", "--prompt", ":", "--length", 3)

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kerasseq.cli import fitting, runs
+from kerasseq.cli import runs
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_progress, read_state, request_stop
-from tests.cli.conftest import RUN, snapshot
+from tests.cli.conftest import RUN, at_step, snapshot
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")
@@ -80,20 +80,12 @@ def test_run_resumed_after_kill_equals_uninterrupted_run(
     assert read_state(folder).state == "finished"
 
 
-def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path, monkeypatch):
+def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path):
     folder = tmp_path / "stopped"
-    after = fitting.Progress.on_train_batch_end
-
-    def stop(self, batch, logs=None):
-        after(self, batch, logs)
-        if self.done == 13:
-            os.kill(os.getpid(), signal.SIGINT)
-
     words = ["train", "language-model", "--text", text_path, "--run", folder, *RUN]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a shell's background
     try:
-        with monkeypatch.context() as patch:
-            patch.setattr(fitting.Progress, "on_train_batch_end", stop)
+        with at_step(13, lambda: os.kill(os.getpid(), signal.SIGINT)):
             done = command(*words, code=130)
     finally:
         signal.signal(signal.SIGINT, before)

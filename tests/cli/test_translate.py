@@ -11,7 +11,7 @@ import pytest
 
 from kerasseq.cli import main, translation_scores
 from kerasseq.datasets import Pairs
-from tests.cli.conftest import snapshot
+from tests.cli.conftest import at_step, snapshot
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -224,20 +224,8 @@ def test_pairs_and_data_exclude_each_other(refused, pairs_path):
     assert "numbers-de" in refused(*TINY, "--data", "numbers-da")
 
 
-def test_resumed_run_equals_uninterrupted_run(
-    command, finished, pairs_path, tmp_path, monkeypatch
-):
-    from kerasseq.cli.fitting import Progress
-
-    after = Progress.on_train_batch_end
-
-    def stop(self, batch, logs=None):
-        after(self, batch, logs)
-        if self.done == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "on_train_batch_end", stop)
+def test_resumed_run_equals_uninterrupted_run(command, finished, pairs_path):
+    with at_step(2, lambda: os.kill(os.getpid(), signal.SIGINT)):
         done = command(*TINY, "--pairs", pairs_path, "--run", "runs/parts", code=130)
     assert "kerasseq train --resume runs/parts" in done.err
     results = json.loads(command("train", "--resume", "runs/parts", "--json").out)
