@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq.cli.console import progress
 from kerasseq.core.messages import Message
 
 MAX_ANSWER = 64  # tokens
@@ -36,10 +37,12 @@ def answers(model: Any, questions: Sequence[list[Message]]) -> list[str]:
     from kerasseq.models import Chat
 
     found = []
-    for talk in questions:
-        chat = Chat(model, max_new_tokens=MAX_ANSWER)
-        chat.messages = list(talk[:-2])
-        found.append(chat.ask(talk[-2]["content"]))
+    with progress("asking", len(questions)) as show:
+        for talk in questions:
+            chat = Chat(model, max_new_tokens=MAX_ANSWER)
+            chat.messages = list(talk[:-2])
+            found.append(chat.ask(talk[-2]["content"]))
+            show(len(found))
     return found
 
 

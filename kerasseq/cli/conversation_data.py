@@ -4,7 +4,9 @@ Importing this module loads no Keras.
 """
 
 import json
+import math
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from kerasseq.text.chat import answers
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
 BLOCK = 64  # tokens of a block of the text
+LONGEST_TOKEN = 32  # characters of a block per token, at most
 SCORED = 20_000  # characters at the end of the text, at most
 
 
@@ -88,18 +91,18 @@ def fitting(
             cut += talk is not given
     if len(kept) < len(rows):
         note(
-            f"{len(rows) - len(kept):,} of {len(rows):,} conversations are left out: "
+            f"conversations left out: {len(rows) - len(kept):,} of {len(rows):,}, as "
             f"the model reads {longest} tokens"
         )
     if cut:
         note(
-            f"{cut:,} conversations are cut after an answer: the model reads {longest} "
+            f"conversations cut after an answer: {cut:,}, as the model reads {longest} "
             "tokens"
         )
     if len(kept) < at_least:
         raise ValueError(
-            f"{file} must have at least {at_least} conversations of at most {room} "
-            f"tokens, which the model reads, received {len(kept)}. Train a base with a "
+            f"{file} must have conversations of at most {room} tokens, which the model "
+            f"reads, at least {at_least}, received {len(kept)}. Train a base with a "
             "larger --sequence-length"
         )
     said = "\n".join(message["content"] for talk in kept for message in talk)
@@ -140,10 +143,37 @@ def mixed(model: Any, text: str, most: int, seed: int) -> tuple[list[str], str]:
         return [], ""
     text, end = language_model.split(text, SCORED)
     language_model.check_held_out(model.tokenizer, end)
-    tokenize.note_unknown(model.tokenizer, text, "text")
-    offsets = model.tokenizer.encode_with_offsets(text).offsets
     length = min(BLOCK, model.context_length or BLOCK) + 1
-    starts = offsets[: max(len(offsets) - length + 1, 1) : length, 0].tolist()
-    places = [*zip(starts, [*starts[1:], len(text)], strict=False)]
-    order = np.random.default_rng(seed).permutation(len(places))[:most]
-    return [text[slice(*places[n])] for n in np.sort(order)], end
+    # A large text is not tokenized as a whole.
+    per_token = len(end) / len(model.tokenizer.encode(end))
+    starts = np.arange(0, len(text), math.ceil(length * per_token))
+    drawn = np.sort(np.random.default_rng(seed).permutation(starts)[:most])
+    blocks = [*filter(None, (block(model.tokenizer, text, n, length) for n in drawn))]
+    tokenize.note_unknown(model.tokenizer, "\n".join(blocks), "blocks of the text")
+    return blocks, end
+
+
+def block(tokenizer: Any, text: str, start: int, length: int) -> str:
+    """Returns the tokens of a text from a place on, or from the word after it.
+
+    Args:
+        tokenizer: Tokenizer of the model.
+        text: The text.
+        start: Position of a character.
+        length: The largest number of tokens.
+
+    Returns:
+        The block; "" if it has fewer than two tokens, of which one is predicted.
+
+    Examples:
+        >>> from kerasseq.text import WordTokenizer
+        >>> text = "a red cat , a blue dog"
+        >>> tokenizer = WordTokenizer().fit(text)
+        >>> block(tokenizer, text, 0, 3), block(tokenizer, text, 3, 3)
+        ('a red cat', 'cat , a')
+    """
+    rest = text[start : start + LONGEST_TOKEN * length]
+    if start and (space := re.search(r"\s+(?=\S)", rest)):
+        rest = rest[space.end() :]
+    ends = tokenizer.encode_with_offsets(rest).offsets[:length, 1]
+    return rest[: int(ends.max())] if len(ends) > 1 else ""

@@ -96,8 +96,7 @@ def train(job: "Job") -> runs.Results:
     repeated = labeled.repeated(keys, map(conversation_data.key, held_out))
     with about(settings.text):
         blocks, end = conversation_data.mixed(model, text, len(learned), settings.seed)
-    with status("evaluating the base"):
-        before = scores_of(model, held_out, end, settings.batch_size)
+    before = scores_of(model, held_out, end, settings.batch_size)
     set_seed(settings.seed)
     with about(settings.base):
         adapting.adapt(model, settings)
@@ -110,8 +109,7 @@ def train(job: "Job") -> runs.Results:
     more = f"; {len(blocks):,} blocks of {data['text']} among them" if text else ""
     job.start(data, f"{words}{more}.", keys)
     history = job.fit(model, batches, steps, "bits")
-    with status("evaluating"):
-        after = scores_of(model, held_out, end, settings.batch_size)
+    after = scores_of(model, held_out, end, settings.batch_size)
     scores = compare(before, after)
     scores |= {"conversations": len(talks), "held_out": len(held_out)}
     scores |= {"repeated": repeated, **adapting.save(job, model)}
@@ -174,14 +172,15 @@ def scores_of(
     Returns:
         "bits" and "tokens" `(conversations,)`, and perhaps "right" and "bits_per_byte".
     """
-    bits, tokens = asking.bits_of_answers(model, held_out, batch_size)
-    scores = {"bits": bits, "tokens": tokens}
+    with status("evaluating"):
+        bits, tokens = asking.bits_of_answers(model, held_out, batch_size)
+        scores = {"bits": bits, "tokens": tokens}
+        if end:
+            scores["bits_per_byte"] = asking.bits_per_byte(model, end)
     questions = [*filter(None, map(asking.last_question, held_out[:MOST_ASKED]))]
     if questions:
         scores["right"], _ = asking.share_right(model, questions)
         scores["asked"] = len(questions)
-    if end:
-        scores["bits_per_byte"] = asking.bits_per_byte(model, end)
     return scores
 
 

@@ -134,8 +134,7 @@ def _conversations(args, record, console):
     questions = [*filter(None, map(asking.last_question, talks))]
     if not questions:
         raise ValueError(f"{args.file} must have a question of the user and its answer")
-    with status(f"asking {len(questions):,} questions"):
-        right, _ = asking.share_right(model, questions)
+    right, _ = asking.share_right(model, questions)
     bits, tokens = asking.bits_of_answers(model, talks, BATCH_SIZE)
     results = {"accuracy": right, "questions": len(questions)}
     results["bits_per_token"] = float(bits.sum() / tokens.sum())

@@ -123,8 +123,7 @@ def _stage(folder, text, questions) -> dict[str, Any]:
         with about(folder), status(f"scoring the text with {folder}", len(text)):
             stage["bits_per_byte"] = asking.bits_per_byte(model, text)
     if questions:
-        waiting = status(f"asking {folder} {len(questions):,} questions")
-        with about(folder), waiting:
+        with about(folder):
             stage |= _asked(model, folder, questions)
     return stage
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import asking, main
+from kerasseq.cli import asking, conversation_data, main
 from kerasseq.core.files import read_json
 from tests.cli.conftest import at_step
 
@@ -80,6 +80,19 @@ def test_a_model_learns_to_answer(command, base, files):
     assert command("chat", "talk", "--prompt", "red").out.strip() == "blue"
 
 
+def test_blocks_of_a_text(base):
+    model = kerasseq.load_model(base / "model.keras")
+    text = " " * 20_000 + TEXT
+    blocks, end = conversation_data.mixed(model, text, 1000, 0)
+    held_out = len(text) // 10
+    assert end == text[-held_out:]
+    assert blocks and all(block in text[:-held_out] for block in blocks)
+    lengths = {len(model.tokenizer.encode(block)) for block in blocks}
+    assert max(lengths) == 14 and min(lengths) > 1
+    few, _ = conversation_data.mixed(model, text, 50, 0)  # some are spaces alone
+    assert 0 < len(few) < 50 and set(few) <= set(blocks)
+
+
 def test_bits_are_those_of_the_softmax(base, files):
     model = kerasseq.load_model(base / "model.keras")
     talks = [talk("one goes", "two"), talk("cat", "dog goes", "red", "blue")]
@@ -121,8 +134,8 @@ def test_long_conversations_are_cut_after_an_answer(command, base, files):
     )
     words = ["--file", "long.jsonl", *TRAIN, "--steps", "1"]
     done = train(command, base, *words, "--run", "cut")
-    assert "1 of 8 conversations are left out: the model reads 13 tokens" in done.err
-    assert "1 conversations are cut after an answer" in done.err
+    assert "conversations left out: 1 of 8, as the model reads 13 tokens" in done.err
+    assert "conversations cut after an answer: 1, as" in done.err
     assert "1 words of the conversations are not in the training text" in done.err
     assert read_json("cut/results.json")["conversations"] == 7
 
@@ -135,7 +148,10 @@ def test_wrong_options(command, base, files):
         ([], "expected --file, received none"),
         (["--file", "one.jsonl"], "at least two conversations, as one is held out"),
         (["--file", "silent.jsonl"], "line 3 must have an answer"),
-        (["--file", "long.jsonl"], "at least 2 conversations of at most 14 tokens"),
+        (
+            ["--file", "long.jsonl"],
+            "14 tokens, which the model reads, at least 2",
+        ),
         (["--file", "talks.jsonl", "--text-weight", "1"], "is for --text, received"),
     ):
         done = train(command, base, *words, code=2)
