@@ -278,15 +278,7 @@ def check_training(case, monkeypatch):
 
 
 @pytest.mark.once("PyTorch only")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=pytest.mark.full("one of several", cheap=False) if n % 2 else ()
-        )
-        for n, name in enumerate(MODELS)
-    ],
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_exported_and_traced_models_take_batches_of_any_size(name):
     check_exported(MODELS[name])
     check_traced(MODELS[name])
@@ -341,7 +333,7 @@ def test_s4d_is_not_exported_to_onnx(tmp_path):
         model.export(str(tmp_path / "m"), "onnx", False, input_signature=signature)
 
 
-@pytest.mark.full("inductor compiles for long", cheap=False)
+@pytest.mark.once("PyTorch only")
 def test_compiled_gpt_is_one_graph():
     check_compiled(MODELS["GPT"], fullgraph=True)
 

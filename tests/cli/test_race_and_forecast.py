@@ -107,7 +107,6 @@ def test_resumed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_p
     assert "results.json is damaged" in refused("train", "--resume", "r")
 
 
-@pytest.mark.full("three processes load Keras", cheap=False)
 def test_race_in_processes_equals_one_process(command, tmp_path):
     """One of two processes is stopped, which stops the race; then it is resumed."""
     words = [*RACE, "--colors", 1, "--kind", "hard", "--lengths", "6-9"]

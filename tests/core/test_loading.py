@@ -45,14 +45,10 @@ def saved(tmp_path_factory):
     "code",
     [
         f"import keras, kerasseq\n{REGISTERED}",
-        *(
-            pytest.param(
-                code, marks=pytest.mark.full("first in other tests", cheap=False)
-            )
-            for code in (
-                "import kerasseq.models, keras; answer(keras.saving.load_model)",
-                "import kerasseq, keras; answer(kerasseq.load_model)",
-            )
+        "import kerasseq.models, keras; answer(keras.saving.load_model)",
+        pytest.param(
+            "import kerasseq, keras; answer(kerasseq.load_model)",
+            marks=pytest.mark.full("kerasseq is first above, too", cheap=False),
         ),
     ],
 )

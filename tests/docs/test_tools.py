@@ -205,7 +205,6 @@ def tiny():
     return Tutorial("98_tiny", cells, {}, {"steps": "pas de temps"})
 
 
-@pytest.mark.full("each refresh of a tutorial executes it, too", cheap=False)
 def test_execution(tiny):
     pytest.importorskip("matplotlib")
     done = execute.execute(tiny, "torch")

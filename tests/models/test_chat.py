@@ -88,10 +88,10 @@ def test_characters_of_several_bytes_come_whole():
     bytes_alone.chat_template = template
     model = models.LanguageModel("gru", bytes_alone, units=32)
     model.compile(keras.optimizers.Adam(3e-2))
-    talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "éà"}]
-    model.fit([talk], epochs=60, verbose=0)
+    talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "éж"}]
+    model.fit([talk], epochs=40, verbose=0)
     pieces = [piece.text for piece in models.Chat(model).stream("x")]
-    assert pieces == ["", "é", "", "à", ""]
+    assert pieces == ["", "é", "", "ж", ""]
 
 
 def test_wrong_chats():

@@ -223,7 +223,7 @@ def dropped():
     return np.stack([ops.convert_to_numpy(y) for y in calls])
 
 
-@pytest.mark.full("names of Keras: no backend is asked", cheap=False)
+@pytest.mark.once("names of Keras: no backend is asked")
 def test_dropout_is_the_same_without_the_private_class_of_keras():
     code = """
 import keras
