@@ -5,8 +5,8 @@ y = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta
 $$
 
 In training $\mu$ and $\sigma^2$ are those of all real steps of the batch; in inference,
-the moving averages of these. Ioffe and Szegedy 2015. The layer is that of Keras; what it
-adds: full precision in float64, where Keras computes in float32.
+the moving averages of these. Ioffe and Szegedy 2015. The layer is that of Keras, which
+computes float64 in float32; this one does not.
 """
 
 import keras

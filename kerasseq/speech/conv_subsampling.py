@@ -7,8 +7,8 @@ $$
 
 with kernel size $2 p + 1$; the features of a frame are the channels. Frames before the
 first and after the last one are zeros. So attention after it has $\mathrm{factor}^2$
-times fewer pairs of frames. Synnaeve et al. 2020 (arXiv 1911.08460); the two-dimensional
-convolutions of Gulati et al. 2020 are left out.
+times fewer pairs of frames. Synnaeve et al. 2020 (arXiv 1911.08460), there with gated
+linear units; the two-dimensional convolutions of Gulati et al. 2020 are left out.
 """
 
 from typing import Any
@@ -88,6 +88,7 @@ class ConvSubsampling(Layer):
         **kwargs: Any,
     ) -> None:
         self.hidden_dim: int = checks.size("hidden_dim", hidden_dim, 1)
+        factor = checks.size("factor", factor)
         self.factor: int = checks.one_of("factor", factor, FACTORS)
         self.kernel_size: int = odd_size("kernel_size", kernel_size)
         self.use_bias: bool = checks.flag("use_bias", use_bias)

@@ -5,27 +5,28 @@ import numpy as np
 import pytest
 
 from kerasseq import layers
+from kerasseq.speech.batch_norm import BatchNormalization
+
+if keras.backend.backend() != "torch":
+    pytest.skip("the peer is of PyTorch", allow_module_level=True)
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 pytestmark = pytest.mark.once("the peer is of PyTorch")
 
 B, T, D, F, N, K = 3, 11, 14, 17, 2, 5  # K: size of the kernel
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 REAL = np.arange(T) < np.array([[11], [7], [2]])
-OPTIONS = {"dropout": 0.0, "normalization": "batch"}
 
 
 def modeling(name):
-    """A module of transformers; skips without it, or on another backend."""
-    if keras.backend.backend() != "torch":
-        pytest.skip("the peer is of PyTorch")
-    pytest.importorskip("transformers")
+    """A module of transformers."""
     return pytest.importorskip(f"transformers.models.{name}.modeling_{name}")
 
 
 def parakeet(use_bias, convolution_bias):
-    from transformers import ParakeetEncoderConfig
-
-    config = ParakeetEncoderConfig(
+    config = transformers.ParakeetEncoderConfig(
         hidden_size=D,
         intermediate_size=F,
         num_attention_heads=N,
@@ -43,7 +44,11 @@ def parakeet(use_bias, convolution_bias):
         "feed_forward_2": ("feed_forward2.linear1", "feed_forward2.linear2"),
         "heads": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
         "attention_output": "self_attn.o_proj",
-        "position": ("self_attn.relative_k_proj", "self_attn.bias_u", "self_attn.bias_v"),
+        "position": (
+            "self_attn.relative_k_proj",
+            "self_attn.bias_u",
+            "self_attn.bias_v",
+        ),
         "convolution": "conv",
         "norm": "conv.norm",
         "norms": [
@@ -55,9 +60,7 @@ def parakeet(use_bias, convolution_bias):
 
 
 def wav2vec2():
-    from transformers import Wav2Vec2ConformerConfig
-
-    config = Wav2Vec2ConformerConfig(
+    config = transformers.Wav2Vec2ConformerConfig(
         hidden_size=D,
         intermediate_size=F,
         num_attention_heads=N,
@@ -74,7 +77,11 @@ def wav2vec2():
         "feed_forward_2": ("ffn2.intermediate_dense", "ffn2.output_dense"),
         "heads": ("self_attn.linear_q", "self_attn.linear_k", "self_attn.linear_v"),
         "attention_output": "self_attn.linear_out",
-        "position": ("self_attn.linear_pos", "self_attn.pos_bias_u", "self_attn.pos_bias_v"),
+        "position": (
+            "self_attn.linear_pos",
+            "self_attn.pos_bias_u",
+            "self_attn.pos_bias_v",
+        ),
         "convolution": "conv_module",
         "norm": "conv_module.batch_norm",
         "norms": [
@@ -87,8 +94,6 @@ def wav2vec2():
 
 def randomize(block):
     """Fills all weights and statistics; returns them by name."""
-    import torch
-
     rng = np.random.default_rng(5)
     state = block.state_dict()
     for name, value in state.items():
@@ -149,15 +154,13 @@ def pair(block, names, **options):
     return ours
 
 
-@pytest.mark.parametrize(("use_bias", "convolution_bias"), [(True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("use_bias", "convolution_bias"), [(True, True), (False, False)]
+)
 def test_parakeet(use_bias, convolution_bias):
     """With masks: padded frames are zeros in their convolution as well."""
-    import torch
-
     block, positions, names = parakeet(use_bias, convolution_bias)
-    ours = pair(
-        block, names, use_bias=use_bias, use_convolution_bias=convolution_bias
-    )
+    ours = pair(block, names, use_bias=use_bias, use_convolution_bias=convolution_bias)
     x, real = torch.tensor(X), torch.tensor(REAL)
     pairs = real[:, None, :, None] & real[:, None, None, :]
     with torch.no_grad():
@@ -171,8 +174,6 @@ def test_parakeet(use_bias, convolution_bias):
 
 def test_wav2vec2_conformer():
     """Without masks: their convolution reads padded frames."""
-    import torch
-
     block, positions, names = wav2vec2()
     ours = pair(block, names, use_convolution_bias=False)
     x = torch.tensor(X)
@@ -184,11 +185,10 @@ def test_wav2vec2_conformer():
 
 def test_batch_normalization_in_training():
     """Outputs, gradients and moving means are PyTorch's, of the real frames alone."""
-    import torch
-
-    from kerasseq.speech.batch_norm import BatchNormalization
-
-    ours, theirs = BatchNormalization(momentum=0.9, epsilon=1e-5), torch.nn.BatchNorm1d(D)
+    ours, theirs = (
+        BatchNormalization(momentum=0.9, epsilon=1e-5),
+        torch.nn.BatchNorm1d(D),
+    )
     ours.build(X.shape)
     x, real = torch.tensor(X, requires_grad=True), torch.tensor(REAL)
     y = ours(x, training=True, mask=real)[real]
