@@ -57,6 +57,8 @@ from kerasseq.rnn.min_gru import MinGRU, MinGRUCell
 from kerasseq.rnn.min_lstm import MinLSTM, MinLSTMCell
 from kerasseq.rnn.slstm import SLSTM, SLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
+from kerasseq.speech.conformer import ConformerBlock
+from kerasseq.speech.conv_subsampling import ConvSubsampling
 from kerasseq.state_space.mamba import Mamba
 from kerasseq.state_space.s4d import S4D
 from kerasseq.tasks.crf import CRF
@@ -134,6 +136,8 @@ __all__ = [
     "NTMCell",
     "PatchEmbedding",
     "CRF",
+    "ConvSubsampling",
+    "ConformerBlock",
 ]
 
 if not TYPE_CHECKING:  # a checker knows the names by itself

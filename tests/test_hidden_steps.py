@@ -235,6 +235,16 @@ def heads(position, case=self_attention):
     return Case(build, found.call, found.real, **found.hidden)
 
 
+def subsampling():
+    """Frames of which two become one: the real ones are then the first."""
+    real = np.array([[1, 1, 0], [1, 1, 0]], bool)
+
+    def build():
+        return layers.ConvSubsampling(3, 2, kernel_size=3)
+
+    return Case(build, lambda layer, x: [layer(x, mask=REAL)], (real,), x=(X, REAL))
+
+
 def global_tokens():
     """Longformer's attention to 20 steps, in two chunks, with global tokens."""
     x, real = np.concatenate(4 * [X], axis=1), np.concatenate(4 * [REAL], axis=1)
@@ -358,6 +368,8 @@ CASES = {
     "TransformerXLPosition": heads(L.TransformerXLPosition, causal_with_mask),
     "FeedForward": with_mask(L.FeedForward, 11, activation="gelu", gated=True),
     "MixtureOfExperts": with_mask(L.MixtureOfExperts, 3, 7),
+    "ConvSubsampling": subsampling(),
+    "ConformerBlock": with_mask(L.ConformerBlock, 11, 2, 3),
     "TransformerEncoder": block(L.TransformerEncoder),
     "TransformerEncoder-pre": block(
         L.TransformerEncoder, norm="rms", norm_placement="pre", feed_forward="swiglu"

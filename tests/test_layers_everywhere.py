@@ -190,6 +190,12 @@ BUILDERS = {
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
     "CRF": [lambda **kw: Marginals(layers.CRF(5, initializer="glorot_uniform"))],
+    "ConvSubsampling": [lambda **kw: layers.ConvSubsampling(3, kernel_size=3)],
+    "ConformerBlock": [
+        lambda **kw: layers.ConformerBlock(
+            11, 2, 3, head_dim=3, use_convolution_bias=False, **kw
+        )
+    ],
 }
 LINEAR = (
     *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
@@ -205,14 +211,17 @@ SAME_SHAPE = (
     layers.MixtureOfExperts,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
+    layers.ConformerBlock,
     *LINEAR,
 )
 NORMS = (layers.LayerNormalization, layers.RMSNormalization)
-CONVOLUTIONS = (layers.CausalConv1D, layers.WaveNet)
+CONVOLUTIONS = (layers.CausalConv1D, layers.WaveNet, layers.ConvSubsampling)
 # The first weights positions by their index, which padding on the left changes; the
-# second and norms compute each position by itself; images have no padding.
+# second and norms compute each position by itself; images have no padding; the outputs
+# of `ConvSubsampling` are fewer.
 UNMASKED = (
     *(layers.LocationAttention, layers.FeedForward, layers.PatchEmbedding),
+    layers.ConvSubsampling,
     *NORMS,
 )
 CASES = [
@@ -249,15 +258,16 @@ def test_layer(build, saved, request):
     width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
     whole = same_shape or isinstance(layer, CONVOLUTIONS)
     whole = getattr(layer, "return_sequences", whole)
+    steps = 2 if isinstance(layer, layers.ConvSubsampling) else 7
     random = not isinstance(layer, (Added, AsImage, Asked, Marginals))
     certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
-    certain += (layers.NTMCell, layers.MixtureOfExperts)
+    certain += (layers.NTMCell, layers.MixtureOfExperts, layers.ConvSubsampling)
     random = random and not isinstance(getattr(inside, "cell", inside), certain)
     position = getattr(inside, "position", None)
     check_layer(
         layer,
         SEQUENCE,
-        (2, 7, width) if whole else (2, width),
+        (2, steps, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
         if isinstance(position, layers.RotaryEmbedding)

@@ -255,6 +255,18 @@ def of_layers():
         layer(layers.TransformerEncoder, X, **BLOCK),
         layer(layers.TransformerDecoder, X, X, **BLOCK),
         layer(
+            *(layers.ConvSubsampling, X),
+            **{"hidden_dim": 3, "factor": 2, "kernel_size": 3, "activation": "silu"},
+            **{"use_bias": True, "kernel_initializer": "zeros"},
+        ),
+        layer(
+            *(layers.ConformerBlock, X),
+            **{"intermediate_dim": 7, "num_heads": 2, "kernel_size": 3, "seed": 1},
+            **{"dropout": 0.0, "normalization": "batch", "activation": "silu"},
+            **{"position": None, "head_dim": None, "use_bias": True},
+            **{"use_convolution_bias": None, "layer_norm_epsilon": 1e-5},
+        ),
+        layer(
             *(layers.PatchEmbedding, IMAGES),
             **{"patch_size": 2, "hidden_dim": 3, "class_token": True},
             **{"image_size": 4, "interpolation": "bicubic", "use_bias": True},

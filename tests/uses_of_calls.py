@@ -41,6 +41,8 @@ def of_calls():
         call(layers.MixtureOfExperts(3, 7), {"x": X}),
         call(layers.TransformerEncoder(7, 2), {"inputs": X, **stack}),
         call(layers.TransformerDecoder(7, 2), both),
+        call(layers.ConvSubsampling(3, 2), {"x": X, "mask": MASK}),
+        call(layers.ConformerBlock(7, 2, 3), {"x": X, "mask": MASK}),
         call(layers.PatchEmbedding(2, 3), {"inputs": IMAGES}),
     ]
 

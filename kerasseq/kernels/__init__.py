@@ -12,6 +12,7 @@ from kerasseq.core import backend
 backend.require()
 
 from kerasseq.kernels.blockwise_attention import blockwise_attention  # noqa: E402
+from kerasseq.kernels.depthwise import depthwise_convolution  # noqa: E402
 from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
@@ -83,6 +84,7 @@ __all__ = [
     "constant",
     "default_jit_compile",
     "dense",
+    "depthwise_convolution",
     "fused_attention",
     "fuses_attention",
     "gradients",
