@@ -8,6 +8,7 @@ from kerasseq.core.namespace import missing_name as _missing_name
 
 backend.require()
 
+from kerasseq.core.ctc_labels import check_ctc_labels  # noqa: E402
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.bootstrap import bootstrap_f1  # noqa: E402
 from kerasseq.training.checkpoint import (  # noqa: E402
@@ -15,7 +16,7 @@ from kerasseq.training.checkpoint import (  # noqa: E402
     batches_done,
     restore,
 )
-from kerasseq.training.ctc import CTC, check_ctc_labels  # noqa: E402
+from kerasseq.training.ctc import CTC  # noqa: E402
 from kerasseq.training.dpo import DPO  # noqa: E402
 from kerasseq.training.entity_scores import (  # noqa: E402
     Entity,

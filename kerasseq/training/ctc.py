@@ -1,19 +1,19 @@
-r"""The loss of connectionist temporal classification, and the check of its labels.
+r"""The loss of connectionist temporal classification.
 
-The sum over all paths and its gradient are in `ctc_paths.py`.
+The sum over all paths and its gradient are in `ctc_paths.py`; `core/ctc_labels.py` has
+the check of labels.
 
 From: Graves, Fernández, Gomez and Schmidhuber, "Connectionist Temporal Classification",
 ICML 2006.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.ctc_labels import checked_blank
 from kerasseq.core.masks import attached_mask
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
@@ -95,112 +95,3 @@ def check_logits(logits: Tensor, blank: int) -> None:
             f"{checks.short(logits) if shape is None else f'shape {tuple(shape)}'}"
         )
     checked_blank(blank, shape[-1])
-
-
-def checked_blank(blank: int, num_symbols: int) -> int:
-    """Returns the id of the blank, from 0.
-
-    Examples:
-        >>> checked_blank(-1, 5), checked_blank(0, 5)
-        (4, 0)
-    """
-    blank = checks.whole_number("blank", blank, -(2**31))
-    if not -num_symbols <= blank < num_symbols:
-        raise ValueError(
-            f"blank must be one of the {num_symbols} symbols, an id from 0 to "
-            f"{num_symbols - 1} or -1 for the last, received {blank}"
-        )
-    return blank % num_symbols
-
-
-def check_ctc_labels(
-    labels: Sequence[Sequence[int]] | np.ndarray,
-    frames: Sequence[int] | np.ndarray,
-    num_symbols: int,
-    *,
-    blank: int = -1,
-) -> None:
-    """Raises unless every label can be read from as many frames as its row has.
-
-    A label needs a frame for each id, and one more for a blank between equal neighbors.
-    The loss cannot raise: it is computed in a compiled graph.
-
-    Args:
-        labels: A row of ids for each label, or an array `(rows, length)`, negative
-            after the end.
-        frames: The number of real frames of each row, `(rows,)`.
-        num_symbols: Number of symbols, with the blank.
-        blank: The id of the blank, from the end if negative.
-
-    Raises:
-        TypeError: If ids or frames are not whole numbers.
-        ValueError: If a label does not fit, has the blank, or an id that has no logits,
-            or if the numbers of rows differ. The message names the row.
-
-    Examples:
-        >>> check_ctc_labels([[0, 1], [2, 2]], [2, 3], num_symbols=4)
-        >>> check_ctc_labels([[0, 1], [2, 2]], [2, 2], num_symbols=4)
-        Traceback (most recent call last):
-        ...
-        ValueError: row 1 of `labels` needs at least 3 frames, for 2 ids and a blank \
-between each of 1 pairs of equal neighbors, received 2 frames. Leave the row out, or \
-use less subsampling
-    """
-    num_symbols = checks.whole_number("num_symbols", num_symbols)
-    blank = checked_blank(blank, num_symbols)
-    rows = [label_ids(i, row) for i, row in enumerate(checks.several("labels", labels))]
-    lengths = whole_numbers("frames", frames)
-    if lengths.shape != (len(rows),):
-        raise ValueError(
-            f"frames must have one number for each of the {len(rows)} labels, received "
-            f"shape {lengths.shape}"
-        )
-    for i, (ids, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
-        wrong = ids[(ids < 0) | (ids >= num_symbols) | (ids == blank)]
-        if len(wrong):
-            what = "the blank" if wrong[0] == blank else "outside the symbols"
-            raise ValueError(
-                f"row {i} of `labels` has the id {wrong[0]}, which is {what}: ids must "
-                f"lie from 0 to {num_symbols - 1}, without the blank, {blank}. Pad by "
-                "-1 after the end of a label only"
-            )
-        pairs = int((ids[1:] == ids[:-1]).sum())
-        if len(ids) + pairs > length:
-            raise ValueError(
-                f"row {i} of `labels` needs at least {len(ids) + pairs} frames, for "
-                f"{len(ids)} ids and a blank between each of {pairs} pairs of equal "
-                f"neighbors, received {length} frames. Leave the row out, or use less "
-                "subsampling"
-            )
-
-
-def label_ids(row: int, label: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns the ids of a label, without the padding at its end.
-
-    Examples:
-        >>> label_ids(0, [3, 1, -1, -1])
-        array([3, 1])
-    """
-    ids = whole_numbers(f"labels[{row}]", label)
-    real = np.flatnonzero(ids >= 0)
-    return ids[: real[-1] + 1] if len(real) else ids[:0]
-
-
-def whole_numbers(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns a row of whole numbers as an array.
-
-    Examples:
-        >>> whole_numbers("frames", [2.5])
-        Traceback (most recent call last):
-        ...
-        TypeError: frames must be a row of whole numbers, received [2.5]
-    """
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):  # rows of unequal length, or a tensor of a GPU
-        array = np.empty((0, 0))
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name} must be a row of whole numbers, received {checks.short(values)}"
-        )
-    return array.astype("int64")
