@@ -6,6 +6,9 @@ from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.decoding.beam import Beam, BeamResult, BeamTree
 from kerasseq.decoding.contrastive import Contrastive
+from kerasseq.decoding.ctc import CTCResult, ctc_greedy
+from kerasseq.decoding.ctc_align import CTCAlignment, ctc_align
+from kerasseq.decoding.ctc_beam import ctc_beam
 from kerasseq.decoding.generation import Generated, generate, get_sampler, stream
 from kerasseq.decoding.samplers import (
     Greedy,
@@ -21,6 +24,8 @@ __all__ = [
     "Beam",
     "BeamResult",
     "BeamTree",
+    "CTCAlignment",
+    "CTCResult",
     "Contrastive",
     "Generated",
     "Greedy",
@@ -30,6 +35,9 @@ __all__ = [
     "Temperature",
     "TopK",
     "TopP",
+    "ctc_align",
+    "ctc_beam",
+    "ctc_greedy",
     "generate",
     "get_sampler",
     "stream",

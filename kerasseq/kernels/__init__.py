@@ -30,6 +30,7 @@ from kerasseq.kernels.functions import (  # noqa: E402
     size_is_guessed,
     uncompiled,
     uses_torchscript,
+    with_gradient,
 )
 from kerasseq.kernels.linear_attention import (  # noqa: E402
     linear_attention,
@@ -121,4 +122,5 @@ __all__ = [
     "train_steps",
     "uncompiled",
     "uses_torchscript",
+    "with_gradient",
 ]

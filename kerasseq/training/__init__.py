@@ -8,6 +8,7 @@ from kerasseq.core.namespace import missing_name as _missing_name
 
 backend.require()
 
+from kerasseq.core.ctc_labels import check_ctc_labels  # noqa: E402
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.bootstrap import bootstrap_f1  # noqa: E402
 from kerasseq.training.checkpoint import (  # noqa: E402
@@ -15,11 +16,16 @@ from kerasseq.training.checkpoint import (  # noqa: E402
     batches_done,
     restore,
 )
+from kerasseq.training.ctc import CTC  # noqa: E402
 from kerasseq.training.dpo import DPO  # noqa: E402
 from kerasseq.training.entity_scores import (  # noqa: E402
     Entity,
     entities,
     entity_scores,
+)
+from kerasseq.training.error_rates import (  # noqa: E402
+    character_error_rate,
+    word_error_rate,
 )
 from kerasseq.training.grpo import GRPO  # noqa: E402
 from kerasseq.training.image_batches import ImageBatches  # noqa: E402
@@ -56,6 +62,7 @@ from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 __all__ = [
     "ArrayBatches",
     "BitsPerCharacter",
+    "CTC",
     "Checkpoint",
     "DPO",
     "Entity",
@@ -76,6 +83,8 @@ __all__ = [
     "batches_done",
     "bleu",
     "bootstrap_f1",
+    "character_error_rate",
+    "check_ctc_labels",
     "chrf",
     "classification_report",
     "confusion_matrix",
@@ -89,6 +98,7 @@ __all__ = [
     "ratings",
     "restore",
     "steps_to_reach",
+    "word_error_rate",
 ]
 
 _explain_calls(__name__)
