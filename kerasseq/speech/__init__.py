@@ -1,0 +1,1 @@
+"""Sound: from a waveform to frames of features."""
