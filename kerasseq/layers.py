@@ -57,6 +57,8 @@ from kerasseq.rnn.min_gru import MinGRU, MinGRUCell
 from kerasseq.rnn.min_lstm import MinLSTM, MinLSTMCell
 from kerasseq.rnn.slstm import SLSTM, SLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
+from kerasseq.speech.log_mel import LogMelSpectrogram
+from kerasseq.speech.spec_augment import SpecAugment
 from kerasseq.state_space.mamba import Mamba
 from kerasseq.state_space.s4d import S4D
 from kerasseq.tasks.crf import CRF
@@ -133,6 +135,8 @@ __all__ = [
     "MemoryNetwork",
     "NTMCell",
     "PatchEmbedding",
+    "LogMelSpectrogram",
+    "SpecAugment",
     "CRF",
 ]
 

@@ -42,6 +42,11 @@ def of_calls():
         call(layers.TransformerEncoder(7, 2), {"inputs": X, **stack}),
         call(layers.TransformerDecoder(7, 2), both),
         call(layers.PatchEmbedding(2, 3), {"inputs": IMAGES}),
+        call(
+            layers.LogMelSpectrogram(2, 8, 3, 1000),
+            {"audio": X[..., 0], "mask": MASK},
+        ),
+        call(layers.SpecAugment(1, 2, 1, 2), {"x": X, "mask": MASK}),
     ]
 
 

@@ -122,7 +122,7 @@ class LogMelSpectrogram(Layer):
                 f"{sampling_rate}, the first below the second, received min_freq="
                 f"{min_freq} and max_freq={max_freq}"
             )
-        self._filters = mel_filters(
+        self.filters: np.ndarray = mel_filters(  # (1 + N // 2, M)
             self.num_mels,
             self.num_fft_bins,
             self.sampling_rate,
@@ -144,7 +144,7 @@ class LogMelSpectrogram(Layer):
         real, imaginary = ops.rfft(frames)
         power = real * real + imaginary * imaginary  # (B, T, 1 + N // 2)
         power = tracing.record(self, "power", power)
-        P = kernels.matmul(power, ops.cast(self._filters, x.dtype))  # (B, T, M)
+        P = kernels.matmul(power, ops.cast(self.filters, x.dtype))  # (B, T, M)
         y = self._scaled(P, self.compute_mask(audio, mask))
         return ops.cast(y, self.compute_dtype)
 
@@ -187,9 +187,11 @@ class LogMelSpectrogram(Layer):
         if self.scale == "log":
             return masks.zero_masked(ops.log(P), mask)
         L = ops.log10(P)
-        heard = L if mask is None else ops.where(mask[..., None], L, masks.lowest(L.dtype))
+        heard = (
+            L if mask is None else ops.where(mask[..., None], L, masks.lowest(L.dtype))
+        )
         least = masks.largest(heard, axis=(1, 2), keepdims=True) - RANGE
-        return masks.zero_masked((ops.where(L > least, L, least) + 4) / 4, mask)
+        return masks.zero_masked((ops.where(least < L, L, least) + 4) / 4, mask)
 
     def compute_mask(self, audio: Tensor, mask: Tensor | None = None) -> Tensor | None:
         if mask is None:

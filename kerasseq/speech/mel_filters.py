@@ -83,7 +83,7 @@ def mel_filters(
     Examples:
         >>> filters = mel_filters(3, 16, 8000, "htk", 0.0, 4000.0)
         >>> filters.round(2).T.tolist()[0]
-        [0.0, 0.98, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        [0.0, 0.89, 0.17, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
     ends = to_mel(np.array([min_freq, max_freq]), mel_scale)
     centers = to_hertz(np.linspace(*ends, num_mels + 2), mel_scale)
