@@ -139,11 +139,8 @@ class LogMelSpectrogram(Layer):
         check_mask("mask", mask, ("batch", "samples"), audio.shape, broadcasts=False)
         self._check_length(audio)
         x = ops.cast(audio, scores_dtype(self.compute_dtype))
-        window = ops.cast(self._window, x.dtype)
-        frames = self.frames(x, mask) * window  # (B, T, N)
-        real, imaginary = ops.rfft(frames)
-        power = real * real + imaginary * imaginary  # (B, T, 1 + N // 2)
-        power = tracing.record(self, "power", power)
+        frames = self.frames(x, mask) * ops.cast(self._window, x.dtype)  # (B, T, N)
+        power = tracing.record(self, "power", power_spectrum(frames))
         P = kernels.matmul(power, ops.cast(self.filters, x.dtype))  # (B, T, M)
         y = self._scaled(P, self.compute_mask(audio, mask))
         return ops.cast(y, self.compute_dtype)
@@ -203,6 +200,26 @@ class LogMelSpectrogram(Layer):
         batch, samples = audio_shape
         frames = None if samples is None else samples // self.stride
         return (batch, frames, self.num_mels)
+
+
+def power_spectrum(frames: Tensor) -> Tensor:
+    r"""Computes $|X_k|^2$, the power of each frequency from 0 to half the rate.
+
+    Args:
+        frames: `(..., N)`.
+
+    Returns:
+        `(..., 1 + N // 2)`.
+
+    Examples:
+        >>> power = power_spectrum(keras.ops.array([[1.0, 0.0, -1.0, 0.0]]))
+        >>> keras.ops.convert_to_numpy(power).tolist()
+        [[0.0, 4.0, 0.0]]
+    """
+    if 0 in frames.shape:  # PyTorch's transform of no frames is an error
+        return ops.square(frames[..., : 1 + frames.shape[-1] // 2])
+    real, imaginary = ops.rfft(frames)
+    return real * real + imaginary * imaginary
 
 
 def real_part(mask: Tensor) -> tuple[Tensor, Tensor]:
