@@ -59,6 +59,8 @@ from kerasseq.rnn.slstm import SLSTM, SLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
 from kerasseq.speech.conformer import ConformerBlock
 from kerasseq.speech.conv_subsampling import ConvSubsampling
+from kerasseq.speech.log_mel import LogMelSpectrogram
+from kerasseq.speech.spec_augment import SpecAugment
 from kerasseq.state_space.mamba import Mamba
 from kerasseq.state_space.s4d import S4D
 from kerasseq.tasks.crf import CRF
@@ -135,6 +137,8 @@ __all__ = [
     "MemoryNetwork",
     "NTMCell",
     "PatchEmbedding",
+    "LogMelSpectrogram",
+    "SpecAugment",
     "CRF",
     "ConvSubsampling",
     "ConformerBlock",

@@ -147,3 +147,37 @@ class AsImage(Wrapper):
     def compute_output_shape(self, shape):
         batch, tokens, width = self.layer.compute_output_shape((*shape, 1))
         return (batch, None if tokens is None else tokens - 1, width)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Scaled(Wrapper):
+    """Scales the input by a weight, and calls a layer of the same shape.
+
+    Args:
+        layer: A layer of sequences.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    def build(self, shape):
+        self.weight = self.add_weight(shape=(shape[-1],), initializer="ones")
+        self.built = True
+
+    def call(self, x, mask=None, training=False):
+        return self.layer(x * self.weight, mask=mask, training=training)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+@keras.saving.register_keras_serializable("tests")
+class AsAudio(Scaled):
+    """Calls a layer with the numbers of a sequence as the samples of a sound.
+
+    Args:
+        layer: A layer with a frame for each step, as wide as a step.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    def call(self, x, training=False):
+        batch, steps, width = ops.shape(x)
+        return self.layer(ops.reshape(x * self.weight, (batch, steps * width)))

@@ -203,6 +203,34 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
+def of_samples(**options):
+    """The numbers of a sequence are the samples of a sound, its frames those of steps.
+
+    The frames come first, wherever the padding is.
+    """
+    samples = np.repeat(REAL, 6, axis=1)
+
+    def call(layer, x):
+        return [layer(ops.reshape(x, (2, 30)), mask=samples)]
+
+    def build():
+        return layers.LogMelSpectrogram(3, 16, 6, 1000, **options)
+
+    return Case(build, call, (np.repeat([[1, 1, 1, 0, 0]], 2, axis=0) > 0,))
+
+
+def augmented(*args):
+    """The same random masks at each call, which is eager."""
+
+    def call(layer, x):
+        layer.seed_generator.state.assign([1, 0])
+        return [layer(x, mask=REAL), layer(x, mask=REAL, training=True)]
+
+    found = Case(lambda: layers.SpecAugment(*args, seed=1), call, (REAL, REAL))
+    found.eager = True
+    return found
+
+
 def carries_state(cls, *args, **options):
     """A layer with a state: outputs of both calls, and the last states."""
 
@@ -401,6 +429,9 @@ CASES = {
     "SinePositionEncoding": with_mask(L.SinePositionEncoding),
     "PositionEmbedding": with_mask(L.PositionEmbedding, 7),
     "RotaryEmbedding-alone": with_mask(L.RotaryEmbedding),
+    "LogMelSpectrogram": of_samples(),
+    "LogMelSpectrogram-log": of_samples(scale="log", mel_scale="htk"),
+    "SpecAugment": augmented(2, 3, 1, 2),
 }
 # Layers without a sequence of vectors as input, or that compute each step by itself
 # and pass the mask on.

@@ -7,7 +7,16 @@ import pytest
 from kerasseq import layers
 from tests import layer_checks
 from tests.layer_checks import check_config_names_every_argument, check_layer
-from tests.on_itself import Added, AsImage, Asked, Marginals, OnItself, Wrapper
+from tests.on_itself import (
+    Added,
+    AsAudio,
+    AsImage,
+    Asked,
+    Marginals,
+    OnItself,
+    Scaled,
+    Wrapper,
+)
 from tests.processes import run_python
 
 pytestmark = pytest.mark.everywhere("general checks of layers")
@@ -189,6 +198,14 @@ BUILDERS = {
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
+    "LogMelSpectrogram": [
+        lambda **kw: AsAudio(
+            layers.LogMelSpectrogram(5, 24, 5, 1009, scale="log", max_freq=503.0)
+        )
+    ],
+    "SpecAugment": [
+        lambda seed=None, **kw: Scaled(layers.SpecAugment(2, 3, 1, 4, seed=seed))
+    ],
     "CRF": [lambda **kw: Marginals(layers.CRF(5, initializer="glorot_uniform"))],
     "ConvSubsampling": [lambda **kw: layers.ConvSubsampling(3, kernel_size=3)],
     "ConformerBlock": [
@@ -217,12 +234,11 @@ SAME_SHAPE = (
 NORMS = (layers.LayerNormalization, layers.RMSNormalization)
 CONVOLUTIONS = (layers.CausalConv1D, layers.WaveNet, layers.ConvSubsampling)
 # The first weights positions by their index, which padding on the left changes; the
-# second and norms compute each position by itself; images have no padding; the outputs
-# of `ConvSubsampling` are fewer.
+# second and norms compute each position by itself; images have no padding; samples
+# are no steps; the outputs of `ConvSubsampling` are fewer.
 UNMASKED = (
     *(layers.LocationAttention, layers.FeedForward, layers.PatchEmbedding),
-    layers.ConvSubsampling,
-    *NORMS,
+    *(layers.ConvSubsampling, layers.LogMelSpectrogram, *NORMS),
 )
 CASES = [
     pytest.param(builder, id=f"{name}-{n}")
@@ -259,7 +275,7 @@ def test_layer(build, saved, request):
     whole = same_shape or isinstance(layer, CONVOLUTIONS)
     whole = getattr(layer, "return_sequences", whole)
     steps = 2 if isinstance(layer, layers.ConvSubsampling) else 7
-    random = not isinstance(layer, (Added, AsImage, Asked, Marginals))
+    random = not isinstance(layer, (Added, AsAudio, AsImage, Asked, Marginals))
     certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
     certain += (layers.NTMCell, layers.MixtureOfExperts, layers.ConvSubsampling)
     random = random and not isinstance(getattr(inside, "cell", inside), certain)

@@ -271,6 +271,17 @@ def of_layers():
             **{"patch_size": 2, "hidden_dim": 3, "class_token": True},
             **{"image_size": 4, "interpolation": "bicubic", "use_bias": True},
         ),
+        layer(
+            *(layers.LogMelSpectrogram, X[..., 0]),
+            **{"num_mels": 2, "num_fft_bins": 8, "stride": 3, "sampling_rate": 1000},
+            **{"mel_scale": "htk", "scale": "log", "min_freq": 0.0, "max_freq": 400.0},
+        ),
+        layer(
+            *(layers.SpecAugment, X),
+            **{"num_freq_masks": 1, "freq_mask_width": 2, "num_time_masks": 1},
+            **{"time_mask_width": 2, "max_time_share": 1.0, "mask_value": None},
+            **{"seed": 1},
+        ),
     ]
 
 

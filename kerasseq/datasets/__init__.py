@@ -52,6 +52,7 @@ from kerasseq.datasets.symbol_tasks import (
 )
 from kerasseq.datasets.tagged import Tagged, read_tagged
 from kerasseq.datasets.text import python_reference, text_file
+from kerasseq.datasets.wave_files import read_wave, write_wave
 
 __all__ = [
     "Analogies",
@@ -102,6 +103,7 @@ __all__ = [
     "read_pairs",
     "read_preferences",
     "read_tagged",
+    "read_wave",
     "reverse_task",
     "sample",
     "season_features",
@@ -112,6 +114,7 @@ __all__ = [
     "text_file",
     "unlabeled_family_sentences",
     "windows",
+    "write_wave",
 ]
 
 _explain_calls(__name__)

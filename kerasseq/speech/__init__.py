@@ -1,1 +1,1 @@
-"""Speech: features of a waveform, and the layers and losses that turn it into text."""
+"""Speech: features of a waveform, and the layers that turn them into text."""
