@@ -16,6 +16,7 @@ BENCHMARKS = (
     "beyond",
     "bottleneck",
     "counting",
+    "ctc",
     "experts",
     "exposure",
     "external",

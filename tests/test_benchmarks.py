@@ -17,6 +17,7 @@ from benchmarks import (
     attention,
     beyond,
     counting,
+    ctc,
     fitting,
     gpu,
     linear,
@@ -314,6 +315,17 @@ def test_sparse(name):
     np.testing.assert_allclose(
         *map(keras.ops.convert_to_numpy, (layer(x), dense(x))), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("part", ctc.PARTS)
+def test_ctc(part, in_this_process):
+    in_this_process(ctc)
+    options = argparse.Namespace(
+        **OPTIONS, parts=[part], sizes=["tiny"], backend=backend.chosen()
+    )
+    table = ctc.run(options)["table"]
+    assert [row["implementation"] for row in table] == [*ctc.PARTS[part]]
+    assert table[0]["times the peer"] == 1 / len(table)
 
 
 def test_ngrams():

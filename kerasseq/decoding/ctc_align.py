@@ -119,7 +119,7 @@ def _best_paths(scores, labels, counts):
     # Two states in which no path is, and before the first frame one where all begin.
     delta = np.full((B, S + 2), -np.inf)
     delta[:, 1] = 0.0
-    skipped[:, 1] = True
+    skipped[:, 1:2] = True
     came = np.zeros((T, B, S), "int8")
     rows = np.arange(B)
     for t in range(T):

@@ -110,9 +110,8 @@ def ctc_loss(
     ) -> dict[str, Tensor]:
         possible = log_probability(paths) >= NEVER / 2
         counted = ops.logical_and(fixed["mask"], possible[:, None])
-        gradient = ops.exp(paths.log_y) - posteriors(paths)
-        gradient = ops.where(counted[..., None], gradient, 0)
-        return {"logits": gradient * G[:, None, None]}
+        scale = ops.where(counted, G[:, None], 0)[..., None]
+        return {"logits": (ops.exp(paths.log_y) - posteriors(paths)) * scale}
 
     mask = ops.cast(mask, "bool")
     fixed = {"labels": labels, "mask": mask}
@@ -130,6 +129,7 @@ def find_paths(logits: Tensor, labels: Tensor, mask: Tensor, blank: int) -> Path
         blank: The id of the blank.
     """
     log_y = ops.log_softmax(logits, axis=-1)
+    log_y = ops.where(log_y < NEVER, ops.cast(NEVER, log_y.dtype), log_y)
     known = ops.logical_and(labels >= 0, labels < logits.shape[-1])
     known = ops.logical_and(known, labels != blank)
     symbols = _states(ops.where(known, labels, blank), blank)
@@ -137,8 +137,7 @@ def find_paths(logits: Tensor, labels: Tensor, mask: Tensor, blank: int) -> Path
     index = ops.broadcast_to(symbols[:, None], (*ops.shape(logits)[:2], S))
     e = ops.take_along_axis(log_y, index, axis=2)  # (B, T, S)
     real = ops.logical_and(_states(known, True), ops.arange(S) > 0)
-    never = ops.logical_or(ops.logical_not(real)[:, None], e < NEVER)
-    e = ops.where(never, ops.cast(NEVER, e.dtype), e)
+    e = e + _log(real, e.dtype)[:, None]
     # An id below 0 before the end is a state that no path has.
     ends = ops.where(labels >= 0, 1 + ops.arange(ops.shape(labels)[1]), 0)
     count = largest(ops.cast(ends, "int32"), axis=1)

@@ -1,7 +1,8 @@
 """Sums over all paths on PyTorch: each step writes its result where it belongs.
 
 Keras' overhead of an operation is twice the time of the operation for a batch of 16
-labels.
+labels. The states come before the batch: their shifts are then contiguous in memory,
+which PyTorch adds in two thirds of the time.
 """
 
 import torch
@@ -19,14 +20,16 @@ def run(
     if recorded or in_dispatch_mode() or e.device.type == "meta":
         return reference.run(e, first, skip, mask)
     T, B, S = e.shape
-    path = e.new_full((T + 1, B, S + 2), reference.NEVER)
-    path[0, :, 2:] = first
-    new = torch.empty_like(first)
-    by_two, by_one, stay = path[..., :-2], path[..., 1:-1], path[..., 2:]
-    parts = (x.unbind() for x in (by_two, by_one, stay, stay[1:], e, mask[..., None]))
-    for two, one, zero, alpha, e_t, real in zip(*parts, strict=False):
-        torch.add(two, skip, out=new)
-        torch.logaddexp(new, one, out=new)
-        torch.logaddexp(new, zero, out=new)
-        torch.where(real, new.add_(e_t), zero, out=alpha)
-    return stay[1:]
+    e, skip = e.transpose(1, 2).contiguous(), skip.t().contiguous()
+    path = e.new_full((T + 1, S + 2, B), reference.NEVER)
+    path[0, 2:] = first.t()
+    by_two, by_one, stay = (path[:, n : S + n].unbind() for n in range(3))
+    new, all_real = torch.empty_like(skip), mask.all(1).tolist()
+    for t, e_t in enumerate(e.unbind()):
+        torch.add(by_two[t], skip, out=new)
+        torch.logaddexp(new, by_one[t], out=new)
+        torch.logaddexp(new, stay[t], out=new)
+        torch.add(new, e_t, out=stay[t + 1])
+        if not all_real[t]:
+            torch.where(mask[t], stay[t + 1], stay[t], out=stay[t + 1])
+    return path[1:, 2:].transpose(1, 2)
