@@ -29,6 +29,7 @@ from kerasseq.models.xlstm import XLSTM
 from kerasseq.published.architectures import architectures
 from kerasseq.published.counting import count
 from kerasseq.series.forecaster import Forecaster
+from kerasseq.speech.recognizer import SpeechRecognizer
 from kerasseq.tasks import adapter_files as _adapter_files
 from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.tagger import SequenceTagger
@@ -41,6 +42,7 @@ __all__ = [
     "SequenceClassifier",
     "SequenceTagger",
     "Forecaster",
+    "SpeechRecognizer",
     "LanguageModel",
     "Seq2Seq",
     "Transformer",

@@ -69,7 +69,7 @@ class AudioBatches(GroupedBatches):
     """
 
     def __init__(
-        self, rows: AudioRows, batch_size: int = 32, seed: int = 0, groups: int = 4
+        self, rows: AudioRows, batch_size: int = 32, seed: int = 0, groups: int = 3
     ) -> None:
         ids = np.array([len(each) for each in rows.y])
         lengths = np.stack([rows.lengths, ids], axis=1)

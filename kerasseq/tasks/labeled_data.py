@@ -172,7 +172,7 @@ def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any
 
 def _stream_of(model, x):
     """A stream of texts as a `TextStream`; other inputs as they are."""
-    words, labels = model.preprocessor.reads_words, model._arguments["labels"]
+    words, labels = model.preprocessor.reads_words, model._arguments.get("labels")
     stream = sources.text_stream(x, words=words, labels=labels)
     return x if stream is None else stream
 

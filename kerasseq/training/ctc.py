@@ -57,6 +57,8 @@ class CTC(keras.losses.Loss):
         Graves et al. 2006.
     """
 
+    per_row: bool = True  # and not for each frame: see `metrics.averaged_over`
+
     def __init__(self, blank: int = -1, **kwargs: Any) -> None:
         dtype = kwargs.pop("dtype", None) or kernels.state_dtype(keras.config.floatx())
         super().__init__(dtype=dtype, **kwargs)

@@ -151,7 +151,7 @@ def averaged_over(loss: Any, y: Any, y_pred: Tensor, sample_weight: Any) -> Tens
         >>> float(averaged_over(loss, y, np.ones((2, 3, 5)), None))
         3.0
     """
-    if len(y_pred.shape) < 3:  # one output a row
+    if len(y_pred.shape) < 3 or getattr(loss, "per_row", False):  # one loss a row
         weight = ops.ones(ops.shape(y_pred)[:1])
     else:
         weight = ops.cast(attached_mask(y_pred), "float32")
