@@ -88,7 +88,7 @@ class ConformerBlock(Layer):
 
     Examples:
         >>> layer = ConformerBlock(11, num_heads=2, kernel_size=3)
-        >>> keras.ops.shape(layer(np.ones((3, 7, 4))))
+        >>> tuple(layer(np.ones((3, 7, 4))).shape)
         (3, 7, 4)
 
     References:
