@@ -8,7 +8,7 @@ from kerasseq import tracing
 from kerasseq.layers import ConvSubsampling
 from kerasseq.speech.batch_norm import BatchNormalization
 from tests.layer_checks import called
-from tests.speech.references import subsampled
+from tests.speech.conformer_references import subsampled
 from tests.transformer.toys import fill, numpy
 
 pytestmark = pytest.mark.once("structure")
