@@ -42,8 +42,7 @@ class ConformerBlock(Layer):
 
     The norms come before each sublayer, and one more at the end of the block, so that a
     stack of blocks needs none after it. Padding does not change the results of real
-    steps, in training neither: batch normalization counts real steps only. A layer that
-    is loaded or copied keeps its moving statistics.
+    steps, also in training, where batch normalization counts real steps only.
 
     A trace has the inputs of the sublayers and the sums after them, such as
     `"conformer_block/convolution_input"` and `"conformer_block/convolution_residual"`.
@@ -88,7 +87,7 @@ class ConformerBlock(Layer):
 
     Examples:
         >>> layer = ConformerBlock(11, num_heads=2, kernel_size=3)
-        >>> keras.ops.shape(layer(np.ones((3, 7, 4))))
+        >>> tuple(layer(np.ones((3, 7, 4))).shape)
         (3, 7, 4)
 
     References:

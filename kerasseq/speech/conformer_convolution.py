@@ -58,7 +58,7 @@ class ConformerConvolution(Layer):
 
     Examples:
         >>> layer = ConformerConvolution(3, normalization="layer")
-        >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
+        >>> tuple(layer(np.ones((2, 7, 5))).shape)
         (2, 7, 5)
     """
 

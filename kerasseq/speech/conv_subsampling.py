@@ -103,22 +103,18 @@ class ConvSubsampling(Layer):
         self.biases: list[keras.Variable] = []
         width = shape[-1]
         for n in range(1, self.factor.bit_length()):
-            self.kernels.append(
-                self.add_weight(
-                    name=f"kernel_{n}",
-                    shape=(k, width, D),
-                    initializer=objects.copy_initializer(self.kernel_initializer),
-                )
+            initializer = objects.copy_initializer(self.kernel_initializer)
+            kernel = self.add_weight(
+                name=f"kernel_{n}", shape=(k, width, D), initializer=initializer
             )
+            self.kernels.append(kernel)
+            if self.use_bias:
+                initializer = objects.copy_initializer(self.bias_initializer)
+                bias = self.add_weight(
+                    name=f"bias_{n}", shape=(D,), initializer=initializer
+                )
+                self.biases.append(bias)
             width = D
-        for n in range(1, len(self.kernels) + 1) if self.use_bias else ():
-            self.biases.append(
-                self.add_weight(
-                    name=f"bias_{n}",
-                    shape=(D,),
-                    initializer=objects.copy_initializer(self.bias_initializer),
-                )
-            )
         self.built = True
 
     def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:

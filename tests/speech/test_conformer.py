@@ -8,7 +8,7 @@ from kerasseq import layers, tracing
 from kerasseq.speech.batch_norm import BatchNormalization
 from kerasseq.speech.conformer_convolution import ConformerConvolution
 from tests.layer_checks import check_layer
-from tests.speech.conformer_reference import convolved, silu
+from tests.speech.conformer_references import convolved, silu
 from tests.transformer.toys import fill, numpy
 
 pytestmark = pytest.mark.once("structure")

@@ -7,8 +7,9 @@ import pytest
 from kerasseq import tracing
 from kerasseq.layers import ConvSubsampling
 from kerasseq.speech.batch_norm import BatchNormalization
+from kerasseq.tasks.architectures import build_layers, first_output
 from tests.layer_checks import called
-from tests.speech.conformer_reference import subsampled
+from tests.speech.conformer_references import subsampled
 from tests.transformer.toys import fill, numpy
 
 pytestmark = pytest.mark.once("structure")
@@ -123,3 +124,19 @@ def test_wrong_arguments(options, message):
 def test_no_frames():
     with pytest.raises(ValueError, match="there must be at least one step"):
         built(4)(np.zeros((2, 0, 5)))
+
+
+@pytest.mark.parametrize("name", ["gru", "transformer", "mamba"])
+def test_architectures_of_the_tasks_after_it(name):
+    """Their layers receive its mask: a row alone is the row beside a longer one."""
+    inputs = keras.Input((None, 5))
+    x = ConvSubsampling(12, 4)(keras.layers.Masking()(inputs))
+    for layer in build_layers(name, units=12, bidirectional=True):
+        x = first_output(layer(x))
+    model = keras.Model(inputs, x)
+    x, mask = padded(X)
+    x[~mask] = 0
+    y = numpy(model(x))
+    for n, row in enumerate(X):
+        alone = numpy(model(row[None]))[0]
+        np.testing.assert_allclose(y[n, : len(alone)], alone, atol=1e-5)
