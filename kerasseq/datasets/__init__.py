@@ -9,6 +9,7 @@ from kerasseq.core.files import cache_folder
 from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.analogies import Analogies, analogies
+from kerasseq.datasets.audio_folder import WaveFiles, audio_folder
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.conversation_files import read_conversations
 from kerasseq.datasets.conversations import Conversations, conversations
@@ -75,7 +76,9 @@ __all__ = [
     "Report",
     "Series",
     "Tagged",
+    "WaveFiles",
     "analogies",
+    "audio_folder",
     "cache_folder",
     "calendar_features",
     "catalogue",
