@@ -33,6 +33,7 @@ HEIGHT = {
     "published": 6,
     "series": 7,
     "vectors": 7,
+    "speech": 7,
     "models": 8,
     "pretrained": 9,
 }

@@ -108,20 +108,12 @@ def audio_folder(
     """
     one_of("missing", missing, ("error", "skip"))
     rate = check_rate("sampling_rate", sampling_rate)
-    for name, column in (("audio_column", audio_column), ("text_column", text_column)):
-        if not (column is None or isinstance(column, str)):
-            raise TypeError(f"{name} must be a string, received {short(column)}")
-    folder = as_path("path", path)
-    if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {folder}")
-    if not folder.is_dir():
-        raise NotADirectoryError(f"expected a folder of sounds, received {folder}")
+    folder = _existing(path)
     source = _only_table(folder) if table is None else folder / as_path("table", table)
     files, texts, wrong = [], [], []
     for where, row in _rows(source, encoding):
-        names = (_column(where, row, audio_column, AUDIO, "audio_column"),)
-        names += (_column(where, row, text_column, TEXT, "text_column"),)
-        file, text = (str(row[name] or "").strip() for name in names)
+        file = _cell(where, row, "audio_column", audio_column, AUDIO)
+        text = _cell(where, row, "text_column", text_column, TEXT)
         problem = _problem(folder, file, text)
         if not problem:
             files.append(os.path.join(folder, file))
@@ -149,6 +141,16 @@ def _warn(wrong: list[str], files: list[str]) -> None:
     )
 
 
+def _existing(path: FilePath) -> pathlib.Path:
+    """Returns the path of a folder."""
+    folder = as_path("path", path)
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"expected a folder of sounds, received {folder}")
+    return folder
+
+
 def _only_table(folder: pathlib.Path) -> pathlib.Path:
     """Returns the table of a folder, if there is one alone."""
     found = sorted(
@@ -167,26 +169,18 @@ def _only_table(folder: pathlib.Path) -> pathlib.Path:
 
 def _rows(path: pathlib.Path, encoding: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the place of each row, and its values by the names of their columns."""
-    one_of("table with the ending", path.suffix.lower(), TABLES)
+    kind = one_of("table with the ending", path.suffix.lower(), TABLES)
     path, text = read_text(path, encoding)
-    if path.suffix.lower() == ".jsonl":
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                where = f"{path}, line {number}"
-                row = parse_json(line, where)
-                if not isinstance(row, dict):
-                    raise ValueError(
-                        f"{where} must be an object, received {short(row)}"
-                    )
-                yield where, row
+    lines = text.split("\n")  # not at U+2028
+    if kind == ".jsonl":
+        yield from _json_rows(path, lines)
         return
-    first = text.partition("\n")[0]
-    mark = "\t" if path.suffix.lower() == ".tsv" else max(",;", key=first.count)
-    lines = csv.reader(text.split("\n"), delimiter=mark)
+    mark = "\t" if kind == ".tsv" else max(",;", key=lines[0].count)
+    reader = csv.reader(lines, delimiter=mark)
     try:
-        header = [name.strip() for name in next(lines, [])]
-        for cells in lines:
-            where = f"{path}, line {lines.line_num}"
+        header = [name.strip() for name in next(reader)]
+        for cells in reader:
+            where = f"{path}, line {reader.line_num}"
             if len(cells) not in (0, len(header)):
                 raise ValueError(
                     f"{where} must have {len(header)} columns, as the first line, "
@@ -196,22 +190,36 @@ def _rows(path: pathlib.Path, encoding: str) -> Iterator[tuple[str, dict[str, An
             if any(cells):
                 yield where, dict(zip(header, cells, strict=True))
     except csv.Error as error:
-        raise ValueError(
-            f"{path}, line {lines.line_num} is damaged: {error}"
-        ) from error
+        where = f"{path}, line {reader.line_num}"
+        raise ValueError(f"{where} is damaged: {error}") from error
 
 
-def _column(
+def _json_rows(
+    path: pathlib.Path, lines: list[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place of each object, and the object."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            row = parse_json(line, where)
+            if not isinstance(row, dict):
+                raise ValueError(f"{where} must be an object, received {short(row)}")
+            yield where, row
+
+
+def _cell(
     where: str,
     row: dict[str, Any],
+    argument: str,
     name: str | None,
     usual: tuple[str, ...],
-    argument: str,
 ) -> str:
-    """Returns the name of a column: the given one, or the first that is usual."""
+    """Returns the value of the named column, or of the first that is usual."""
+    if not (name is None or isinstance(name, str)):
+        raise TypeError(f"{argument} must be a string, received {short(name)}")
     for one in usual if name is None else (name,):
         if one in row:
-            return one
+            return str(row[one] or "").strip()
     wanted = f'"{name}"' if name else " or ".join(f'"{one}"' for one in usual)
     raise ValueError(
         f"{where} must have the column {wanted}, received {short([*row])}."
