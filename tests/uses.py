@@ -7,6 +7,7 @@ value of `VALUES` and calls it. The result must be free of NaN, or a `ValueError
 
 import random
 import re
+import tempfile
 from typing import NamedTuple
 
 import keras
@@ -477,6 +478,13 @@ def of_text():
     ]
 
 
+def written_wave(**arguments):
+    """Returns the samples of a WAV file that was written."""
+    with tempfile.TemporaryDirectory() as folder:
+        datasets.write_wave(f"{folder}/a.wav", **arguments)
+        return datasets.read_wave(f"{folder}/a.wav")
+
+
 def of_datasets():
     """Data sets."""
     symbols = {
@@ -571,6 +579,26 @@ def of_datasets():
             datasets.preferences,
             {"prompts": ["a:"], "answers": [["b", "cc"]], "votes": "best", "seed": 0}
             | {"reward": lambda prompt, answer: len(answer)},
+        ),
+        Use(
+            "morse",
+            lambda **a: datasets.morse(**a).texts,
+            {"count": 2, "text": "a bc", "min_length": 1, "max_length": 2, "seed": 0}
+            | {"sampling_rate": 900, "dot": (0.05, 0.1), "rhythm": 0.1, "fading": 3.0}
+            | {"pitch": (100.0, 200.0), "snr": (10.0, 25.0)},
+        ),
+        Use("morse_code", datasets.morse_code, {"text": "SOS"}),
+        Use("read_wave", datasets.read_wave, {"path": "no file", "sampling_rate": 800}),
+        Use(
+            "write_wave",
+            written_wave,
+            {"audio": [0.5, 0.1], "sampling_rate": 800},
+        ),
+        Use(
+            "audio_folder",
+            datasets.audio_folder,
+            {"path": "no file", "table": None, "audio_column": None, "encoding": "utf8"}
+            | {"text_column": None, "sampling_rate": 800, "missing": "skip"},
         ),
         Use(
             "read_tagged",

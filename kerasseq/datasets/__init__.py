@@ -9,6 +9,7 @@ from kerasseq.core.files import cache_folder
 from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.analogies import Analogies, analogies
+from kerasseq.datasets.audio_folder import WaveFiles, audio_folder
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.conversation_files import read_conversations
 from kerasseq.datasets.conversations import Conversations, conversations
@@ -24,6 +25,7 @@ from kerasseq.datasets.family_sentences import (
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
+from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
@@ -37,6 +39,7 @@ from kerasseq.datasets.parentheses import (
 from kerasseq.datasets.preference_files import read_preferences
 from kerasseq.datasets.preferences import Preferences, preferences
 from kerasseq.datasets.python_tokens import python_tokens
+from kerasseq.datasets.recordings import Recordings
 from kerasseq.datasets.series import (
     Series,
     calendar_features,
@@ -69,10 +72,13 @@ __all__ = [
     "Parentheses",
     "Preferences",
     "Problem",
+    "Recordings",
     "Report",
     "Series",
     "Tagged",
+    "WaveFiles",
     "analogies",
+    "audio_folder",
     "cache_folder",
     "calendar_features",
     "catalogue",
@@ -90,6 +96,8 @@ __all__ = [
     "image_files",
     "image_folder",
     "is_balanced",
+    "morse",
+    "morse_code",
     "names_by_language",
     "number_names",
     "number_word",

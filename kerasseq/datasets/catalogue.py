@@ -11,6 +11,7 @@ from kerasseq.datasets.conversations import conversations
 from kerasseq.datasets.counting import counting
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.family_sentences import family_sentences
+from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.names import names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pairs import Pairs
@@ -185,11 +186,18 @@ def _conversations(count: int, seed) -> list[str]:
     return ["\t".join(message["content"] for message in talk) for talk in talks]
 
 
+def _morse(count: int, seed) -> list[str]:
+    """Returns messages with their length as sound, and their code."""
+    pairs = zip(*morse(count, sampling_rate=8000, seed=seed), strict=True)
+    return [f"{t}\t{len(x) / 8000:.1f} s\t{morse_code(t)}" for x, t in pairs]
+
+
 _LINES = {
     "analogies": _analogies,
     "conversations": _conversations,
     "counting": _counting,
     "family": _family,
+    "morse": _morse,
     "names": _names,
     "python-tokens": _tokens,
 }

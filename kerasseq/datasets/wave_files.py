@@ -160,7 +160,13 @@ def check_audio(name: str, audio: ArrayLike) -> np.ndarray:
         ValueError: audio must be one row of samples, received shape (1, 2). Pass each \
 sound alone
     """
-    samples = np.asarray(audio)
+    try:
+        samples = np.asarray(audio)
+    except ValueError as error:  # lists of several lengths
+        raise ValueError(
+            f"{name} must be one row of samples, received {short(audio)}. Pass each "
+            "sound alone"
+        ) from error
     if samples.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold numbers, received {short(audio)}")
     if samples.ndim != 1:

@@ -105,8 +105,8 @@ class LogMelSpectrogram(Layer):
         max_freq: float | None = None,
         **kwargs: Any,
     ) -> None:
-        self.num_mels: int = checks.size("num_mels", num_mels, num_fft_bins)
-        self.num_fft_bins: int = checks.size("num_fft_bins", num_fft_bins, num_mels)
+        self.num_fft_bins: int = checks.size("num_fft_bins", num_fft_bins, 1)
+        self.num_mels: int = checks.size("num_mels", num_mels, self.num_fft_bins)
         self.stride: int = checks.size("stride", stride, 1)
         self.sampling_rate: int = checks.size("sampling_rate", sampling_rate)
         self.mel_scale: str = checks.one_of("mel_scale", mel_scale, ("slaney", "htk"))

@@ -95,9 +95,10 @@ def mel_filters(
     empty = np.flatnonzero(filters.max(axis=0) == 0)
     if empty.size:
         raise ValueError(
-            f"num_mels={num_mels} are too many filters for num_fft_bins={num_fft_bins} "
-            f"at sampling_rate={sampling_rate}: filter {empty[0]} lies between two "
-            "frequencies. Choose fewer filters, or a longer transform"
+            f"num_mels={num_mels} are too many filters from {min_freq} to {max_freq} "
+            f"Hz for num_fft_bins={num_fft_bins} at sampling_rate={sampling_rate}: "
+            f"filter {empty[0]} lies between two frequencies. Choose fewer filters, or "
+            "a longer transform"
         )
     if mel_scale == "slaney":
         filters *= 2 / (centers[2:] - centers[:-2])

@@ -16,6 +16,7 @@ NAMES = [
     "counting",
     "analogies",
     "conversations",
+    "morse",
     "ar",
     "sunspots",
     "co2",

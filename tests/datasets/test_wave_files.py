@@ -74,7 +74,8 @@ def test_what_is_written_is_read_by_python_and_by_us(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rate", "new_rate"), [(44100, 16000), (48000, 16000), (8000, 16000), (997, 16000)]
+    ("rate", "new_rate"),
+    [(44100, 16000), (48000, 16000), (8000, 16000), (11025, 16000)],
 )
 def test_other_rates(tmp_path, rate, new_rate):
     """A sine remains one, to 0.9 of the highest frequency of both rates."""
