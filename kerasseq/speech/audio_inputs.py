@@ -1,7 +1,7 @@
 """Sounds as rows of a model: arrays and WAV files of any length, with transcripts."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,21 @@ class AudioRows(Rows):
     """Sounds with the ids of their transcripts, which are shorter.
 
     Attributes:
-        arrays: A float32 array `(samples,)` for each sound.
+        arrays: A float32 array `(samples,)` for each sound, or a file.
         y: The ids of each transcript, a list of arrays.
         weights: The weight of each row, or None.
         lengths: `(rows,)`, the samples of each sound.
+        read: Function from a file and its name in messages to an array.
     """
+
+    read: Callable[[Any, str], np.ndarray] | None = None
+
+    def sound(self, row: int) -> np.ndarray:
+        """Returns a sound; a file is read each time."""
+        given = self.arrays[row]
+        if self.read is None or not is_path(given):
+            return given
+        return self.read(given, f"x[{row}]")
 
     def take(
         self, rows: np.ndarray, length: int | None = None, ids: int | None = None
@@ -42,7 +52,7 @@ class AudioRows(Rows):
             length: Samples of each row; those of the longest if None.
             ids: Ids of each transcript; those of the longest of all if None.
         """
-        sounds = [self.arrays[n] for n in rows.tolist()]
+        sounds = [self.sound(n) for n in rows.tolist()]
         lengths = np.array([len(sound) for sound in sounds], "int32")
         x = {"audio": padded(sounds, length, "float32"), "lengths": lengths}
         parts: list[Any] = [x]
@@ -148,17 +158,17 @@ class AudioPreprocessor(Preprocessor):
                 "expected a list of sounds: arrays (samples,) or WAV files; received "
                 f"{checks.short(x)}"
             )
-        lengths = getattr(x, "lengths", None)  # of files that are read by batches
-        if lengths is None:
-            x = [self.read(each, f"x[{n}]") for n, each in enumerate(x)]
-            lengths = [len(sound) for sound in x]
-        lengths = np.array(lengths, "int32")
-        for n in np.flatnonzero(lengths < self.stride)[:1]:
-            raise ValueError(
-                f"x[{n}] must have at least {self.stride} samples, for one frame, "
-                f"received {lengths[n]}. Leave it out, or pad it with zeros"
-            )
-        return AudioRows(x, lengths=lengths)
+        given, lengths = [], []
+        for n, each in enumerate(getattr(x, "files", x)):
+            sound = self.read(each, f"x[{n}]")
+            given.append(each if is_path(each) else sound)
+            lengths.append(len(sound))
+            if len(sound) < self.stride:
+                raise ValueError(
+                    f"x[{n}] must have at least {self.stride} samples, for one frame, "
+                    f"received {len(sound)}. Leave it out, or pad it with zeros"
+                )
+        return AudioRows(given, lengths=np.array(lengths, "int32"), read=self.read)
 
     def read(self, sound: Any, name: str = "x") -> np.ndarray:
         """Returns one sound as float32 `(samples,)`, at the rate of the model.

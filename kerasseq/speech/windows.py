@@ -32,11 +32,11 @@ class Parts(Sequence[np.ndarray]):
     """Parts of sounds, which are cut when they are needed.
 
     Args:
-        sounds: The sounds.
+        sounds: The sounds as rows.
         places: For each part its sound, its first sample, and that after its last.
     """
 
-    def __init__(self, sounds: Sequence[np.ndarray], places: list[tuple[int, ...]]):
+    def __init__(self, sounds: AudioRows, places: list[tuple[int, ...]]) -> None:
         self.sounds = sounds
         self.places = places
 
@@ -45,7 +45,7 @@ class Parts(Sequence[np.ndarray]):
 
     def __getitem__(self, number: Any) -> Any:
         sound, start, end = self.places[number]
-        return self.sounds[sound][start:end]
+        return self.sounds.sound(sound)[start:end]
 
 
 def windows_of(model: Any, rows: AudioRows) -> Windows:
@@ -74,7 +74,7 @@ def windows_of(model: Any, rows: AudioRows) -> Windows:
             kept.append((first - start, last - start))
             of.append(n)
     lengths = np.array([end - start for _, start, end in places], "int32")
-    parts = AudioRows(Parts(rows.arrays, places), lengths=lengths)
+    parts = AudioRows(Parts(rows, places), lengths=lengths)
     return Windows(parts, np.array(of), np.array(kept))
 
 

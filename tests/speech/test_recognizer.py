@@ -155,7 +155,11 @@ def test_sounds_of_files_and_data_sets(tmp_path):
     for a, b in zip(model.predict(rows), expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
     assert model.transcribe(files[0]).text == model.transcribe(rows[0]).text
-    model.fit(files, texts, verbose=0)
+    rows = model.rows_of(datasets.WaveFiles(files, 2 * RATE))
+    assert rows.arrays == files  # and no sounds
+    assert rows.lengths.tolist() == [len(each) for each in sounds]
+    history = model.fit(files, texts, validation_split=0.3, verbose=0)
+    assert history.history["val_loss"]
     slow = {"array": sounds[0], "sampling_rate": RATE // 2}
     (audio,) = model.preprocessor.rows([slow]).arrays
     assert len(audio) == 2 * len(sounds[0])
