@@ -598,12 +598,11 @@ def of_decoding():
             lambda **a: repr(decoding.Beam(**a)),
             {"width": 2, "length_penalty": 0.5, "n_best": 1},
         ),
-        *of_ctc(),
     ]
 
 
 def of_ctc():
-    """Texts from the logits of CTC, and their frames."""
+    """The loss of CTC, its labels, texts and their frames, and error rates."""
     logits = np.random.default_rng(0).normal(size=(2, 5, 4))
     given = {"logits": logits, "lengths": [5, 3], "blank": -1}
     model = text.NGramModel(2).fit([0, 1, 2, 1], 3)
@@ -612,6 +611,16 @@ def of_ctc():
         Use("ctc_greedy", decoding.ctc_greedy, given),
         Use("ctc_beam", decoding.ctc_beam, {**given, **search}),
         Use("ctc_align", decoding.ctc_align, {**given, "tokens": [[0, 1], [2]]}),
+        Use("CTC", lambda **a: training.CTC(**a).name, {"blank": -1}),
+        Use(
+            "check_ctc_labels",
+            training.check_ctc_labels,
+            {"labels": [[0, 1]], "frames": [5], "num_symbols": 3, "blank": -1},
+        ),
+        *(
+            Use(rate.__name__, rate, {"texts": ["a b"], "references": ["a c"]})
+            for rate in (training.character_error_rate, training.word_error_rate)
+        ),
     ]
 
 
@@ -724,16 +733,6 @@ def of_training():
             {"prompts": ["ab", "c"], "batch_size": 2, "seed": 0},
         ),
         Use("DPO.encode", lambda **a: training.DPO(writer).encode(**a), {"x": votes}),
-        Use("CTC", lambda **a: training.CTC(**a).name, {"blank": -1}),
-        Use(
-            "check_ctc_labels",
-            training.check_ctc_labels,
-            {"labels": [[0, 1]], "frames": [5], "num_symbols": 3, "blank": -1},
-        ),
-        *(
-            Use(rate.__name__, rate, {"texts": ["a b"], "references": ["a c"]})
-            for rate in (training.character_error_rate, training.word_error_rate)
-        ),
         Use("bleu", training.bleu, {**texts, "tokenize": "13a"}),
         Use("chrf", training.chrf, {**texts, "word_order": 0}),
         Use(
@@ -783,7 +782,8 @@ def of_training():
 
 def all_uses():
     """Returns all uses, in a fixed order."""
-    parts = (of_text, of_datasets, of_decoding, of_training, of_models, of_layers)
+    parts = (of_text, of_datasets, of_decoding, of_ctc, of_training)
+    parts += (of_models, of_layers)
     return [use for part in parts for use in part()]
 
 
