@@ -1,4 +1,4 @@
-"""A model that writes down what is said: log-mel frames, an encoder, and CTC."""
+"""A model from sounds to texts: log-mel frames, an encoder, and CTC."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -65,7 +65,7 @@ class ErrorRates(NamedTuple):
 
 @register
 class SpeechRecognizer(LabeledModel):
-    r"""Writes down what is said in sounds; it learns from texts without times.
+    r"""Transcribes sounds; it learns from texts without times.
 
     $$H = \mathrm{Encoder}(\mathrm{Subsampling}(\mathrm{LogMel}(x))), \qquad
     y_t = W h_t + b, \qquad L = -\log p(\mathrm{text} \mid y)$$
@@ -240,7 +240,7 @@ class SpeechRecognizer(LabeledModel):
         bonus: float = 0.0,
         batch_size: int = BATCH_SIZE,
     ) -> Transcript | list[Transcript]:
-        """Writes down what is said.
+        """Transcribes sounds.
 
         Args:
             x: A sound, or several as for `fit`.

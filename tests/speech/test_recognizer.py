@@ -1,4 +1,4 @@
-"""`SpeechRecognizer`: sounds of any length, and what is said in them."""
+"""`SpeechRecognizer`: sounds of any length, and their texts."""
 
 import itertools
 
