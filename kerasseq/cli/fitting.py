@@ -29,6 +29,7 @@ SQUARES = {"elman": 2, "gated": 4, "gru": 6, "min_gru": 2, "min_lstm": 3, "bag":
 SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit", *options.SPARSE), 12)
 SQUARES |= {"linear_attention": 12, "gla": 13, "retention": 13, "delta_net": 13}
 SQUARES |= {"mlstm": 13, "s4d": 10, "mamba": 6, "rwkv4": 13, "rwkv7": 12}
+SQUARES["conformer"] = 24
 SQUARES_OF_LSTM = 8
 
 
