@@ -35,6 +35,7 @@ BENCHMARKS = (
     "shakespeare",
     "sparse",
     "sparse_map",
+    "speech",
     "stages",
     "text",
     "tracing",

@@ -31,6 +31,7 @@ from benchmarks import (
     resumed,
     rounds,
     sparse,
+    speech,
     stages,
     transformer,
     vectors,
@@ -516,6 +517,15 @@ def test_adaptation(monkeypatch, tmp_path):
     losses = [row[name] for name in ("base", "nf4", "full 1e-3", "lora 2 1e-2")]
     assert 2 < min(losses) <= max(losses) < 6 and row["lora 8 5e-3"] < row["base"]
     assert found["mean"]["share"] == row["share"]
+
+
+def test_speech(monkeypatch):
+    monkeypatch.setattr(speech, "SIZES", {"units": 8, "num_layers": 1})
+    monkeypatch.setattr(speech, "TESTED", 3)
+    found = speech.run(shared(models="gru", steps=3, every=2))
+    (row,) = found["table"]
+    assert row["seed"] == 0 and [*row["errors"]] == [2, 3]
+    assert row["errors"][3] > 0.5  # nothing is learned yet
 
 
 def test_sequences_of_stages_have_each_hand_over_twice_at_each_place():

@@ -10,6 +10,7 @@ from tests import uses, uses_of_calls
 COUNTS = {
     **dict.fromkeys(("of_text", "of_datasets"), (80, 300, 40)),
     **dict.fromkeys(("of_decoding", "of_training"), (80, 200, 40)),
+    "of_ctc": (40, 200, 40),
     "of_models": (50, 400, 40),
     "of_layers": (80, 600, 100),
 }

@@ -652,6 +652,29 @@ def of_decoding():
     ]
 
 
+def of_ctc():
+    """The loss of CTC, its labels, texts and their frames, and error rates."""
+    logits = np.random.default_rng(0).normal(size=(2, 5, 4))
+    given = {"logits": logits, "lengths": [5, 3], "blank": -1}
+    model = text.NGramModel(2).fit([0, 1, 2, 1], 3)
+    search = {"beam": 2, "language_model": model, "weight": 0.5, "bonus": 0.1}
+    return [
+        Use("ctc_greedy", decoding.ctc_greedy, given),
+        Use("ctc_beam", decoding.ctc_beam, {**given, **search}),
+        Use("ctc_align", decoding.ctc_align, {**given, "tokens": [[0, 1], [2]]}),
+        Use("CTC", lambda **a: training.CTC(**a).name, {"blank": -1}),
+        Use(
+            "check_ctc_labels",
+            training.check_ctc_labels,
+            {"labels": [[0, 1]], "frames": [5], "num_symbols": 3, "blank": -1},
+        ),
+        *(
+            Use(rate.__name__, rate, {"texts": ["a b"], "references": ["a c"]})
+            for rate in (training.character_error_rate, training.word_error_rate)
+        ),
+    ]
+
+
 def of_training():
     """Batches, masks, metrics."""
     ids = np.arange(60) % 7
@@ -810,7 +833,8 @@ def of_training():
 
 def all_uses():
     """Returns all uses, in a fixed order."""
-    parts = (of_text, of_datasets, of_decoding, of_training, of_models, of_layers)
+    parts = (of_text, of_datasets, of_decoding, of_ctc, of_training)
+    parts += (of_models, of_layers)
     return [use for part in parts for use in part()]
 
 

@@ -86,9 +86,9 @@ def check_rows(
         wrong = ids[(ids < 0) | (ids >= num_symbols) | (ids == blank)]
         if len(wrong):
             raise ValueError(
-                f"{name}[{i}] must have ids from 0 to {num_symbols - 1} without the "
-                f"blank, {blank}, received {wrong[0]}. Only after its end an id may be "
-                "-1"
+                f"{name}[{i}] must have ids of the {num_symbols} symbols, from 0 to "
+                f"{num_symbols - 1} without the blank, {blank}, received {wrong[0]}. "
+                "Only after its end an id may be -1"
             )
         blanks = int((ids[1:] == ids[:-1]).sum())
         if len(ids) + blanks > length:

@@ -122,19 +122,19 @@ class Prefixes:
     """
 
     def __init__(self, batch: int, num_symbols: int) -> None:
-        self.num_symbols = num_symbols
+        self.num_symbols: int = num_symbols
         self.parent: list[int] = [-1] * batch
         self.token: list[int] = [-1] * batch
-        self._nodes: dict[int, int] = {}
+        self._by_key: dict[int, int] = {}
 
     def extend(self, parents: Sequence[int], tokens: Sequence[int]) -> list[int]:
         """Returns the nodes that extend others by a token, the old one if there is."""
         nodes = []
         for parent, token in zip(parents, tokens, strict=True):
             key = parent * self.num_symbols + token
-            node = self._nodes.get(key)
+            node = self._by_key.get(key)
             if node is None:
-                node = self._nodes[key] = len(self.parent)
+                node = self._by_key[key] = len(self.parent)
                 self.parent.append(parent)
                 self.token.append(token)
             nodes.append(node)
@@ -169,18 +169,26 @@ class Search:
         bonus: float,
     ) -> None:
         B, _, V = scores.log_y.shape
-        self.scores, self.tree, self.next_scores = scores, tree, next_scores
-        self.bonus = bonus
+        self.scores: Scores = scores
+        self.tree: Prefixes = tree
+        self.next_scores: NextScores | None = next_scores
+        self.bonus: float = bonus
         # Rows with more frames come first, so that those in work are a slice.
-        self.order = np.argsort(-scores.lengths, kind="stable")
+        self.order: np.ndarray = np.argsort(-scores.lengths, kind="stable")
         shape = (B, beam)
         never = np.full(shape, -np.inf)
-        self.node = np.full(shape, -1)
-        self.parent = np.full(shape, -2)  # no node is the parent of an empty prefix
-        self.last = np.full(shape, scores.blank)
-        self.p_b, self.p_n, self.prior = never.copy(), never.copy(), np.zeros(shape)
+        self.node: np.ndarray = np.full(shape, -1)
+        self.parent: np.ndarray = np.full(
+            shape, -2
+        )  # no node is the parent of an empty prefix
+        self.last: np.ndarray = np.full(shape, scores.blank)
+        self.p_b: np.ndarray = never.copy()
+        self.p_n: np.ndarray = never.copy()
+        self.prior: np.ndarray = np.zeros(shape)
         self.node[:, 0], self.p_b[:, 0] = self.order, 0.0
-        self.after = None  # scores of the next token from the language model
+        self.after: np.ndarray | None = (
+            None  # scores of the next token from the language model
+        )
         if next_scores is not None:
             self.after = np.zeros((B, beam, V))
             self.after[:, 0] = next_scores(self.node[:, 0])

@@ -57,6 +57,7 @@ def test_masks_lie_within_the_real_frames(mask):
     assert abs(found[long].mean() - 3.5) < 3 * 2.3 / np.sqrt(long.sum())
 
 
+@pytest.mark.full("the spans of frames run everywhere")
 def test_frequencies():
     layer = SpecAugment(1, 5, 0, 0, mask_value=-1.0, seed=3)
     frames, frequencies = hidden(layer, np.ones((B, T), bool))
@@ -69,6 +70,7 @@ def test_frequencies():
     assert np.all(frames.sum(axis=1) <= LENGTHS)
 
 
+@pytest.mark.full("the spans of frames run everywhere")
 def test_several_masks():
     layer = SpecAugment(3, 2, 2, 3, mask_value=-1.0, seed=5)
     frames, frequencies = hidden(layer, np.ones((B, T), bool))

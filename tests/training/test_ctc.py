@@ -156,7 +156,7 @@ def test_a_config_has_all_arguments():
     [
         ([[0], [1, 1]], [1, 2], r"labels\[1\] needs 3 frames or more, .* received 2"),
         ([[0], [3, 1]], [5, 5], r"labels\[1\] must have .* the blank, 3, received 3"),
-        ([[0, 7]], [5], r"labels\[0\] must have ids from 0 to 3 .* received 7"),
+        ([[0, 7]], [5], r"labels\[0\] must have ids of the 4 .* received 7"),
         ([[0, -1, 1]], [5], r"labels\[0\] must have .* received -1"),
         ([[0], [1]], [5], "frames must have one number for each of the 2 labels"),
     ],
