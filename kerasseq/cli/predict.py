@@ -95,8 +95,10 @@ def run(args: argparse.Namespace) -> None:
     if record and record["task"] == "forecast":
         forecast(args)
         return
-    is_of_images = runs.kind(args.folder, record) in ("images", "ViT")
-    rows = (predict_images if is_of_images else predict_texts)(args, record)
+    kind = runs.kind(args.folder, record)
+    runs.check_no_speech(args.folder, kind)
+    function = predict_images if kind in ("images", "ViT") else predict_texts
+    rows = function(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:

@@ -64,6 +64,7 @@ DEFAULTS = {
     **limits.TRAINED,
     "max_minutes": None,
 }
+FIRST_STEPS = 750  # with which a run shows what it learns
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 WEIGHT_DECAY = 0.01
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
@@ -190,9 +191,14 @@ def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) ->
 def show(job: "Job", results: runs.Results) -> None:
     """Prints transcripts, the error rates and the sentences about them."""
     console, tested = job.console, results["held_out"]
-    speech_scores.show_examples(console, results["examples"])
+    speech_scores.show_examples(console, results["examples"], "Held-out sounds")
     rows = {**results["baselines"], results["model"]: results}
     title = f"Errors on {tested:,} held-out sounds, per character and per word"
     speech_scores.show_rates(console, title, rows)
     console.write(results["verdict"]["sentence"])
+    if not results["verdict"]["better"] and results["steps"] < FIRST_STEPS:
+        console.write(
+            f"In the first steps nothing is learned, in Morse code for 500 to 650: "
+            f"train at least {FIRST_STEPS} steps."
+        )
     labeled.show_repeated(console, results["repeated"], tested, "sounds")

@@ -121,7 +121,7 @@ def named(audio: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        found = re.match(r"[xy]\[(\d+)\]", str(error))
+        found = re.match(r"(?:x|y|labels)\[(\d+)\]", str(error))
         if not found or not isinstance(files[int(found[1])], str):
             raise
         name = files[int(found[1])]

@@ -97,10 +97,16 @@ def examples(texts: list[str], references: list[str]) -> list[dict[str, str]]:
     return [{"text": text, "transcript": written} for text, written in pairs]
 
 
-def show_examples(console: Console, rows: list[dict[str, str]]) -> None:
-    """Prints transcripts beside the right texts."""
+def show_examples(console: Console, rows: list[dict[str, str]], title: str) -> None:
+    """Prints transcripts beside the right texts.
+
+    Args:
+        console: Where to print.
+        rows: What `examples` returns.
+        title: The title of the table.
+    """
     cells = [(row["text"], row["transcript"] or "∅") for row in rows]
-    console.table("Held-out sounds", ("text", "written down"), cells)
+    console.table(title, ("text", "written down"), cells)
 
 
 def show_rates(console: Console, title: str, rows: dict[str, dict[str, float]]) -> None:

@@ -31,7 +31,6 @@ from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 from kerasseq.datasets import read_wave
 
-KINDS = ("speech", "SpeechRecognizer")  # of a run, and of a .keras file
 MOST_DRAWN = 120  # seconds
 DIGITS = 4  # of seconds and log-probabilities
 
@@ -91,7 +90,7 @@ def check_run(folder: str) -> None:
     """Raises a `ValueError` if a run has another task, without loading Keras."""
     _, record = runs.find_model(folder)
     kind = runs.kind(folder, record)
-    if kind not in KINDS:
+    if kind not in runs.SPEECH:
         raise ValueError(
             f"expected a run of  kerasseq train speech,  received {kind} in {folder}"
         )
@@ -115,7 +114,7 @@ def align(model: Any, file: str, text: str) -> Any:
     try:
         return model.align(file, text)
     except ValueError as error:
-        words = str(error).removeprefix("y[0] ")
+        words = str(error).removeprefix("y[0] ").removeprefix("labels[0] ")
         raise ValueError(f"--text {checks.short(text)} and {file}: {words}") from error
 
 

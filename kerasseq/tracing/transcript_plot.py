@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # heavy, and needed for figures only
 
 SECONDS = 8.0  # of a row
 WIDTH, HEIGHT = 13.0, 2.1  # inches of a row
+QUIET = 0.3  # of the values are white, so that noise is light
 TOKEN_COLOR = drawing.COLORS[1]
 
 
@@ -79,6 +80,7 @@ def _draw(axis: "Axes", frames: np.ndarray, seconds: float) -> None:
         aspect="auto",
         interpolation="nearest",
         cmap="Greys",
+        vmin=float(np.quantile(frames, QUIET)),
         extent=(0, seconds, 0, frames.shape[1]),
     )
     axis.set_ylabel("mel band")
