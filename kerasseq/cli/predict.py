@@ -95,10 +95,9 @@ def run(args: argparse.Namespace) -> None:
     if record and record["task"] == "forecast":
         forecast(args)
         return
-    kind = runs.kind(args.folder, record)
-    runs.check_no_speech(args.folder, kind)
-    function = predict_images if kind in ("images", "ViT") else predict_texts
-    rows = function(args, record)
+    runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
+    is_of_images = kind in ("images", "ViT")
+    rows = (predict_images if is_of_images else predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:

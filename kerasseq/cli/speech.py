@@ -1,4 +1,4 @@
-"""`kerasseq train speech`: a model learns to write down what is said.
+"""`kerasseq train speech`: a model learns to write down sounds.
 
 Train a speech recognizer on sounds and their texts, without times: messages in Morse
 code, which are generated, or a folder of WAV files with a table of transcripts. A part
@@ -86,7 +86,9 @@ _RATE = "samples a second; others are resampled (default: 16000; 8000 for morse)
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
 OPTIONS = (
     Option("--data", str, _DATA, "FOLDER", "data"),
-    Option("--count", options.examples, "messages in Morse code", group="data"),
+    Option(
+        "--count", options.integer(2, 10**6), "messages in Morse code", group="data"
+    ),
     Option("--audio-column", str, _AUDIO, "COLUMN", "data"),
     Option("--text-column", str, _TEXT, "COLUMN", "data"),
     Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),

@@ -16,7 +16,7 @@ EMPTY, FREQUENT = "the empty text", "the most frequent text"
 
 
 def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:
-    """Writes down what is said in sounds.
+    """Writes down sounds.
 
     Args:
         model: A `SpeechRecognizer`.

@@ -1,9 +1,9 @@
-"""`kerasseq transcribe`: what is said in WAV files, by the model of a run.
+"""`kerasseq transcribe`: the texts of WAV files, by the model of a run.
 
-Write down what is said in WAV files, with a model that `kerasseq train speech` trained.
-The files may have any sampling rate and length. `--align` draws the spectrogram, with
-each character above the moment at which the model writes it; `--text` finds the moments
-of a text that is known.
+Write down the speech, or the Morse code, of WAV files, with a model that  kerasseq
+train speech  trained. The files may have any sampling rate and length. --align draws
+the spectrogram, with each character above the moment at which the model writes it;
+--text finds the moments of a text that is known.
 
 Examples:
   kerasseq transcribe runs/speech-conformer-1 sound.wav
@@ -43,7 +43,7 @@ def add_command(add: options.Add) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=text)
     text = "prefixes that a search keeps (default: the best path, without a search)"
     options.add(parser, "--beam", options.integer(at_most=1000), text)
-    text = "what is said in the file: find when, instead of writing it down"
+    text = "the text of the file, if it is known: find when each character comes"
     options.add(parser, "--text", str, text, "TEXT")
     text = "draw the spectrogram with the time of each character, as PNG"
     options.add(parser, "--align", str, text, "FILE")
@@ -81,7 +81,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.text is not None and args.beam is not None:
         raise UsageError("--beam and --text exclude each other: give one")
     if args.text is not None and not args.text:
-        raise UsageError('--text must be what is said in the file, received ""')
+        raise UsageError('--text must be the text of the file, received ""')
     if args.align is not None:
         figures.require()
 
