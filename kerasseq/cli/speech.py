@@ -66,7 +66,7 @@ DEFAULTS = {
 }
 FIRST_STEPS = 750  # with which a run shows what it learns
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
-WEIGHT_DECAY = 0.01
+WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
 FACTOR = 4  # frames of the spectrogram that become one
 CHOICES = {"model": MODELS, "data": (MORSE,)}
@@ -185,8 +185,8 @@ def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) ->
         steps = max(steps, LEAST_STEPS)
     warm_up = min(settings.warm_up, steps // 2)
     first = settings.learning_rate / (warm_up + 1)
-    rate, decay = settings.learning_rate, {"weight_decay": WEIGHT_DECAY}
-    model.compile(adam(rate, steps, warm_up, first=first, **decay))
+    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
+    model.compile(adam(settings.learning_rate, steps, warm_up, first=first, **of_adam))
     return steps
 
 
