@@ -16,7 +16,7 @@ pytestmark = pytest.mark.once("the command line")
 RATE = 2000
 TINY = ["--units", "4", "--num-layers", "1", "--num-heads", "1", "--batch-size", "3"]
 TINY += ["--sampling-rate", str(RATE), "--num-mels", "5", "--held-out", "0.3"]
-MORSE = ["train", "speech", "--count", "11", *TINY]
+MORSE = ["train", "speech", "--count", "7", *TINY]
 FOLDER = ["train", "speech", "--data", "sounds", *TINY]
 
 
@@ -81,7 +81,7 @@ def test_transcribe(trained, command, tmp_path, drawn):
 
 
 def test_a_run_that_was_stopped_goes_on(command, tmp_path):
-    words = [*MORSE, "--steps", "5", "--checkpoint-every", "2"]
+    words = [*MORSE, "--steps", "4", "--checkpoint-every", "2"]
     command(*words, "--run", "whole")
     with at_step(3):
         command(*words, "--run", "stopped", code=130)
@@ -93,6 +93,9 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path):
     )
     for a, b in zip(whole, stopped, strict=True):
         np.testing.assert_array_equal(a, b)
+    results = json.loads((tmp_path / "whole" / "results.json").read_text())
+    found = json.loads(command("evaluate", "whole", "--json").out)
+    assert found["examples"] == results["examples"]  # of messages generated again
 
 
 def test_the_verdict_compares_with_texts_that_need_no_model():
@@ -128,7 +131,7 @@ def test_wrong_arguments(trained, refused, tmp_path):
         (["train", "speech", "--data", "sounds", "--count", "5"], "--data morse"),
         (["train", "speech", "--text-column", "a"], "for a folder of sounds"),
         (["train", "speech", "--data", "short", *TINY], "short/s.wav"),
-        (["train", "speech", "--count", "1"], "at least two sounds"),
+        (["train", "speech", "--count", "1"], "an integer of at least 2"),
         (["train", "speech", "--model", "conformr"], 'Did you mean "conformer"'),
         (["transcribe", trained, "no.wav"], "no.wav"),
         (["transcribe", trained, "text.wav"], "text.wav must be a WAV file"),
