@@ -134,6 +134,8 @@ def as_json(file: str, found: Any) -> dict[str, Any]:
 
 def draw(path: str, model: Any, file: str, found: Any) -> None:
     """Draws the spectrogram of a file with the time of each character."""
+    from keras import ops  # here, as the help loads no Keras
+
     sound = model.preprocessor.read(file)
     seconds = len(sound) / model.preprocessor.sampling_rate
     if seconds > MOST_DRAWN:
@@ -142,7 +144,7 @@ def draw(path: str, model: Any, file: str, found: Any) -> None:
             f"{file}. Cut the file into parts"
         )
     with status("drawing the figure"):
-        frames = np.asarray(model.get_layer("log_mel")(sound[None]))[0]
+        frames = ops.convert_to_numpy(model.get_layer("log_mel")(sound[None]))[0]
         to = pathlib.Path(path)
         to.parent.mkdir(parents=True, exist_ok=True)
         title = f"{os.path.basename(file)}: {found.text}"
