@@ -101,6 +101,8 @@ IDS = np.array([[1, 2, 3, 4, 0], [4, 3, 2, 1, 1]])
 FEW = np.minimum(IDS, 1)  # valid for small vocabularies
 IMAGES = np.linspace(0, 1, 2 * 4 * 4 * 3).reshape(2, 4, 4, 3).astype("float32")
 TEXT = "a banana and a bandana in a cabana"
+LETTERS = text.CharacterTokenizer().fit(TEXT)
+SOUND = {"audio": X.reshape(2, 30), "lengths": np.array([30, 17])}
 SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "dropout": 0.0}
 RECURRENT = {
     **{"units": 3, "use_bias": True, "activation": "tanh", "dropout": 0.0, "seed": 1},
@@ -300,6 +302,14 @@ def of_models():
         model(
             *(models.Forecaster, X),
             **{"architecture": "elman", "features": 6, "horizon": 2, "units": 3},
+        ),
+        model(
+            *(models.SpeechRecognizer, SOUND),
+            **{"architecture": "conformer", "tokenizer": LETTERS, "units": 4},
+            **{"num_layers": 1, "num_heads": 2, "kernel_size": 3, "factor": 2},
+            **{"normalization": "layer", "bidirectional": True, "dropout": 0.0},
+            **{"num_mels": 3, "num_fft_bins": 16, "stride": 4, "sampling_rate": 99},
+            **{"window": 2.0, "spec_augment": None},
         ),
         model(
             *(models.LanguageModel, FEW),

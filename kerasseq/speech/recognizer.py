@@ -146,7 +146,7 @@ class SpeechRecognizer(LabeledModel):
         arguments = {
             "architecture": architecture,
             "tokenizer": tokenizer,
-            "units": units,
+            "units": checks.size("units", units, 5),
             "num_layers": checks.whole_number("num_layers", num_layers),
             "num_heads": num_heads,
             "kernel_size": kernel_size,
@@ -161,6 +161,11 @@ class SpeechRecognizer(LabeledModel):
             "sampling_rate": sampling_rate,
             "window": checks.positive("window", window),
         }
+        if spec_augment is not None and not isinstance(spec_augment, keras.Layer):
+            raise TypeError(
+                "spec_augment must be a layer such as SpecAugment(), or None, received "
+                f"{checks.short(spec_augment)}"
+            )
         preprocessor = AudioPreprocessor(arguments)
         if not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
@@ -332,7 +337,8 @@ class SpeechRecognizer(LabeledModel):
 
 def encoder_layers(arguments: Config) -> list[keras.Layer]:
     """Returns the layers of an architecture between frames and scores."""
-    if arguments["architecture"] != CONFORMER:
+    architecture = arguments["architecture"]
+    if not isinstance(architecture, str) or architecture != CONFORMER:
         names = ("architecture", "units", "num_layers", "bidirectional", "dropout")
         return build_layers(**{name: arguments[name] for name in names})
     return [
