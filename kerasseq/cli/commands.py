@@ -52,6 +52,7 @@ COMMANDS = Modules(
             "report": "write a page that compares language models after each stage",
             "arena": "compare language models by blind votes between two continuations",
             "translate": "translate with a trained model",
+            "transcribe": "write down the speech, or Morse code, of WAV files",
             "predict": "classify texts or images, tag or translate texts, or forecast",
             "evaluate": "evaluate a classifier or tagger on a file or a folder",
             "inspect": "inspect a trained model",
@@ -87,6 +88,10 @@ TASKS = Modules(
             "predict the next values of a series, or of a table of your own",
         ),
         "translation": ("translation", "translate, trained on pairs of texts"),
+        "speech": (
+            "speech",
+            "write down speech or Morse code, trained on sounds and texts",
+        ),
         "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
         "conversations": (
             "conversations",

@@ -5,7 +5,9 @@ of the training. A label that the training data do not have counts as an error. 
 model was trained on some of the rows, a sentence says on how many. For a run of
 preferences the file has votes, and the accuracy is the share of those whose chosen
 answer is the more probable one, or has the larger reward. For a run of conversations it
-is the share of right answers to the last question of each.
+is the share of right answers to the last question of each. For a run of speech the
+folder has WAV files and their texts, and the scores are the shares of characters and
+words that are wrong; without --file they are those of the sounds that were held out.
 
 Examples:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
@@ -13,6 +15,7 @@ Examples:
   kerasseq evaluate runs/images-vit-1 --file test-pictures
   kerasseq evaluate runs/preferences-dpo-1 --file other-votes.jsonl
   kerasseq evaluate runs/conversations-1 --file questions.jsonl
+  kerasseq evaluate runs/speech-conformer-1 --file other-recordings
 """
 
 import argparse
@@ -30,6 +33,8 @@ from kerasseq.cli import (
     preference_data,
     preference_scores,
     runs,
+    speech_data,
+    speech_scores,
     tag,
     text_tables,
 )
@@ -45,7 +50,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("evaluate")
     options.add_run(parser)
-    parser.add_argument("--file", metavar="FILE", required=True, help="the data")
+    parser.add_argument("--file", metavar="FILE", help="the data")
     text = "column of the {} (default: that of the training)"
     for name in ("text", "label"):
         options.add(parser, f"--{name}", str, text.format(f"{name}s"), "COLUMN")
@@ -62,16 +67,19 @@ def run(args: argparse.Namespace) -> None:
     task = (record or {}).get("task")
     if task not in TASKS:
         raise ValueError(
-            "expected a run of  kerasseq train classify,  tag,  images,  preferences  "
-            f"or  conversations, received {task} in {args.folder}"
+            "expected a run of  kerasseq train classify,  tag,  images,  preferences,  "
+            f"conversations  or  speech, received {task} in {args.folder}"
         )
+    if args.file is None and task != "speech":
+        raise UsageError("expected --file, the data to evaluate on, received none")
     if args.no_header and task != "classify":
         raise UsageError("--no-header is for the table of a classifier")
     tag.check_columns(args, task == "tag")
     console = Console(stderr=args.json)
     results = TASKS[task](args, record, console)
     results.pop("right", None)  # of each row
-    console.write(f"Accuracy: {results['accuracy']:.3f}")
+    if "accuracy" in results:
+        console.write(f"Accuracy: {results['accuracy']:.3f}")
     if args.json:
         print_json(results)
 
@@ -144,6 +152,38 @@ def _conversations(args, record, console):
     return results
 
 
+def _speech(args, record, console):
+    _check_no_columns(args)
+    settings = options.Settings(**record["arguments"])
+    sounds, name = _sounds(args, settings, record["data"])
+    model = _load(args)
+    texts = speech_scores.transcripts(model, sounds.audio, settings.batch_size)
+    results = speech_scores.rates(texts, sounds.texts)
+    results["examples"] = speech_scores.examples(texts, sounds.texts)
+    speech_scores.show_examples(console, results["examples"], name)
+    speech_scores.show_rates(console, f"Errors on {name}", {settings.model: results})
+    results["sounds"] = len(texts)
+    keys = speech_data.keys(sounds.audio)
+    _show_repeated(args, console, results, keys, "sounds")
+    return results
+
+
+def _sounds(args, settings, data):
+    """Returns the sounds of a folder, or those that the run held out, and a name."""
+    with status("reading the sounds"):
+        if args.file is not None:
+            names = {name: getattr(args, name) for name in ("encoding", "missing")}
+            vars(settings).update({**names, "missing": args.missing or "error"})
+            return speech_data.folder(args.file, settings), args.file
+        every, now = speech_data.read(settings)
+    if now["sha256"] != data["sha256"]:
+        raise ValueError(
+            f"{data['source']} has changed since the run in {args.folder} was started, "
+            "so that the sounds it held out are not known. Name a folder with --file"
+        )
+    return speech_data.split(every, settings)[1], "the held-out sounds"
+
+
 def _check_no_columns(args):
     if args.text is not None or args.label is not None:
         raise UsageError("--text and --label are for the run of a classifier")
@@ -168,6 +208,7 @@ TASKS = {
     "images": _images,
     "preferences": _votes,
     "conversations": _conversations,
+    "speech": _speech,
 }
 
 

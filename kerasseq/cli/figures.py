@@ -155,6 +155,16 @@ def alignments(file: pathlib.Path, translations: Sequence[Any]) -> pathlib.Path:
     return save(figure, file)
 
 
+def transcript(
+    file: pathlib.Path, frames: np.ndarray, found: Any, seconds: float, title: str
+) -> pathlib.Path:
+    """Draws the spectrogram of a sound, with each token of its `Transcript`."""
+    from kerasseq.tracing.transcript_plot import plot_transcript
+
+    made = plot_transcript(frames, found.tokens, found.times, seconds, title)
+    return save(made, file)
+
+
 def confusion(
     file: pathlib.Path, counts: ArrayLike, names: Sequence[object], title: str
 ) -> pathlib.Path:

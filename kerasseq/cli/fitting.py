@@ -29,6 +29,7 @@ SQUARES = {"elman": 2, "gated": 4, "gru": 6, "min_gru": 2, "min_lstm": 3, "bag":
 SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit", *options.SPARSE), 12)
 SQUARES |= {"linear_attention": 12, "gla": 13, "retention": 13, "delta_net": 13}
 SQUARES |= {"mlstm": 13, "s4d": 10, "mamba": 6, "rwkv4": 13, "rwkv7": 12}
+SQUARES["conformer"] = 24
 SQUARES_OF_LSTM = 8
 
 
@@ -179,6 +180,7 @@ def adam(
     first: float = 0.0,
     last: float = 0.0,
     weight_decay: float | None = None,
+    beta_2: float = 0.999,
 ) -> keras.optimizers.Optimizer:
     """Returns Adam, whose learning rate rises, and then falls by a cosine.
 
@@ -189,6 +191,7 @@ def adam(
         first: The learning rate of the first step, if it rises.
         last: The learning rate of the last step, as a fraction of `rate`.
         weight_decay: That of AdamW, which is used if it is given.
+        beta_2: How much of the mean square of the gradients each step keeps.
 
     Examples:
         >>> [float(adam(0.5, 10, warm_up).learning_rate) for warm_up in (0, 2)]
@@ -200,11 +203,10 @@ def adam(
         schedule = decay(first, max(steps - warm_up, 1), last, **rising)
     else:
         schedule = decay(rate, max(steps, 1), last)
+    options = {"beta_2": beta_2, "global_clipnorm": 1.0}
     if weight_decay is None:
-        return keras.optimizers.Adam(schedule, global_clipnorm=1.0)
-    return keras.optimizers.AdamW(
-        schedule, weight_decay=weight_decay, global_clipnorm=1.0
-    )
+        return keras.optimizers.Adam(schedule, **options)
+    return keras.optimizers.AdamW(schedule, weight_decay=weight_decay, **options)
 
 
 def check_memory(

@@ -127,7 +127,8 @@ class Report:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq inspect`."""
-    runs.find_model(args.folder)
+    _, record = runs.find_model(args.folder)
+    runs.check_no_speech(args.folder, runs.kind(args.folder, record))
     choose_backend(args.backend)
     model, record = adapting.load_model(args.folder, args.adapter)
     report = Report(args)

@@ -95,7 +95,8 @@ def run(args: argparse.Namespace) -> None:
     if record and record["task"] == "forecast":
         forecast(args)
         return
-    is_of_images = runs.kind(args.folder, record) in ("images", "ViT")
+    runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
+    is_of_images = kind in ("images", "ViT")
     rows = (predict_images if is_of_images else predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)

@@ -47,6 +47,7 @@ ADDED |= {"word_column": None, "tag_column": None, "pooling": None}
 ADDED |= {"base": None, "lora": None, "quantize": None}
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
 ROWS, ROW_BYTES = "training_rows.npy", 8
+SPEECH = ("speech", "SpeechRecognizer")  # the kinds of a run that reads sounds
 PART = 2**20  # characters of a text that are encoded at a time
 
 History = list[dict[str, float]]  # step, loss and metrics of each interval
@@ -214,6 +215,21 @@ def kind(folder: str | os.PathLike[str], record: dict[str, Any] | None) -> str |
     if record is not None:
         return record["task"]
     return read_config(find_model(folder)[0]).get("class_name")
+
+
+def check_no_speech(folder: str | os.PathLike[str], kind: str | None) -> None:
+    """Raises a `ValueError` if a model reads sounds, which have a command of their own.
+
+    Args:
+        folder: The folder of a run, or a `.keras` file.
+        kind: What `kind` returns.
+    """
+    if kind in SPEECH:
+        raise ValueError(
+            f"the model in {folder} reads sounds. Write them down, and draw when each "
+            f"character is said, with  kerasseq transcribe {folder} FILE.wav --align "
+            "picture.png"
+        )
 
 
 def load_model(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:

@@ -67,6 +67,8 @@ USES = [
         "--models elastic-net --seeds 0"),
     (TEXT, "d", "train images F --run OUT --steps 1"),
     (TEXT, "d", "train images --file F --run OUT --steps 1"),
+    (TEXT, "d", f"train speech --data F --run OUT {SIZES}"),
+    (TEXT, "json", f"train speech --count 9 --tokenizer F --run OUT {SIZES}"),
     (TEXT, "d", "train classify --preset F --run OUT --steps 1"),
     (TEXT, "d", "train tag --preset F --run OUT --steps 1"),
     (TEXT, "json", "train language-model --text text.txt --tokenizer F --run OUT"),
@@ -110,6 +112,9 @@ USES = [
     (WORDS, "conll", "evaluate tag --file F"),
     ("a cat\n", "png", "inspect classify --file F --out OUT"),
     ("go 1\nva\n", "txt", "translate --file F --run translation"),
+    (TEXT, "d", "transcribe F sound.wav"),
+    (TEXT, "wav", "transcribe speech F"),
+    (TEXT, "d", "evaluate speech --file F"),
     (TEXT, "d", "arena F language-model --prompts text.txt --votes OUT.jsonl"),
     (TEXT, "txt", "arena language-model other --prompts F --votes OUT.jsonl"),
     (VOTES, "jsonl", "arena --votes F"),
@@ -130,6 +135,7 @@ SETUP = {
     "forecast": "--file sales.csv",
     "translation": "--pairs pairs.txt",
     "language-model": "--text text.txt --sequence-length 5",
+    "speech": "--count 9 --sampling-rate 2000 --num-mels 5",
 }
 
 

@@ -1,0 +1,206 @@
+"""`kerasseq train speech`: a model learns to write down sounds.
+
+Train a speech recognizer on sounds and their texts, without times: messages in Morse
+code, which are generated, or a folder of WAV files with a table of transcripts. A part
+of the sounds is held out. There the share of characters and of words that the model
+writes wrong is printed, beside that of the empty text, which is 1, and of the most
+frequent text.
+
+In the first 500 to 650 steps nothing is learned: the model writes nothing, and the
+error rate is 1. A run that ends before step 750 shows that, and no error of the model.
+
+Examples:
+  kerasseq train speech
+  kerasseq train speech --data recordings --tokenizer character --steps 5000
+  kerasseq train speech --data morse --model gru --count 500 --steps 1500
+then:
+  kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
+  kerasseq evaluate runs/speech-conformer-1
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import kerasseq
+from kerasseq.cli import (
+    figures,
+    heads,
+    labeled,
+    limits,
+    options,
+    runs,
+    speech_data,
+    speech_scores,
+)
+from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.options import Option
+from kerasseq.cli.speech_data import MORSE
+
+if TYPE_CHECKING:
+    from kerasseq.cli.job import Job
+
+FILE = None  # `data` names the folder as well
+PATHS = ("data",)
+MODELS = ("conformer", *options.ARCHITECTURES)
+DEFAULTS = {
+    "model": "conformer",
+    "data": MORSE,
+    "count": 2000,
+    "audio_column": None,
+    "text_column": None,
+    "encoding": "utf-8",
+    "missing": "error",
+    "held_out": 0.1,
+    "sampling_rate": None,
+    "num_mels": None,
+    "tokenizer": "character",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "units": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "dropout": 0.0,
+    "batch_size": 16,
+    "learning_rate": 2e-3,
+    "warm_up": 300,
+    **limits.TRAINED,
+    "max_minutes": None,
+}
+FIRST_STEPS = 750  # with which a run shows what it learns
+LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
+WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
+STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
+FACTOR = 4  # frames of the spectrogram that become one
+CHOICES = {"model": MODELS, "data": (MORSE,)}
+HELP = {
+    "held_out": "fraction of the sounds that is held out",
+    "num_heads": "attention heads of a conformer",
+    "batch_size": "sounds in a batch",
+    "learning_rate": "highest learning rate of AdamW",
+    "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
+    f"{LEAST_STEPS:,} steps take)",
+}
+_DATA = "morse, which is generated, or a folder of WAV files with a table of their "
+_DATA += "names and texts"
+_AUDIO = "column of the names of the files (default: file, audio or path)"
+_TEXT = "column of the transcripts (default: text, transcript or sentence)"
+_RATE = "samples a second; others are resampled (default: 16000; 8000 for morse)"
+_MELS = "bands of the spectrogram (default: 80; 20 for morse)"
+OPTIONS = (
+    Option("--data", str, _DATA, "FOLDER", "data"),
+    Option(
+        "--count", options.integer(2, 10**6), "messages in Morse code", group="data"
+    ),
+    Option("--audio-column", str, _AUDIO, "COLUMN", "data"),
+    Option("--text-column", str, _TEXT, "COLUMN", "data"),
+    Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
+    Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
+    Option(
+        "--warm-up",
+        options.integer(0),
+        "steps in which the learning rate rises",
+        group="training",
+    ),
+)
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains the model, and compares its transcripts with those of no model.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    speech_data.check(settings, DEFAULTS)
+    speech_data.complete(settings)
+    sounds, data = job.read("the sounds", speech_data.read)
+    learned, held_out = speech_data.split(sounds, settings)
+    # All frames of the spectrogram count as one: a lower bound.
+    check_memory(settings, len(learned.texts))
+    with status("building the model"):
+        model = build(settings, learned.texts)
+    with status("reading the sounds"), speech_data.named(learned.audio):
+        batches = model.batches(
+            learned, batch_size=settings.batch_size, seed=settings.seed
+        )
+    keys = speech_data.keys(learned.audio)
+    words = f"{data['source']}: {len(learned.texts):,} sounds to learn from, "
+    words += f"{len(held_out.texts):,} held out; {settings.sampling_rate:,} samples a "
+    words += f"second, {settings.num_mels} mel bands."
+    job.start(data, words, keys)
+    steps = compile_for(model, settings, batches.steps_per_epoch)
+    history = job.fit(model, batches, steps, None)
+    texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
+    found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
+    found |= {"examples": speech_scores.examples(texts, held_out.texts)}
+    found |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
+    found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
+    results = job.results(model, history, steps, **found)
+    show(job, results)
+    title = f"{settings.model} on {data['source']}"
+    job.draw(lambda: [figures.history(job.folder, history, "loss", title)])
+    return job.finish(results)
+
+
+def build(
+    settings: options.Settings, texts: list[str]
+) -> "kerasseq.models.SpeechRecognizer":
+    """Builds the model, with a tokenizer that is trained on the texts."""
+    mark = "" if settings.tokenizer == "character" else "\n"  # not one to learn
+    tokenizer = heads.trained_tokenizer(settings, mark.join(texts))
+    set_seed(settings.seed)
+    return kerasseq.models.SpeechRecognizer(
+        settings.model,
+        tokenizer,
+        units=settings.units,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        dropout=settings.dropout,
+        factor=FACTOR,
+        num_mels=settings.num_mels,
+        num_fft_bins=max(2, settings.sampling_rate // WINDOWS),
+        stride=settings.sampling_rate // STRIDES,
+        sampling_rate=settings.sampling_rate,
+    )
+
+
+def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
+    """Compiles a model with AdamW: warm-up, then a cosine to 0.
+
+    Args:
+        model: The model.
+        settings: Arguments of the run.
+        steps_per_epoch: Batches in an epoch.
+
+    Returns:
+        The number of training steps.
+    """
+    from kerasseq.cli.fitting import adam  # loads Keras
+
+    steps = limits.number_of_steps(settings, steps_per_epoch)
+    if settings.steps is None and settings.epochs is None:
+        steps = max(steps, LEAST_STEPS)
+    warm_up = min(settings.warm_up, steps // 2)
+    first = settings.learning_rate / (warm_up + 1)
+    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
+    model.compile(adam(settings.learning_rate, steps, warm_up, first=first, **of_adam))
+    return steps
+
+
+def show(job: "Job", results: runs.Results) -> None:
+    """Prints transcripts, the error rates and the sentences about them."""
+    console, tested = job.console, results["held_out"]
+    speech_scores.show_examples(console, results["examples"], "Held-out sounds")
+    rows = {**results["baselines"], results["model"]: results}
+    title = f"Errors on {tested:,} held-out sounds, per character and per word"
+    speech_scores.show_rates(console, title, rows)
+    console.write(results["verdict"]["sentence"])
+    if not results["verdict"]["better"] and results["steps"] < FIRST_STEPS:
+        console.write(
+            f"In the first steps nothing is learned, in Morse code for 500 to 650: "
+            f"train at least {FIRST_STEPS} steps."
+        )
+    labeled.show_repeated(console, results["repeated"], tested, "sounds")

@@ -1,0 +1,128 @@
+"""The sounds of `kerasseq train speech`: messages in Morse code, or a folder.
+
+A folder has WAV files and a table of their transcripts. Loads no Keras.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kerasseq import datasets
+from kerasseq.cli import image_data, options, runs
+from kerasseq.cli.console import note
+from kerasseq.cli.errors import UsageError, about
+from kerasseq.datasets.recordings import Recordings
+
+MORSE = "morse"
+# Samples a second and mel bands, if they are not given: a tone of Morse code is below
+# 4,000 Hz, where 20 bands tell tones apart.
+SIZES = {True: (8_000, 20), False: (16_000, 80)}
+OF_FOLDER = ("encoding", "missing", "audio_column", "text_column")
+
+
+def complete(settings: options.Settings) -> None:
+    """Chooses the sampling rate and the mel bands that are not given."""
+    rate, mels = SIZES[settings.data == MORSE]
+    settings.sampling_rate = settings.sampling_rate or rate
+    settings.num_mels = settings.num_mels or mels
+
+
+def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
+    """Raises a `UsageError` if an option is for data of the other kind."""
+    is_morse = settings.data == MORSE
+    for name in OF_FOLDER if is_morse else ("count",):
+        if getattr(settings, name) != defaults[name]:
+            other = "a folder of sounds" if is_morse else "--data morse"
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for {other}, received --data "
+                f"{settings.data}. Leave it out"
+            )
+
+
+def read(settings: options.Settings) -> tuple[Recordings, dict[str, Any]]:
+    """Returns the sounds with their transcripts, and their source with a checksum."""
+    if settings.data == MORSE:
+        sounds = messages(settings, settings.count)
+        lines = [f"{settings.sampling_rate} {settings.seed}", *sounds.texts]
+        source = MORSE
+    else:
+        settings.data = os.path.abspath(settings.data)  # to resume from any folder
+        sounds = folder(settings.data, settings)
+        sizes = map(os.path.getsize, sounds.audio.files)
+        lines = [
+            f"{os.path.relpath(file, settings.data)}\t{size}\t{text}"
+            for file, size, text in zip(
+                sounds.audio.files, sizes, sounds.texts, strict=True
+            )
+        ]
+        source = os.path.basename(settings.data)
+    data = {"source": source, "rows": len(sounds.texts)}
+    return sounds, {**data, "sha256": runs.sha256("\n".join(lines))}
+
+
+def messages(settings: options.Settings, count: int) -> Recordings:
+    """Generates messages in Morse code."""
+    rate, seed = settings.sampling_rate, settings.seed
+    return datasets.morse(count, sampling_rate=rate, seed=seed)
+
+
+def folder(path: str, settings: options.Settings) -> Recordings:
+    """Lists the sounds of a folder, and notes how many rows are left out."""
+    names = {name: getattr(settings, name) for name in OF_FOLDER}
+    with warnings.catch_warnings(record=True) as caught, about(path):
+        warnings.simplefilter("always")
+        sounds = datasets.audio_folder(
+            path, sampling_rate=settings.sampling_rate, **names
+        )
+    for warning in caught:
+        note(str(warning.message))
+    return sounds
+
+
+def split(
+    sounds: Recordings, settings: options.Settings
+) -> tuple[Recordings, Recordings]:
+    """Splits the sounds into those to learn from and those that are held out."""
+    if len(sounds.texts) < 2:
+        raise ValueError(
+            f"{settings.data} must have at least two sounds, as one is held out, "
+            "received one"
+        )
+    count = len(sounds.texts)
+    share = min(settings.held_out, 1 - 1 / count)  # one is left to learn from
+    return sounds.split(share, settings.seed)
+
+
+def keys(audio: Sequence[Any]) -> list[bytes]:
+    """Returns what tells equal sounds: checksums of samples, or of parts of a file."""
+    if hasattr(audio, "files"):
+        return image_data.keys(audio.files)
+    return [hashlib.sha256(sound.tobytes()).digest() for sound in audio]
+
+
+@contextlib.contextmanager
+def named(audio: Sequence[Any]) -> Iterator[None]:
+    """Names the file in place of its number in a `ValueError`, as for "x[3]".
+
+    Args:
+        audio: The sounds: `WaveFiles`, paths, or arrays, which have no names.
+
+    Examples:
+        >>> with named(["a.wav", "b.wav"]):
+        ...     raise ValueError("x[1] must have at least 160 samples, received 7")
+        Traceback (most recent call last):
+        ValueError: b.wav must have at least 160 samples, received 7
+    """
+    files = getattr(audio, "files", audio)
+    try:
+        yield
+    except ValueError as error:
+        found = re.match(r"(?:x|y|labels)\[(\d+)\]", str(error))
+        if not found or not isinstance(files[int(found[1])], str):
+            raise
+        name = files[int(found[1])]
+        raise ValueError(f"{name}{str(error)[found.end() :]}") from error
