@@ -277,11 +277,11 @@ class SpeechRecognizer(LabeledModel):
         return found[0] if one else found
 
     def align(self, x: Any, text: str) -> Transcript:
-        """Finds when each token of a known text is said.
+        """Finds when each token of a known text is heard.
 
         Args:
             x: A sound.
-            text: What is said in it.
+            text: Its text.
 
         Returns:
             A `Transcript` of the text, on its best path.
