@@ -41,8 +41,10 @@ class Difference(NamedTuple):
     def reversed(self) -> "Difference":
         """Returns the difference of the other model."""
         if self.low is None:
-            return self._replace(mean=-self.mean)
-        return self._replace(mean=-self.mean, low=-self.high, high=-self.low)
+            return self._replace(mean=0.0 - self.mean)
+        return self._replace(
+            mean=0.0 - self.mean, low=0.0 - self.high, high=0.0 - self.low
+        )
 
     @property
     def interval(self) -> str:
