@@ -6,8 +6,9 @@ of the sounds is held out. There the share of characters and of words that the m
 writes wrong is printed, beside that of the empty text, which is 1, and of the most
 frequent text.
 
-In the first 500 to 650 steps nothing is learned: the model writes nothing, and the
-error rate is 1. A run that ends before step 750 shows that, and no error of the model.
+At first, for at least 500 to 650 steps, nothing is learned: the model writes nothing,
+and the error rate is 1. A run that ends before step 750 shows that, and no error of the
+model; with few sounds, or hard ones, it takes longer.
 
 Examples:
   kerasseq train speech
@@ -200,7 +201,7 @@ def show(job: "Job", results: runs.Results) -> None:
     console.write(results["verdict"]["sentence"])
     if not results["verdict"]["better"] and results["steps"] < FIRST_STEPS:
         console.write(
-            f"In the first steps nothing is learned, in Morse code for 500 to 650: "
-            f"train at least {FIRST_STEPS} steps."
+            "At first nothing is learned, in Morse code for at least 500 to 650 steps: "
+            f"train at least {FIRST_STEPS} steps, and better more."
         )
     labeled.show_repeated(console, results["repeated"], tested, "sounds")
