@@ -65,7 +65,7 @@ DEFAULTS = {
     **limits.TRAINED,
     "max_minutes": None,
 }
-FIRST_STEPS = 750  # with which a run shows what it learns
+FIRST_STEPS = 750  # before them a run shows nothing that is learned
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
@@ -199,7 +199,7 @@ def show(job: "Job", results: runs.Results) -> None:
     title = f"Errors on {tested:,} held-out sounds, per character and per word"
     speech_scores.show_rates(console, title, rows)
     console.write(results["verdict"]["sentence"])
-    if not results["verdict"]["better"] and results["steps"] < FIRST_STEPS:
+    if results["character_error_rate"] >= 1:
         console.write(
             "At first nothing is learned, in Morse code for at least 500 to 650 steps: "
             f"train at least {FIRST_STEPS} steps, and better more."
