@@ -19,6 +19,7 @@ from kerasseq.speech.conv_subsampling import ConvSubsampling
 from kerasseq.speech.ctc_head import CTCHead
 from kerasseq.speech.log_mel import LogMelSpectrogram
 from kerasseq.speech.real_samples import RealSamples
+from kerasseq.speech.sound_norm import SoundNormalization
 from kerasseq.speech.windows import joined, windows_of
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import ARCHITECTURES, build_layers, first_output
@@ -67,8 +68,14 @@ class ErrorRates(NamedTuple):
 class SpeechRecognizer(LabeledModel):
     r"""Transcribes sounds; it learns from texts without times.
 
-    $$H = \mathrm{Encoder}(\mathrm{Subsampling}(\mathrm{LogMel}(x))), \qquad
-    y_t = W h_t + b, \qquad L = -\log p(\mathrm{text} \mid y)$$
+    $$
+    \begin{aligned}
+    H &= \mathrm{Encoder}(\mathrm{Subsampling}(\mathrm{Norm}(\mathrm{LogMel}(x)))) \\
+    y_t &= W h_t + b \qquad L = -\log p(\mathrm{text} \mid y)
+    \end{aligned}
+    $$
+
+    The frames of each sound have mean 0 and variance 1.
 
     Sounds are arrays `(samples,)` of floats from -1 to 1 at `sampling_rate`, WAV files,
     or rows of the package datasets with "array" and "sampling_rate". Sounds of any
@@ -184,6 +191,7 @@ class SpeechRecognizer(LabeledModel):
         names = ("num_mels", "num_fft_bins", "stride", "sampling_rate")
         sizes = {name: arguments[name] for name in names}
         x = LogMelSpectrogram(**sizes, name="log_mel")(x)
+        x = SoundNormalization(name="normalization")(x)
         if arguments["spec_augment"] is not None:
             x = arguments["spec_augment"](x)
         x = ConvSubsampling(

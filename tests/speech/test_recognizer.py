@@ -10,6 +10,8 @@ from keras import ops
 import kerasseq
 from kerasseq import datasets, layers, models, text, training
 from kerasseq.speech.audio_inputs import AudioPreprocessor
+from kerasseq.speech.sound_norm import SoundNormalization
+from kerasseq.speech.windows import windows_of
 
 pytestmark = pytest.mark.once("layers and loss are tested everywhere")
 RATE, LETTERS = 1600, "abcd"
@@ -125,20 +127,36 @@ def test_the_loss_is_that_of_each_sound():
 def test_long_sounds_are_read_in_windows():
     audio, _ = recordings(30, seed=8)
     audio = np.concatenate(audio)
-    model = recognizer("gru", bidirectional=False, window=2.0)
-    whole = recognizer("gru", bidirectional=False, window=1000.0)
-    whole.set_weights(model.get_weights())
-    a, b = model.predict([audio])[0], whole.predict([audio])[0]
-    assert a.shape == b.shape == (len(audio) // 40 + (len(audio) // 20) % 2, 6)
-    np.testing.assert_allclose(a[:64], b[:64], atol=2e-4)  # of the first window
-    assert np.abs(a - b).max() < 0.5  # a state that begins 8 frames earlier
-    one = recognizer(keras.layers.Dense(3), window=2.0)
-    all_of_it = recognizer(keras.layers.Dense(3), window=1000.0)
-    all_of_it.set_weights(one.get_weights())
-    a, b = one.predict([audio])[0], all_of_it.predict([audio])[0]
-    scale = one.get_layer("log_mel").scale
-    assert scale == "whisper"  # the loudest frame of each window counts
-    assert np.mean(np.abs(a - b).max(axis=1) < 1e-4) > 0.9
+    model = recognizer("gru", window=2.0)  # 80 frames of 40 samples, 8 at each side
+    windows = windows_of(model, model.rows_of([audio, audio[:3000]]))
+    assert windows.of.tolist() == [0] * (len(windows.of) - 1) + [1]
+    parts = [windows.rows.sound(n) for n in range(len(windows.rows))]
+    assert len(parts) > 9 and max(map(len, parts)) == 3200
+    for n, part in enumerate(parts[:-1]):
+        start = max(64 * n - 8, 0) * 40
+        np.testing.assert_array_equal(part, audio[start : start + len(part)])
+    whole = model.predict([audio, audio[:3000]])
+    assert len(whole[0]) == model.preprocessor.frames(len(audio))
+    pieces = [
+        scores[first:last]
+        for scores, (first, last) in zip(
+            model.predict(parts), windows.kept.tolist(), strict=True
+        )
+    ]
+    np.testing.assert_allclose(np.concatenate(pieces[:-1]), whole[0], atol=1e-5)
+    np.testing.assert_allclose(pieces[-1], whole[1], atol=1e-5)
+
+
+def test_frames_have_mean_0_and_variance_1():
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 5, (2, 11, 7)).astype("float32")
+    mask = np.arange(11) < np.array([[11], [4]])
+    y = ops.convert_to_numpy(SoundNormalization()(x, mask=mask))
+    for row, given, count in zip(y, x, (11, 4), strict=True):
+        part = given[:count].astype("float64")
+        expected = (part - part.mean()) / np.sqrt(part.var() + 1e-3)
+        np.testing.assert_allclose(row[:count], expected, atol=1e-5)
+        assert not row[count:].any()
 
 
 def test_sounds_of_files_and_data_sets(tmp_path):
