@@ -10,7 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.padding import bucket, padded
 from kerasseq.core.types import Config
 from kerasseq.datasets.resampling import resample
-from kerasseq.datasets.wave_files import read_wave
+from kerasseq.datasets.wave_files import check_rate, read_wave
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.text.tokenizers.conversion import is_path
@@ -181,8 +181,13 @@ class AudioPreprocessor(Preprocessor):
         if is_path(sound):
             return read_wave(sound, self.sampling_rate)
         if isinstance(sound, Mapping):
-            wave, rate = sound["array"], sound["sampling_rate"]
-            return resample(_wave(wave, name), rate, self.sampling_rate)
+            if not {"array", "sampling_rate"} <= sound.keys():
+                raise ValueError(
+                    f'{name} must have "array" and "sampling_rate", received the keys '
+                    f"{checks.short(list(sound))}"
+                )
+            rate = check_rate(f'{name}["sampling_rate"]', sound["sampling_rate"])
+            return resample(_wave(sound["array"], name), rate, self.sampling_rate)
         return _wave(sound, name)
 
     def frames(self, lengths: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kerasseq.core.ctc_labels import check_ctc_labels
+from kerasseq.core.ctc_labels import check_rows
 from kerasseq.speech.audio_inputs import AudioPreprocessor, AudioRows
 from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.heads import Head, Loss
@@ -61,7 +61,8 @@ class CTCHead(Head):
                 )
         ids = [np.asarray(tokenizer.encode(text), "int32") for text in y]
         frames = self.preprocessor.frames(rows.lengths)
-        check_ctc_labels(ids, frames, tokenizer.vocabulary_size + 1)
+        blank = tokenizer.vocabulary_size
+        check_rows("y", ids, frames, blank + 1, blank)
         return ids
 
     def loss(self) -> Loss:

@@ -25,6 +25,7 @@ from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import ARCHITECTURES, build_layers, first_output
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import check_labels_of_rows
+from kerasseq.tasks.input_rows import is_empty_list
 from kerasseq.tasks.labeled_data import inputs_of, learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.preprocessor import Data
@@ -221,6 +222,17 @@ class SpeechRecognizer(LabeledModel):
         name = self._arguments["tokenizer"]
         return {"tokenizer": text_inputs.train_tokenizer(name, list(y))}
 
+    def check_method(self, method: str) -> None:
+        if method == "report":
+            raise TypeError(
+                "report needs a model with labels, received a SpeechRecognizer. Use "
+                "error_rates"
+            )
+
+    def scores_of(self, x: Any, **kwargs: Any) -> Any:
+        """Computes what `predict` does, inside `trace` and `intervene` too."""
+        return [] if is_empty_list(x) else super().scores_of(x, **kwargs)
+
     def outputs_of(
         self, rows: Any, *, batch_size: int | None = None, **kwargs: Any
     ) -> list[np.ndarray]:
@@ -263,14 +275,15 @@ class SpeechRecognizer(LabeledModel):
             A `Transcript` for one sound, else a list of them.
 
         Raises:
-            ValueError: If an argument is out of range, or there is a language model
-                without a beam.
+            ValueError: If an argument is out of range, or there is a language model or
+                a bonus without a beam.
         """
-        if beam is None and language_model is not None:
-            raise ValueError(
-                "language_model needs a search, received beam=None. Choose a beam, "
-                "such as 16"
-            )
+        for name, value in {"language_model": language_model, "bonus": bonus}.items():
+            if beam is None and value:
+                raise ValueError(
+                    f"{name} needs a search, received beam=None. Choose a beam, such "
+                    "as 16"
+                )
         one = self.preprocessor.is_one(x)
         sounds = self.preprocessor.several(inputs_of(self, x))
         found = []

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 import kerasseq
-from kerasseq import datasets, layers, models, text, training
+from kerasseq import datasets, layers, models, text, tracing, training
 from kerasseq.speech.audio_inputs import AudioPreprocessor
 from kerasseq.speech.sound_norm import SoundNormalization
 from kerasseq.speech.windows import windows_of
@@ -62,6 +62,10 @@ def test_it_writes_down_what_it_never_heard(trained):
     assert training.character_error_rate([f.text for f in found], texts) == (
         rates.characters
     )
+    assert trained.transcribe([]) == trained.predict([]) == []
+    with tracing.trace(trained) as inside:
+        assert trained.transcribe(sounds[3]).text == found[3].text
+    assert "conformer_1/output" in inside
     one = trained.transcribe(sounds[3])
     assert one.text == found[3].text
     searched = trained.transcribe(sounds[3], beam=5)
@@ -217,7 +221,7 @@ def test_wrong_uses(tmp_path):
     sounds, texts = recordings(3)
     with pytest.raises(ValueError, match=r"y\[1\] has \['z'\].*does not know"):
         model.fit(sounds, ["a", "bz", "c"])
-    with pytest.raises(ValueError, match=r"labels\[2\] needs .* frames or more"):
+    with pytest.raises(ValueError, match=r"^y\[2\] needs .* frames or more"):
         model.fit([*sounds[:2], sounds[2][:200]], ["a", "b", "abcdabcd"])
     with pytest.raises(ValueError, match=r"x\[1\] must have at least 20 samples"):
         model.predict([sounds[0], sounds[1][:3]])
@@ -239,6 +243,14 @@ def test_wrong_uses(tmp_path):
         model.fit(sounds)
     with pytest.raises(ValueError, match="language_model needs a search"):
         model.transcribe(sounds, language_model=text.NGramModel(2))
+    with pytest.raises(ValueError, match="bonus needs a search"):
+        model.transcribe(sounds, bonus=1.0)
+    with pytest.raises(ValueError, match=r"x\[0\] must have \"array\" and"):
+        model.transcribe([{"path": "a.wav"}])
+    with pytest.raises(ValueError, match=r'x\[0\]\["sampling_rate"\] must be at .* 0'):
+        model.transcribe([{"array": sounds[0], "sampling_rate": 0}])
+    with pytest.raises(TypeError, match="Use error_rates"):
+        model.report(sounds, texts)
     with pytest.raises(FileNotFoundError):
         model.transcribe(str(tmp_path / "none.wav"))
     with pytest.raises(ValueError, match="class_weight must be None"):
