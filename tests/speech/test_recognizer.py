@@ -134,13 +134,17 @@ def test_long_sounds_are_read_in_windows():
     model = recognizer("gru", window=2.0)  # 80 frames of 40 samples, 8 at each side
     windows = windows_of(model, model.rows_of([audio, audio[:3000]]))
     assert windows.of.tolist() == [0] * (len(windows.of) - 1) + [1]
+    frames = model.preprocessor.frames(len(audio))
     parts = [windows.rows.sound(n) for n in range(len(windows.rows))]
     assert len(parts) > 9 and max(map(len, parts)) == 3200
     for n, part in enumerate(parts[:-1]):
         start = max(64 * n - 8, 0) * 40
+        first, last = windows.kept[n]
+        assert start // 40 + first == 64 * n  # each frame once, in order
+        assert last - first == min(64, frames - 64 * n)
         np.testing.assert_array_equal(part, audio[start : start + len(part)])
     whole = model.predict([audio, audio[:3000]])
-    assert len(whole[0]) == model.preprocessor.frames(len(audio))
+    assert len(whole[0]) == frames
     pieces = [
         scores[first:last]
         for scores, (first, last) in zip(
