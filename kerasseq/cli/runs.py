@@ -192,8 +192,12 @@ def find_model(
 
     Raises:
         FileNotFoundError: If there is no model.
-        ValueError: If the record of the run is damaged.
+        ValueError: If `folder` is "", or the record of the run is damaged.
     """
+    if not str(folder):
+        raise ValueError(
+            'RUN must be the folder of a run, such as runs/quickstart, received ""'
+        )
     path = pathlib.Path(folder)
     if path.is_file():
         return path, None

@@ -241,12 +241,10 @@ class GenerationMixin:
                 f"received max_new_tokens={max_new_tokens} and max_length={max_length}:"
                 " give one of them. max_length counts the prompt"
             )
-        for name, count in [
-            ("max_new_tokens", max_new_tokens),
-            ("max_length", max_length),
-        ]:
-            if count is not None:
-                checks.whole_number(name, count)
+        counts = {"max_new_tokens": max_new_tokens, "max_length": max_length}
+        for name, count in counts.items():
+            if count is not None:  # an id and a log-probability each
+                checks.fits_memory(name, checks.whole_number(name, count), bytes_each=8)
         stop = self._stop_ids(stop)
         return Options(sampler, max_new_tokens, max_length, stop, seed)
 

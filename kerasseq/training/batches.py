@@ -71,7 +71,7 @@ def fit_arguments(
             "shuffle=False is not possible: `seed` determines the order. For an order "
             "of your own, pass arrays of ids or a stream of batches"
         )
-    steps = steps_per_epoch or batches.steps_per_epoch
+    steps = batches.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
     steps = checks.whole_number("steps_per_epoch", steps)
     stream = batches.stream(options["initial_epoch"] * steps)
     # Keras would not shuffle a stream, and need not know that it is shuffled.

@@ -93,6 +93,7 @@ def test_quiet_prints_results_and_errors_alone(command, trained, monkeypatch):
     assert done.out.startswith("\nOn the held-out text (")
     assert "step" not in done.out and "Figures" not in done.out
     assert "no folder" in command("--quiet", "generate", "none", code=2).err
+    assert 'received ""' in command("--quiet", "generate", "", code=2).err
     assert "first steps" in command("--quiet").out
 
 

@@ -218,6 +218,7 @@ def test_prompts(trained):
         small().generate([3, V], 3)
     for options, message in [
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
+        ({"max_new_tokens": 10**12}, "max_new_tokens must be a size that fits into"),
         ({"temperature": -1}, "temperature must be above 0"),
         ({"top_k": 0}, "top_k must be at least 1"),
         ({"top_p": 0}, "top_p must be above 0"),

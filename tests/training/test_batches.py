@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerasseq.training import ArrayBatches, TextBatches
+from kerasseq.training.batches import fit_arguments
 
 pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
@@ -105,3 +106,10 @@ def test_every_token_is_seen_in_some_pass():
 def test_messages(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_the_number_of_batches_in_an_epoch_is_a_number():
+    batches = ArrayBatches(np.arange(7), np.arange(7), 2)
+    for wrong, error in ((0, ValueError), (np.ones(3), TypeError), ("3", TypeError)):
+        with pytest.raises(error, match="steps_per_epoch must be"):
+            fit_arguments(batches, wrong, {"initial_epoch": 0})
