@@ -174,7 +174,8 @@ def _known(speakers: Iterable[str], names: list[str]) -> list[str]:
         if name not in known:
             near = nearest(name, known) if isinstance(name, str) else ""
             raise ValueError(
-                f"speakers must be among {', '.join(known)}, received {short(name)}.{near}"
+                f"speakers must be among {', '.join(known)}, received {short(name)}."
+                f"{near}"
             )
     if not chosen:
         raise ValueError(

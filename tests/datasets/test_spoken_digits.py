@@ -75,7 +75,7 @@ def test_what_is_refused(folder, tmp_path):
     with pytest.raises(TypeError, match="speakers"):
         datasets.spoken_digits(folder, 3)
     datasets.write_wave(tmp_path / "12_ada_1.wav", [0.0, 0.5])
-    with pytest.raises(ValueError, match="received 12_ada_1.wav.* audio_folder"):
+    with pytest.raises(ValueError, match="received 12_ada_1.wav.*audio_folder"):
         datasets.spoken_digits(tmp_path)
 
 
