@@ -206,13 +206,10 @@ def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) ->
     """
     from kerasseq.cli.fitting import adam  # loads Keras
 
-    steps = limits.number_of_steps(settings, steps_per_epoch)
-    if settings.steps is None and settings.epochs is None:
-        steps = max(steps, LEAST_STEPS)
-    warm_up = min(settings.warm_up, steps // 2)
-    first = settings.learning_rate / (warm_up + 1)
+    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
     of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(adam(settings.learning_rate, steps, warm_up, first=first, **of_adam))
+    model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
     return steps
 
 
