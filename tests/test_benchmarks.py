@@ -32,6 +32,7 @@ from benchmarks import (
     rounds,
     sparse,
     speech,
+    speech_words,
     stages,
     transformer,
     vectors,
@@ -519,13 +520,40 @@ def test_adaptation(monkeypatch, tmp_path):
     assert found["mean"]["share"] == row["share"]
 
 
-def test_speech(monkeypatch):
+def test_speech(monkeypatch, tmp_path):
     monkeypatch.setattr(speech, "SIZES", {"units": 8, "num_layers": 1})
     monkeypatch.setattr(speech, "TESTED", 3)
-    found = speech.run(shared(models="gru", steps=3, every=2))
+    options = shared(models="gru,lstm", steps=3, every=2, save=tmp_path)
+    options.out, options.part = tmp_path / "out.jsonl", (1, 2)  # the first run alone
+    found = speech.run(options)
     (row,) = found["table"]
-    assert row["seed"] == 0 and [*row["errors"]] == [2, 3]
-    assert row["errors"][3] > 0.5  # nothing is learned yet
+    assert found["finished"] == "1 of 2" and row["model"] == "gru"
+    assert float(row["after 3"].strip("%")) > 50  # nothing is learned yet
+    assert [name for name in row if "after" in name] == ["after 2", "after 3"]
+    monkeypatch.setattr(speech, "train", None)  # not called for what is finished
+    options.part, options.minutes = (1, 1), -1.0
+    assert speech.run(options)["table"] == [row]
+    assert (tmp_path / "gru-0.keras").exists()
+
+
+def test_speech_words(monkeypatch, tmp_path):
+    monkeypatch.setattr(speech, "SIZES", {"units": 8, "num_layers": 1})
+    monkeypatch.setattr(speech, "TESTED", 3)
+    model, _ = speech.train({"model": "gru", "seed": 0, "steps": 2, "every": 2})
+    model.save(tmp_path / "model.keras")
+    for name, value in {
+        "TESTED": 5,
+        "VALIDATED": 3,
+        "MOST": 0,
+        "WEIGHTS": (0.4,),
+    }.items():
+        monkeypatch.setattr(speech_words, name, value)
+    options = argparse.Namespace(model=tmp_path / "model.keras", n=4, beam=2, seed=0)
+    found = speech_words.run(options)
+    assert found["test words"] == 5 and found["words of the n-gram model"] > 2000
+    greedy, beam, both = found["table"]
+    assert greedy["mended"] == 0 and both["decoding"] == "and 4-gram"
+    assert beam["mended"] == 1 - beam["characters wrong"] / greedy["characters wrong"]
 
 
 def test_sequences_of_stages_have_each_hand_over_twice_at_each_place():

@@ -55,7 +55,7 @@ DEFAULTS = {
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
 WEIGHT_DECAY = 0.05
-WARMUP = 0.1  # share of the steps
+WARM_UP = 0.1  # share of the steps
 HARDEST = 16  # drawn
 BASELINE_SIZE = 16  # pixels in a row, at most, that logistic regression is fitted to
 BASELINE_ROWS = 5000  # training images, at most
@@ -185,7 +185,7 @@ def build(settings: options.Settings, labels: list[str]) -> "kerasseq.models.ViT
 def compile_for(
     model: "kerasseq.models.ViT", settings: options.Settings, steps_per_epoch: int
 ) -> int:
-    """Compiles a model with AdamW: warmup, then a cosine to 0.
+    """Compiles a model with AdamW: warm-up, then a cosine to 0.
 
     Args:
         model: The model.
@@ -197,13 +197,10 @@ def compile_for(
     """
     from kerasseq.cli.fitting import adam  # loads Keras
 
-    steps = limits.number_of_steps(settings, steps_per_epoch)
-    if settings.steps is None and settings.epochs is None:
-        steps = max(steps, LEAST_STEPS)
-    warmup = round(WARMUP * steps)
-    first = settings.learning_rate / (warmup + 1)
-    rate, decay = settings.learning_rate, {"weight_decay": WEIGHT_DECAY}
-    model.compile(adam(rate, steps, warmup, first=first, **decay))
+    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    warm_up, rate = round(WARM_UP * steps), settings.learning_rate
+    first = rate / (warm_up + 1)
+    model.compile(adam(rate, steps, warm_up, first=first, weight_decay=WEIGHT_DECAY))
     return steps
 
 

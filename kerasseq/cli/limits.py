@@ -36,11 +36,20 @@ def set_patience(settings: SimpleNamespace, is_own: bool) -> None:
 
 
 def number_of_steps(
-    settings: SimpleNamespace, steps_per_epoch: int, epochs: float = EPOCHS
+    settings: SimpleNamespace,
+    steps_per_epoch: int,
+    epochs: float = EPOCHS,
+    at_least: int = 1,
 ) -> int:
     """Returns the number of training steps that `--steps` or `--epochs` mean.
 
     With `--patience` they are a limit: if none is given, that of small data is higher.
+
+    Args:
+        settings: Arguments of the run.
+        steps_per_epoch: Steps of a pass over the data.
+        epochs: Passes, if neither is given.
+        at_least: The least number of steps, if neither is given.
 
     Examples:
         >>> settings = SimpleNamespace(steps=None, epochs=None, patience=5)
@@ -51,4 +60,5 @@ def number_of_steps(
         return settings.steps
     if getattr(settings, "patience", 0) and not settings.epochs:
         epochs = max(epochs, min(LONG_EPOCHS, FEW_STEPS / steps_per_epoch))
-    return max(1, math.ceil((settings.epochs or epochs) * steps_per_epoch))
+    least = 1 if settings.epochs else at_least
+    return max(least, math.ceil((settings.epochs or epochs) * steps_per_epoch))

@@ -14,6 +14,7 @@ Examples:
   kerasseq train speech
   kerasseq train speech --data recordings --tokenizer character --steps 5000
   kerasseq train speech --data morse --model gru --count 500 --steps 1500
+  kerasseq train speech --data recordings --spec-augment --patience 10
 then:
   kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
   kerasseq evaluate runs/speech-conformer-1
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 FILE = None  # `data` names the folder as well
 PATHS = ("data",)
 MODELS = ("conformer", *options.ARCHITECTURES)
+NORMALIZATIONS = ("layer", "batch")
 DEFAULTS = {
     "model": "conformer",
     "data": MORSE,
@@ -59,18 +61,22 @@ DEFAULTS = {
     "num_layers": 2,
     "num_heads": 4,
     "dropout": 0.0,
+    "normalization": "layer",
+    "spec_augment": False,
     "batch_size": 16,
     "learning_rate": 2e-3,
     "warm_up": 300,
-    **limits.TRAINED,
-    "max_minutes": None,
+    **limits.STOPPED,
+    "patience": 0,
 }
 FIRST_STEPS = 750  # before them a run shows nothing that is learned
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
 FACTOR = 4  # frames of the spectrogram that become one
-CHOICES = {"model": MODELS, "data": (MORSE,)}
+PAPER_MELS, PAPER_WIDTH = 80, 27  # of SpecAugment: bands, of which a mask has so many
+TIME_SHARE = 0.2  # of the frames of a sound, at most, in a mask
+CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
 HELP = {
     "held_out": "fraction of the sounds that is held out",
     "num_heads": "attention heads of a conformer",
@@ -78,12 +84,17 @@ HELP = {
     "learning_rate": "highest learning rate of AdamW",
     "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
     f"{LEAST_STEPS:,} steps take)",
+    "patience": "validations without a lower loss after which training stops, with "
+    "the best weights; 0 trains all steps. At first nothing is learned: choose at "
+    "least 10",
 }
 _DATA = "morse, which is generated, or a folder of WAV files with a table of their "
 _DATA += "names and texts"
 _AUDIO = "column of the names of the files (default: file, audio or path)"
 _TEXT = "column of the transcripts (default: text, transcript or sentence)"
 _RATE = "samples a second; others are resampled (default: 16000; 8000 for morse)"
+_NORM = "of the convolution of a conformer"
+_AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
 OPTIONS = (
     Option("--data", str, _DATA, "FOLDER", "data"),
@@ -94,6 +105,8 @@ OPTIONS = (
     Option("--text-column", str, _TEXT, "COLUMN", "data"),
     Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
     Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
+    Option("--normalization", "normalization", _NORM, "NAME", "model"),
+    Option("--spec-augment", None, _AUGMENT, group="training"),
     Option(
         "--warm-up",
         options.integer(0),
@@ -124,8 +137,9 @@ def train(job: "Job") -> runs.Results:
     with status("building the model"):
         model = build(settings, learned.texts)
     with status("reading the sounds"), speech_data.named(learned.audio):
+        part, validation = speech_data.validation_part(learned, settings)
         batches = model.batches(
-            learned, batch_size=settings.batch_size, seed=settings.seed
+            part, batch_size=settings.batch_size, seed=settings.seed
         )
     keys = speech_data.keys(learned.audio)
     words = f"{data['source']}: {len(learned.texts):,} sounds to learn from, "
@@ -133,7 +147,7 @@ def train(job: "Job") -> runs.Results:
     words += f"second, {settings.num_mels} mel bands."
     job.start(data, words, keys)
     steps = compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, None)
+    history = job.fit(model, batches, steps, None, validation=validation)
     texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
     found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
     found |= {"examples": speech_scores.examples(texts, held_out.texts)}
@@ -160,11 +174,22 @@ def build(
         num_layers=settings.num_layers,
         num_heads=settings.num_heads,
         dropout=settings.dropout,
+        normalization=settings.normalization,
+        spec_augment=spec_augment(settings) if settings.spec_augment else None,
         factor=FACTOR,
         num_mels=settings.num_mels,
         num_fft_bins=max(2, settings.sampling_rate // WINDOWS),
         stride=settings.sampling_rate // STRIDES,
         sampling_rate=settings.sampling_rate,
+    )
+
+
+def spec_augment(settings: options.Settings) -> "kerasseq.layers.SpecAugment":
+    """Returns the masks of the paper, for fewer bands and shorter sounds as well."""
+    return kerasseq.layers.SpecAugment(
+        freq_mask_width=round(settings.num_mels * PAPER_WIDTH / PAPER_MELS),
+        max_time_share=TIME_SHARE,
+        seed=settings.seed,
     )
 
 
@@ -181,13 +206,10 @@ def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) ->
     """
     from kerasseq.cli.fitting import adam  # loads Keras
 
-    steps = limits.number_of_steps(settings, steps_per_epoch)
-    if settings.steps is None and settings.epochs is None:
-        steps = max(steps, LEAST_STEPS)
-    warm_up = min(settings.warm_up, steps // 2)
-    first = settings.learning_rate / (warm_up + 1)
+    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
     of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(adam(settings.learning_rate, steps, warm_up, first=first, **of_adam))
+    model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
     return steps
 
 
