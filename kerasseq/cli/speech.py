@@ -14,6 +14,7 @@ Examples:
   kerasseq train speech
   kerasseq train speech --data recordings --tokenizer character --steps 5000
   kerasseq train speech --data morse --model gru --count 500 --steps 1500
+  kerasseq train speech --data recordings --model whisper --num-layers 4
 then:
   kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
   kerasseq evaluate runs/speech-conformer-1
@@ -21,18 +22,17 @@ then:
 
 from typing import TYPE_CHECKING, Any
 
-import kerasseq
 from kerasseq.cli import (
     figures,
-    heads,
     labeled,
     limits,
     options,
     runs,
     speech_data,
+    speech_models,
     speech_scores,
 )
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.console import status
 from kerasseq.cli.options import Option
 from kerasseq.cli.speech_data import MORSE
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FILE = None  # `data` names the folder as well
 PATHS = ("data",)
-MODELS = ("conformer", *options.ARCHITECTURES)
+MODELS = ("conformer", speech_models.WHISPER, *options.ARCHITECTURES)
 DEFAULTS = {
     "model": "conformer",
     "data": MORSE,
@@ -68,12 +68,10 @@ DEFAULTS = {
 FIRST_STEPS = 750  # before them a run shows nothing that is learned
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
-STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
-FACTOR = 4  # frames of the spectrogram that become one
 CHOICES = {"model": MODELS, "data": (MORSE,)}
 HELP = {
     "held_out": "fraction of the sounds that is held out",
-    "num_heads": "attention heads of a conformer",
+    "num_heads": "attention heads of a conformer, or of a whisper",
     "batch_size": "sounds in a batch",
     "learning_rate": "highest learning rate of AdamW",
     "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
@@ -122,7 +120,7 @@ def train(job: "Job") -> runs.Results:
     # All frames of the spectrogram count as one: a lower bound.
     check_memory(settings, len(learned.texts))
     with status("building the model"):
-        model = build(settings, learned.texts)
+        model = speech_models.build(settings, sounds, learned.texts)
     with status("reading the sounds"), speech_data.named(learned.audio):
         batches = model.batches(
             learned, batch_size=settings.batch_size, seed=settings.seed
@@ -144,28 +142,6 @@ def train(job: "Job") -> runs.Results:
     title = f"{settings.model} on {data['source']}"
     job.draw(lambda: [figures.history(job.folder, history, "loss", title)])
     return job.finish(results)
-
-
-def build(
-    settings: options.Settings, texts: list[str]
-) -> "kerasseq.models.SpeechRecognizer":
-    """Builds the model, with a tokenizer that is trained on the texts."""
-    mark = "" if settings.tokenizer == "character" else "\n"  # not one to learn
-    tokenizer = heads.trained_tokenizer(settings, mark.join(texts))
-    set_seed(settings.seed)
-    return kerasseq.models.SpeechRecognizer(
-        settings.model,
-        tokenizer,
-        units=settings.units,
-        num_layers=settings.num_layers,
-        num_heads=settings.num_heads,
-        dropout=settings.dropout,
-        factor=FACTOR,
-        num_mels=settings.num_mels,
-        num_fft_bins=max(2, settings.sampling_rate // WINDOWS),
-        stride=settings.sampling_rate // STRIDES,
-        sampling_rate=settings.sampling_rate,
-    )
 
 
 def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
