@@ -5,6 +5,7 @@ import warnings
 
 from kerasseq.core.files import read_json, read_text
 from kerasseq.models.bert.bert_texts import SPECIAL_IDS, special_names
+from kerasseq.pretrained import whisper_tokenizers
 from kerasseq.pretrained.family import Arguments
 from kerasseq.pretrained.folders import write_table
 from kerasseq.text import RWKVTokenizer, WordPieceTokenizer, load_tokenizer
@@ -39,6 +40,7 @@ def with_tokenizer(
     tokenizer, size = _load(folder, source), arguments["vocabulary_size"]
     if tokenizer is None:
         return arguments
+    tokenizer = whisper_tokenizers.with_times(tokenizer, size)
     can_grow = isinstance(tokenizer, HuggingFaceTokenizer | RWKVTokenizer)
     if can_grow and tokenizer.vocabulary_size < size:
         tokenizer = tokenizer.padded(size)
@@ -100,6 +102,8 @@ def _warn(reason):
 
 def _load_from_preset(folder):
     assets = folder / HUB_ASSETS
+    if whisper_tokenizers.is_preset(folder):
+        return whisper_tokenizers.read_preset(folder)
     if _setting(folder / "tokenizer.json", "registered_name") == HUB_RWKV:
         return RWKVTokenizer.from_vocab_file(assets / "vocabulary.txt")
     if (assets / "vocabulary.txt").exists():
@@ -144,11 +148,13 @@ def write(
     Args:
         folder: The folder.
         tokenizer: The tokenizer, or None.
-        source: With "keras_hub" an `RWKVTokenizer` is saved for KerasHub, too.
+        source: "huggingface" or "keras_hub". A tokenizer of Whisper is saved for both,
+            an `RWKVTokenizer` for KerasHub, too.
     """
     if tokenizer is None:
         return
     tokenizer.save(folder / FILE)
+    whisper_tokenizers.write(folder, tokenizer, source)
     if source == "keras_hub" and isinstance(tokenizer, RWKVTokenizer):
         _write_rwkv(folder, tokenizer)
 
