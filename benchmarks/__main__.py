@@ -36,6 +36,7 @@ BENCHMARKS = (
     "sparse",
     "sparse_map",
     "speech",
+    "speech_words",
     "stages",
     "text",
     "tracing",

@@ -5,9 +5,12 @@ letters and digits, each with its own speed, rhythm, pitch, loudness, noise and
 fading: 20 log-mel bands, 100 frames a second, of which 4 become one. No message
 comes twice. AdamW at 2e-3 with 300 steps of warm-up, clipped to a norm of 1, batches of
 16. `errors` is the share of wrong characters on 256 messages of another seed, by steps.
-With `--out FILE` each run is a line of the file.
+With `--out FILE` each run is a line of the file, and with `--save FOLDER` each trained
+model a file, such as conformer-0.keras.
 """
 
+import functools
+import pathlib
 import string
 import time
 
@@ -31,6 +34,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--every", type=positive(int), default=250, help="steps between measurements"
     )
+    parser.add_argument("--save", type=pathlib.Path, help="a folder for the models")
     add_resume_arguments(parser)
 
 
@@ -42,11 +46,22 @@ def run(options):
         for name in options.models.split(",")
         for seed in options.seeds.split(",")
     ]
-    return {"table": run_all(runs, train, options)}
+    return {
+        "table": run_all(runs, functools.partial(measure, folder=options.save), options)
+    }
+
+
+def measure(run, folder=None):
+    """Trains one, saves it in the folder if there is one, and returns its figures."""
+    model, figures = train(run)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        model.save(folder / f"{run['model']}-{run['seed']}.keras")
+    return figures
 
 
 def train(run):
-    """Trains one, and returns its errors by the number of steps."""
+    """Trains one, and returns it with its errors by the number of steps."""
     import keras
 
     from kerasseq import datasets, models, text
@@ -72,7 +87,7 @@ def train(run):
         done += steps
         seconds[done] = round(time.process_time() - start, 1)
         errors[done] = model.error_rates(test).characters
-    return {
+    return model, {
         "errors": errors,
         "cpu_seconds": sum(seconds.values()),
         "weights": model.count_params(),

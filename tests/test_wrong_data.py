@@ -83,7 +83,7 @@ WITHOUT_ARGUMENTS = {"catalogue", "cache_folder", "pair_sources", "python_refere
 RESULTS = {  # classes of results, which a user does not make
     *("Analogies", "Entry", "FamilySentences", "FamilyTree", "LabeledImages"),
     *("LabeledTexts", "PairSource", "Pairs", "Parentheses", "Problem", "Report"),
-    *("Recordings", "WaveFiles"),
+    *("Recordings", "SpokenDigits", "WaveFiles"),
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
     "Preferences",
 }

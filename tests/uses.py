@@ -611,6 +611,11 @@ def of_datasets():
             | {"text_column": None, "sampling_rate": 800, "missing": "skip"},
         ),
         Use(
+            "spoken_digits",
+            datasets.spoken_digits,
+            {"path": "no file", "speakers": ["ada"], "sampling_rate": 800},
+        ),
+        Use(
             "read_tagged",
             datasets.read_tagged,
             {"path": "no file", "limit": 3, "word_column": 0, "tag_column": -1}

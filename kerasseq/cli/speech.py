@@ -14,6 +14,7 @@ Examples:
   kerasseq train speech
   kerasseq train speech --data recordings --tokenizer character --steps 5000
   kerasseq train speech --data morse --model gru --count 500 --steps 1500
+  kerasseq train speech --data recordings --spec-augment --patience 10
   kerasseq train speech --data recordings --model whisper --num-layers 4
 then:
   kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 FILE = None  # `data` names the folder as well
 PATHS = ("data",)
 MODELS = ("conformer", speech_models.WHISPER, *options.ARCHITECTURES)
+NORMALIZATIONS = ("layer", "batch")
 DEFAULTS = {
     "model": "conformer",
     "data": MORSE,
@@ -59,29 +61,36 @@ DEFAULTS = {
     "num_layers": 2,
     "num_heads": 4,
     "dropout": 0.0,
+    "normalization": "layer",
+    "spec_augment": False,
     "batch_size": 16,
     "learning_rate": 2e-3,
     "warm_up": 300,
-    **limits.TRAINED,
-    "max_minutes": None,
+    **limits.STOPPED,
+    "patience": 0,
 }
 FIRST_STEPS = 750  # before them a run shows nothing that is learned
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
-CHOICES = {"model": MODELS, "data": (MORSE,)}
+CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
 HELP = {
     "held_out": "fraction of the sounds that is held out",
-    "num_heads": "attention heads of a conformer, or of a whisper",
+    "num_heads": "attention heads of a conformer or a whisper",
     "batch_size": "sounds in a batch",
     "learning_rate": "highest learning rate of AdamW",
     "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
     f"{LEAST_STEPS:,} steps take)",
+    "patience": "validations without a lower loss after which training stops, with "
+    "the best weights; 0 trains all steps. At first nothing is learned: choose at "
+    "least 10",
 }
 _DATA = "morse, which is generated, or a folder of WAV files with a table of their "
 _DATA += "names and texts"
 _AUDIO = "column of the names of the files (default: file, audio or path)"
 _TEXT = "column of the transcripts (default: text, transcript or sentence)"
 _RATE = "samples a second; others are resampled (default: 16000; 8000 for morse)"
+_NORM = "of the convolution of a conformer"
+_AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
 OPTIONS = (
     Option("--data", str, _DATA, "FOLDER", "data"),
@@ -92,6 +101,8 @@ OPTIONS = (
     Option("--text-column", str, _TEXT, "COLUMN", "data"),
     Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
     Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
+    Option("--normalization", "normalization", _NORM, "NAME", "model"),
+    Option("--spec-augment", None, _AUGMENT, group="training"),
     Option(
         "--warm-up",
         options.integer(0),
@@ -114,6 +125,7 @@ def train(job: "Job") -> runs.Results:
 
     settings = job.settings
     speech_data.check(settings, DEFAULTS)
+    speech_models.check(settings, DEFAULTS)
     speech_data.complete(settings)
     sounds, data = job.read("the sounds", speech_data.read)
     learned, held_out = speech_data.split(sounds, settings)
@@ -122,8 +134,9 @@ def train(job: "Job") -> runs.Results:
     with status("building the model"):
         model = speech_models.build(settings, sounds, learned.texts)
     with status("reading the sounds"), speech_data.named(learned.audio):
+        part, validation = speech_data.validation_part(learned, settings)
         batches = model.batches(
-            learned, batch_size=settings.batch_size, seed=settings.seed
+            part, batch_size=settings.batch_size, seed=settings.seed
         )
     keys = speech_data.keys(learned.audio)
     words = f"{data['source']}: {len(learned.texts):,} sounds to learn from, "
@@ -131,7 +144,7 @@ def train(job: "Job") -> runs.Results:
     words += f"second, {settings.num_mels} mel bands."
     job.start(data, words, keys)
     steps = compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, None)
+    history = job.fit(model, batches, steps, None, validation=validation)
     texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
     found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
     found |= {"examples": speech_scores.examples(texts, held_out.texts)}

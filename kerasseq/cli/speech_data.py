@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerasseq import datasets
-from kerasseq.cli import image_data, options, runs
+from kerasseq.cli import image_data, labeled, options, runs
 from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.datasets.recordings import Recordings
@@ -94,6 +94,25 @@ def split(
         )
     count = len(sounds.texts)
     share = min(settings.held_out, 1 - 1 / count)  # one is left to learn from
+    return sounds.split(share, settings.seed)
+
+
+def validation_part(
+    sounds: Recordings, settings: options.Settings
+) -> tuple[Recordings, Recordings | None]:
+    """Splits the sounds of the training: some choose the step at which it stops.
+
+    Args:
+        sounds: The sounds.
+        settings: Arguments of the run, with `patience`; 0 trains on all sounds.
+
+    Returns:
+        The sounds to learn from, and those for validation or None.
+    """
+    count = len(sounds.texts)
+    if not settings.patience or count < 2:
+        return sounds, None
+    share = min(labeled.VALIDATION, labeled.MAX_VALIDATION / count)
     return sounds.split(share, settings.seed)
 
 

@@ -7,13 +7,28 @@ from typing import Any
 import kerasseq
 from kerasseq.cli import heads, options
 from kerasseq.cli.console import set_seed
+from kerasseq.cli.errors import UsageError
 from kerasseq.datasets.recordings import Recordings
 
 WHISPER = "whisper"
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
 FACTOR = 4  # frames of the spectrogram that become one, for CTC
+PAPER_MELS, PAPER_WIDTH = 80, 27  # of SpecAugment: bands, of which a mask has so many
+TIME_SHARE = 0.2  # of the frames of a sound, at most, in a mask
 MOST_SECONDS = 30  # that a Whisper reads at once
 SPECIALS = 2  # ids that the decoder of a Whisper reads beside a transcript, at most
+
+
+def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
+    """Raises a `UsageError` if an option is for another model."""
+    if settings.model != WHISPER:
+        return
+    for name in ("spec_augment", "normalization"):
+        if getattr(settings, name) != defaults[name]:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for models with CTC, received --model "
+                "whisper. Leave it out"
+            )
 
 
 def build(

@@ -2,14 +2,22 @@
 
 Write down the speech, or the Morse code, of WAV files, with a model that  kerasseq
 train speech  trained. The files may have any sampling rate and length. --align draws
-the spectrogram, with each character above the moment at which the model writes it;
---text finds the moments of a text that is known.
+the spectrogram, with each character above the moment at which the model writes it; a
+sound of more than two minutes takes several pictures. --text finds the moments of a
+text that is known. With --beam an n-gram model of the same characters, which its method
+`save` wrote, makes likely texts more likely.
+
+RUN may also be a folder with the weights of a Whisper, of Hugging Face or of KerasHub.
+It finds the language, or translates into English.
 
 Examples:
   kerasseq transcribe runs/speech-conformer-1 sound.wav
   kerasseq transcribe runs/speech-conformer-1 one.wav two.wav --beam 16 --json
+  kerasseq transcribe runs/speech-conformer-1 sound.wav --beam 16 \
+    --language-model words.json --weight 0.6 --bonus 1
   kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
   kerasseq transcribe runs/speech-conformer-1 sound.wav --text SOS --align picture.png
+  kerasseq transcribe whisper-tiny speech.wav --language French --timestamps
 """
 
 import argparse
@@ -19,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import figures, options, runs, speech_data
+from kerasseq.cli import figures, options, runs, speech_data, transcribe_whisper
 from kerasseq.cli.console import (
     choose_backend,
     note,
@@ -30,8 +38,11 @@ from kerasseq.cli.console import (
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 from kerasseq.datasets import read_wave
+from kerasseq.text import NGramModel
 
-MOST_DRAWN = 120  # seconds
+DRAWN = 120  # seconds of a picture
+MOST_WEIGHT = 1000
+WEIGHT, BONUS = 0.5, 0.0  # of a language model, as for `transcribe` of the model
 DIGITS = 4  # of seconds and log-probabilities
 
 
@@ -43,10 +54,21 @@ def add_command(add: options.Add) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=text)
     text = "prefixes that a search keeps (default: the best path, without a search)"
     options.add(parser, "--beam", options.integer(at_most=1000), text)
+    text = "a file that text.NGramModel wrote, with the tokenizer of the model"
+    options.add(parser, "--language-model", str, text, "FILE")
+    text = f"how much the language model counts (default: {WEIGHT})"
+    weight = options.bounded(
+        lambda x: 0 <= x <= MOST_WEIGHT, f"from 0 to {MOST_WEIGHT}"
+    )
+    options.add(parser, "--weight", weight, text, "X")
+    text = "what each character adds, as a language model favors short texts (default: "
+    options.add(parser, "--bonus", options.real, f"{text}{BONUS:g})", "X")
     text = "the text of the file, if it is known: find when each character comes"
     options.add(parser, "--text", str, text, "TEXT")
-    text = "draw the spectrogram with the time of each character, as PNG"
+    text = "draw the spectrogram with the time of each character, as PNG; a-1.png, "
+    text += f"a-2.png … of {DRAWN} seconds each if the sound is longer"
     options.add(parser, "--align", str, text, "FILE")
+    transcribe_whisper.add_options(parser)
     options.add_json(parser)
     options.add_backend(parser)
 
@@ -54,21 +76,40 @@ def add_command(add: options.Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq transcribe`."""
     check_arguments(args)
-    check_run(args.folder)
+    is_whisper = check_run(args.folder)
+    transcribe_whisper.check_options(args, is_whisper)
     for file in args.files:  # before Keras is loaded
         read_wave(file)
+    searched = search(args)
     choose_backend(args.backend)
-    model, _ = runs.load_model(args.folder)
-    found = transcripts(model, args)
+    model = load(args.folder)
+    found = transcripts(model, args, searched, is_whisper)
     if args.align is not None:
         draw(args.align, model, args.files[0], found[0])
+    show(args, found, is_whisper)
+
+
+def load(folder: str) -> Any:
+    """Loads the model of a run, or of a folder of published weights."""
+    if transcribe_whisper.is_checkpoint(folder):
+        return transcribe_whisper.load_checkpoint(folder)
+    return runs.load_model(folder)[0]
+
+
+def show(args: argparse.Namespace, found: list[Any], is_whisper: bool) -> None:
+    """Prints the transcripts."""
+    pairs = list(zip(args.files, found, strict=True))
     if args.json:
-        pairs = zip(args.files, found, strict=True)
-        print_json([as_json(file, each) for file, each in pairs])
+        plain = transcribe_whisper.as_json if is_whisper else as_json
+        print_json([plain(file, each) for file, each in pairs])
         return
-    for file, each in zip(args.files, found, strict=True):
-        name = f"{file}  " if len(found) > 1 else ""
-        print_result(f"{name}{each.text}")
+    for file, each in pairs:
+        if args.timestamps:
+            name = f"{file}\n" if len(found) > 1 else ""
+            print_result(f"{name}{transcribe_whisper.lines(each)}")
+        else:
+            name = f"{file}  " if len(found) > 1 else ""
+            print_result(f"{name}{each.text}")
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -82,31 +123,81 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--beam and --text exclude each other: give one")
     if args.text is not None and not args.text:
         raise UsageError('--text must be the text of the file, received ""')
+    check_search(args)
     if args.align is not None:
         figures.require()
 
 
-def check_run(folder: str) -> None:
-    """Raises a `ValueError` if a run has another task, without loading Keras."""
+def check_search(args: argparse.Namespace) -> None:
+    """Raises a `UsageError` if options of a language model come without it."""
+    for name in ("weight", "bonus"):
+        if getattr(args, name) is not None and args.language_model is None:
+            raise UsageError(f"--{name} needs a --language-model: give one")
+    if args.language_model is not None and args.beam is None:
+        raise UsageError("--language-model needs a search: give --beam, such as 16")
+
+
+def check_run(folder: str) -> bool:
+    """Returns whether the model is a Whisper, without loading Keras.
+
+    Raises:
+        ValueError: If the model reads no sounds.
+    """
+    if transcribe_whisper.is_checkpoint(folder):
+        transcribe_whisper.check_checkpoint(folder)
+        return True
     _, record = runs.find_model(folder)
     kind = runs.kind(folder, record)
     if kind not in runs.SPEECH:
         raise ValueError(
             f"expected a run of  kerasseq train speech,  received {kind} in {folder}"
         )
+    model = kind if record is None else record["arguments"]["model"]
+    return model in transcribe_whisper.WHISPERS
 
 
-def transcripts(model: Any, args: argparse.Namespace) -> list[Any]:
-    """Returns the `Transcript` of each file."""
+def search(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options of the search, with the language model."""
+    if args.language_model is None:
+        return {"beam": args.beam}
+    return {
+        "beam": args.beam,
+        "language_model": NGramModel.load(args.language_model),
+        "weight": WEIGHT if args.weight is None else args.weight,
+        "bonus": BONUS if args.bonus is None else args.bonus,
+    }
+
+
+def transcripts(
+    model: Any, args: argparse.Namespace, searched: dict[str, Any], is_whisper: bool
+) -> list[Any]:
+    """Returns the transcript of each file."""
     found = []
     for number, file in enumerate(args.files, start=1):
         where = f" {number} of {len(args.files)}" if len(args.files) > 1 else ""
-        with status(f"transcribing file{where}"), speech_data.named([file]):
+        what = f"transcribing file{where}"
+        if is_whisper:
+            with speech_data.named([file]):
+                found.append(transcribe_whisper.transcribe(model, file, what, args))
+            continue
+        with status(what), speech_data.named([file]):
             if args.text is None:
-                found += model.transcribe([file], beam=args.beam)
+                found += transcribe(model, file, searched, args.language_model)
             else:
                 found.append(align(model, file, args.text))
     return found
+
+
+def transcribe(
+    model: Any, file: str, searched: dict[str, Any], language_file: str | None
+) -> list[Any]:
+    """Transcribes a file; errors about the language model name its file."""
+    try:
+        return model.transcribe([file], **searched)
+    except ValueError as error:
+        if not str(error).startswith("language_model"):
+            raise
+        raise ValueError(f"{language_file}: {error}") from error
 
 
 def align(model: Any, file: str, text: str) -> Any:
@@ -133,20 +224,49 @@ def as_json(file: str, found: Any) -> dict[str, Any]:
 
 
 def draw(path: str, model: Any, file: str, found: Any) -> None:
-    """Draws the spectrogram of a file with the time of each character."""
+    """Draws the spectrogram of a file with the time of each character, by pages."""
     from keras import ops  # here, as the help loads no Keras
 
-    sound = model.preprocessor.read(file)
-    seconds = len(sound) / model.preprocessor.sampling_rate
-    if seconds > MOST_DRAWN:
-        raise UsageError(
-            f"--align draws at most {MOST_DRAWN} seconds, received {seconds:,.0f} in "
-            f"{file}. Cut the file into parts"
-        )
+    sound, rate = model.preprocessor.read(file), model.preprocessor.sampling_rate
+    to, every = pathlib.Path(path), pages(len(sound), rate, found)
+    to.parent.mkdir(parents=True, exist_ok=True)
     with status("drawing the figure"):
-        frames = ops.convert_to_numpy(model.get_layer("log_mel")(sound[None]))[0]
-        to = pathlib.Path(path)
-        to.parent.mkdir(parents=True, exist_ok=True)
-        title = f"{os.path.basename(file)}: {found.text}"
-        figures.transcript(to, frames, found, seconds, title)
-    note(f"alignment: {path}")
+        for number, (start, end, shown) in enumerate(every, start=1):
+            part = sound[start:end]
+            frames = ops.convert_to_numpy(model.get_layer("log_mel")(part[None]))[0]
+            title, name = f"{os.path.basename(file)}: {shown.text}", to
+            if len(every) > 1:
+                title = f"{title}, from {start // rate:,} s on"
+                name = to.with_stem(f"{to.stem}-{number}")
+            figures.transcript(name, frames, shown, len(part) / rate, title)
+    if len(every) > 1:
+        note(f"alignment: {len(every)} pictures, {name} is the last")
+    else:
+        note(f"alignment: {path}")
+
+
+def pages(samples: int, rate: int, found: Any) -> list[tuple[int, int, Any]]:
+    """Cuts a sound into pages.
+
+    Args:
+        samples: Its length.
+        rate: Samples a second.
+        found: Its `Transcript`.
+
+    Returns:
+        For each page the first sample, the one after the last, and the `Transcript` of
+        the tokens whose middle it has, in seconds from its start.
+    """
+    size, middles = DRAWN * rate, found.times.mean(axis=1) * rate
+    parts = []
+    # The end of a second that is only begun belongs to the page before.
+    for start in range(0, max(samples - rate, 1), size):
+        end = samples if start + size >= samples - rate else start + size
+        last = np.inf if end == samples else end
+        kept = np.flatnonzero((start <= middles) & (middles < last))
+        tokens = [found.tokens[n] for n in kept]
+        text = "".join(tokens) if len(kept) < len(found.tokens) else found.text
+        times = found.times[kept] - start / rate
+        shown = found._replace(text=text, tokens=tokens, times=times)
+        parts.append((start, end, shown))
+    return parts

@@ -47,6 +47,7 @@ from kerasseq.datasets.series import (
     series,
     windows,
 )
+from kerasseq.datasets.spoken_digits import SpokenDigits, spoken_digits
 from kerasseq.datasets.symbol_tasks import (
     copy_task,
     reverse_task,
@@ -75,6 +76,7 @@ __all__ = [
     "Recordings",
     "Report",
     "Series",
+    "SpokenDigits",
     "Tagged",
     "WaveFiles",
     "analogies",
@@ -118,6 +120,7 @@ __all__ = [
     "series",
     "sort_task",
     "split",
+    "spoken_digits",
     "symbol_ids",
     "text_file",
     "unlabeled_family_sentences",

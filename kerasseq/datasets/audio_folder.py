@@ -12,7 +12,7 @@ import numpy as np
 from kerasseq.core.checks import nearest, one_of, short
 from kerasseq.core.files import as_path, parse_json
 from kerasseq.core.types import FilePath
-from kerasseq.datasets.files import read_text
+from kerasseq.datasets.files import existing_folder, read_text
 from kerasseq.datasets.recordings import Recordings
 from kerasseq.datasets.wave_files import check_rate, read_wave
 
@@ -108,7 +108,7 @@ def audio_folder(
     """
     one_of("missing", missing, ("error", "skip"))
     rate = check_rate("sampling_rate", sampling_rate)
-    folder = _existing(path)
+    folder = existing_folder(path, "sounds")
     source = _only_table(folder) if table is None else folder / as_path("table", table)
     files, texts, wrong = [], [], []
     for where, row in _rows(source, encoding):
@@ -139,16 +139,6 @@ def _warn(wrong: list[str], files: list[str]) -> None:
         f"{len(wrong):,} of {len(wrong) + len(files):,} sounds are left out: {shown}",
         stacklevel=3,
     )
-
-
-def _existing(path: FilePath) -> pathlib.Path:
-    """Returns the path of a folder."""
-    folder = as_path("path", path)
-    if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {folder}")
-    if not folder.is_dir():
-        raise NotADirectoryError(f"expected a folder of sounds, received {folder}")
-    return folder
 
 
 def _only_table(folder: pathlib.Path) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""Reads text files in any encoding, and suggests encodings in errors."""
+"""Reads text files in any encoding, suggests encodings in errors, finds folders."""
 
 import codecs
 import contextlib
@@ -50,6 +50,26 @@ def read_bytes(
     if not data:
         raise ValueError(f"{path} is empty.")
     return path, data
+
+
+def existing_folder(path: FilePath, what: str) -> pathlib.Path:
+    """Returns the path of a folder that exists.
+
+    Args:
+        path: The folder.
+        what: What it has, for the message.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        NotADirectoryError: If it is a file.
+        TypeError: If `path` is not a path.
+    """
+    folder = files.as_path("path", path)
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"expected a folder of {what}, received {folder}")
+    return folder
 
 
 def check_is_file(path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerasseq.core.checks import fraction, one_of, whole_number
-from kerasseq.core.files import as_path
+from kerasseq.datasets.files import existing_folder
 from kerasseq.datasets.image_reading import readable_rows
 from kerasseq.datasets.splitting import split_by_class
 
@@ -99,7 +99,7 @@ def image_folder(
         (20, 10)
     """
     one_of("missing", missing, ("error", "skip"))
-    folder = _existing(path)
+    folder = existing_folder(path, "images")
     entries = sorted(
         entry for entry in folder.iterdir() if not entry.name.startswith(".")
     )
@@ -152,7 +152,7 @@ def image_files(path: str | os.PathLike[str]) -> list[str]:
         NotADirectoryError: If it is a file.
         ValueError: If there is no image in it.
     """
-    folder = _existing(path)
+    folder = existing_folder(path, "images")
     files = list(_walk(folder))
     if not files:
         raise ValueError(
@@ -169,15 +169,6 @@ def is_image_name(name: str) -> bool:
         [True, False, False]
     """
     return not name.startswith(".") and name.lower().endswith(SUFFIXES)
-
-
-def _existing(path: str | os.PathLike[str]) -> pathlib.Path:
-    folder = as_path("path", path)
-    if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {folder}")
-    if not folder.is_dir():
-        raise NotADirectoryError(f"expected a folder of images, received {folder}")
-    return folder
 
 
 def _walk(folder: pathlib.Path) -> Iterator[str]:

@@ -271,8 +271,8 @@ class SpeechRecognizer(LabeledModel):
             A `Transcript` for one sound, else a list of them.
 
         Raises:
-            ValueError: If an argument is out of range, or there is a language model or
-                a bonus without a beam.
+            ValueError: If an argument is out of range, there is a language model or a
+                bonus without a beam, or the language model has another tokenizer.
         """
         for name, value in {"language_model": language_model, "bonus": bonus}.items():
             if beam is None and value:
@@ -280,6 +280,7 @@ class SpeechRecognizer(LabeledModel):
                     f"{name} needs a search, received beam=None. Choose a beam, such "
                     "as 16"
                 )
+        self._check_language_model(language_model)
         one = self.preprocessor.is_one(x)
         sounds = self.preprocessor.several(inputs_of(self, x))
         found = []
@@ -292,6 +293,19 @@ class SpeechRecognizer(LabeledModel):
                 )
             found.append(self._transcript(result))
         return found[0] if one else found
+
+    def _check_language_model(self, language_model):
+        """Raises if a language model has other tokens; the search checks the rest."""
+        tokenizer = getattr(language_model, "tokenizer", None)
+        if tokenizer is None:
+            return
+        own, other = self.tokenizer.vocabulary, tokenizer.vocabulary
+        if own != other:
+            raise ValueError(
+                "language_model must have the tokenizer of the model, with the "
+                f"tokens {checks.short(own)}, received {checks.short(other)}. Fit "
+                "it with tokenizer=model.tokenizer"
+            )
 
     def align(self, x: Any, text: str) -> Transcript:
         """Finds when each token of a known text is heard.

@@ -57,6 +57,7 @@ BASES = [
     ["inspect", "missing"],
     ["translate", "one", "--run", "missing"],
     ["transcribe", "missing", "missing.wav"],
+    ["transcribe", "missing", "missing.wav", "--beam", "2", "--language-model", "x"],
     ["train", "classify", "--file", "missing.csv"],
     ["train", "tag", "--file", "missing.conll"],
     ["predict", "missing", "--text", "one"],

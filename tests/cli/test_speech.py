@@ -7,8 +7,10 @@ import pytest
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import main, speech_scores
+from kerasseq.cli import main, speech_scores, transcribe
 from kerasseq.datasets.morse import CHARACTERS
+from kerasseq.speech.recognizer import Transcript
+from kerasseq.text import CharacterTokenizer, NGramModel
 from tests.cli.conftest import at_step, snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -78,6 +80,64 @@ def test_transcribe(trained, command, tmp_path, drawn):
     assert [each["character"] for each in found] == [*said]
     assert np.allclose([(each["start"], each["end"]) for each in found], times)
     assert (tmp_path / "a/b.png").stat().st_size > 5000
+
+
+def test_a_language_model_in_the_search(trained, command, refused, tmp_path):
+    file = str(trained.parent / "sounds" / "0.wav")
+    model = kerasseq.load_model(trained / "model.keras")
+    language = NGramModel(2, tokenizer=model.tokenizer).fit("AB" * 20)
+    language.save("words.json")
+    words = ["transcribe", trained, file, "--language-model", "words.json"]
+    search = {"beam": 3, "language_model": language, "weight": 2.0, "bonus": 1.5}
+    right = model.transcribe(file, **search)
+    assert right.text != model.transcribe(file, beam=3).text
+    out = command(*words, "--beam", "3", "--weight", "2", "--bonus", "1.5").out
+    assert out == f"{right.text}\n"
+    assert "--language-model needs a search" in refused(*words)
+    assert "needs a --language-model" in refused(*words[:3], "--weight", "1")
+    assert "from 0 to 1000" in refused(*words, "--weight", "-1")
+    NGramModel(2, tokenizer=CharacterTokenizer()).fit("abc").save("words.json")
+    error = refused(*words, "--beam", "3")
+    assert "words.json: --language-model must have the tokenizer of the model" in error
+
+
+def test_long_sounds_are_drawn_by_pages():
+    tokens = ["A", "B", "C", "D"]
+    times = np.array([[0.0, 0.2], [119.9, 120.3], [130.0, 130.0], [250.4, 250.4]])
+    found = Transcript("ABCD", -1.0, tokens, times)
+    rate = 100
+    every = transcribe.pages(round(250.5 * rate), rate, found)
+    assert [(start, end) for start, end, _ in every] == [
+        *((0, 12000), (12000, 24000), (24000, 25050))
+    ]
+    assert [shown.text for _, _, shown in every] == ["A", "BC", "D"]
+    assert np.allclose(every[1][2].times, [[-0.1, 0.3], [10.0, 10.0]])
+    (only,) = transcribe.pages(round(120.9 * rate), rate, found)
+    assert only[:2] == (0, 12090) and only[2].tokens == tokens
+    (only,) = transcribe.pages(7, rate, found._replace(tokens=[], times=times[:0]))
+    assert only[:2] == (0, 7)
+
+
+def test_pictures_of_a_long_sound(trained, command, tmp_path, drawn, monkeypatch):
+    monkeypatch.setattr(transcribe, "DRAWN", 2)
+    datasets.write_wave("long.wav", np.sin(np.arange(3.2 * RATE)), RATE)
+    err = command("transcribe", trained, "long.wav", "--align", "a/b.png").err
+    assert "alignment: 2 pictures, a/b-2.png is the last" in err
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"b-1.png", "b-2.png"}
+
+
+def test_a_run_that_stops_early(command, tmp_path):
+    words = [*MORSE, "--count", "11", "--spec-augment", "--normalization", "batch"]
+    words += ["--steps", "20", "--patience", "1", "--checkpoint-every", "2"]
+    out = command(*words, "--run", "run").out
+    assert "The weights of step" in out and "validation loss" in out
+    model = kerasseq.load_model(tmp_path / "run" / "model.keras")
+    augment = next(x for x in model.layers if x.name.startswith("spec_augment"))
+    assert augment.freq_mask_width == 2 and augment.max_time_share == 0.2
+    assert model.get_config()["normalization"] == "batch"
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["best_step"] <= results["steps"] <= 20
+    assert results["validation_loss"] > 0
 
 
 def test_a_run_that_was_stopped_goes_on(command, tmp_path):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from kerasseq.cli import main
 from kerasseq.cli.main import build_parser
+from kerasseq.datasets import write_wave
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -114,6 +115,7 @@ USES = [
     ("go 1\nva\n", "txt", "translate --file F --run translation"),
     (TEXT, "d", "transcribe F sound.wav"),
     (TEXT, "wav", "transcribe speech F"),
+    (TEXT, "json", "transcribe speech sound.wav --beam 2 --language-model F"),
     (TEXT, "d", "evaluate speech --file F"),
     (TEXT, "d", "arena F language-model --prompts text.txt --votes OUT.jsonl"),
     (TEXT, "txt", "arena language-model other --prompts F --votes OUT.jsonl"),
@@ -206,6 +208,7 @@ def folder(tmp_path_factory):
                  "votes.jsonl": PREFERENCES}  # fmt: skip
         for name, content in files.items():
             pathlib.Path(name).write_text(content)
+        write_wave("sound.wav", [0.0, 0.5] * 300, 2000)
         for task, words in SETUP.items():
             words = f"train {task} {words} --run {task} {SIZES}"
             assert main(words.split()) == 0, task
