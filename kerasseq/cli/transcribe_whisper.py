@@ -1,4 +1,4 @@
-"""`kerasseq transcribe` with a Whisper: of a run, or of a folder of published weights."""
+"""`kerasseq transcribe` with a Whisper: of a run, or a folder of published weights."""
 
 import argparse
 import pathlib
