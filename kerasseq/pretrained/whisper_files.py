@@ -71,8 +71,20 @@ def complete(folder: pathlib.Path, source: str, arguments: Arguments) -> Argumen
     else:
         start = STARTS.get(size, own.start)
         found = WhisperGeneration(start, start - 1 if size in STARTS else own.end)
+    found = _without_others(found, size)
     covers = tokenizer is not None and tokenizer.vocabulary_size == size
     return {**arguments, "generation": None if found == own and not covers else found}
+
+
+def _without_others(generation, size):
+    """Settings whose suppressed ids are those of the model.
+
+    A file of a small model often has those of the published ones, which do nothing.
+    """
+    config = generation.get_config()
+    for name in ("suppress_tokens", "begin_suppress_tokens"):
+        config[name] = [i for i in config[name] if i < size]
+    return WhisperGeneration.from_config(config)
 
 
 def _generation_table(folder, source):
