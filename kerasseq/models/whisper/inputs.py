@@ -172,6 +172,11 @@ class WhisperPreprocessor(AudioPreprocessor):
         return self.needs_texts and self.tokenizer is None
 
     @property
+    def frames_of_window(self) -> int:
+        """Frames of the spectrogram of a window."""
+        return self.samples // self.stride
+
+    @property
     def prompt(self) -> list[int]:
         """The ids that transcripts to train on begin with."""
         return self.generation.prompt(self.language, self.task)
@@ -189,11 +194,15 @@ class WhisperPreprocessor(AudioPreprocessor):
     def is_one(self, x: Any) -> bool:
         return not are_inputs(x) and super().is_one(x)
 
+    def sounds(self, x: Any) -> AudioRows:
+        """Sounds of any length as rows."""
+        return super().rows(x)
+
     def rows(self, x: Any) -> WhisperRows | None:
         """Sounds as rows, none longer than the window; None for arrays by name."""
         if are_inputs(x):
             return None
-        rows = super().rows(x)
+        rows = self.sounds(x)
         for n, length in enumerate(rows.lengths.tolist()):
             if length > self.samples:
                 raise ValueError(

@@ -10,6 +10,8 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.method_layer import MethodLayer
+from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
 from kerasseq.models.causal_lm import check_memory
@@ -19,6 +21,7 @@ from kerasseq.models.whisper.encoder import AudioEncoder
 from kerasseq.models.whisper.head import TranscriptHead
 from kerasseq.models.whisper.inputs import WhisperPreprocessor
 from kerasseq.models.whisper.settings import TRANSCRIBE, WhisperGeneration
+from kerasseq.models.whisper.transcribing import Transcribing
 from kerasseq.speech.recognizer import learned_tokenizer
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.labeled_data import learned_rows
@@ -31,7 +34,7 @@ FEATURES = ("num_mels", "num_fft_bins", "stride", "sampling_rate")
 
 
 @register
-class Whisper(CachedDecoding, LabeledModel):
+class Whisper(Transcribing, CachedDecoding, LabeledModel):
     r"""Transcribes sounds: a Transformer reads a window of sound and writes its text.
 
     $$
@@ -264,10 +267,16 @@ class Whisper(CachedDecoding, LabeledModel):
 
     def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: sounds in a window, to the state before the first token."""
-        return self.decoder.initial_state(self._memory(source), None, length)
+        memory = self.encode_frames(self.encoder.log_mel(source))
+        return self.decoder.initial_state(memory, None, length)
 
-    def _memory(self, sounds):
-        return self.encoder.encode(self.encoder.log_mel(sounds), training=False)
+    def encode_frames(self, frames: Tensor) -> Tensor:
+        """Returns the vectors `(B, S, D)` of log-mel frames `(B, T, M)` of a window."""
+        return self.encoder.encode(frames, training=False)
+
+    def start_decoder(self, memory: Tensor, length: int) -> dict[str, Any]:
+        """Returns the state before the first of `length` tokens, of vectors."""
+        return self.decoder.initial_state(memory, None, length)
 
     def initial_state(self, source: Any, length: int) -> dict[str, Any]:
         """Returns the state of the decoder before the first of `length` tokens.
@@ -311,6 +320,32 @@ class Whisper(CachedDecoding, LabeledModel):
         Raises:
             ValueError: If there is no such layer.
         """
+        frames = self.encoder.log_mel(self._in_window(source))
+        return self.attention_to(self.memory_of(frames), target, layers)
+
+    def memory_of(self, frames: Any) -> Tensor:
+        """Computes the vectors `(B, S, D)` of log-mel frames `(B, T, M)` of a window."""
+        return self._compiled("encode_frames")(ops.convert_to_tensor(frames))
+
+    def state_of(self, memory: Tensor, length: int) -> dict[str, Any]:
+        """Returns the state before the first of `length` tokens, of vectors."""
+        return self._compiled("start_decoder", length=bucket(length))(memory)
+
+    def _compiled(self, method, **options):
+        """A method that computes with layers, compiled."""
+        programs = kernels.programs(self)
+
+        def make():
+            layer = MethodLayer(self, method, casts=False)
+            function = functools.partial(layer, **options)
+            return kernels.compiled(function, pure=programs.pure)
+
+        return programs.get(method, tuple(options.items()), make)
+
+    def attention_to(
+        self, memory: Tensor, target: Any, layers: Sequence[int] | None = None
+    ) -> list[Tensor]:
+        """Computes `cross_attentions`, of vectors `(B, S, D)` instead of sounds."""
         count = len(self.decoder.blocks)
         chosen = tuple(range(count) if layers is None else layers)
         for layer in chosen:
@@ -325,18 +360,16 @@ class Whisper(CachedDecoding, LabeledModel):
             return kernels.inference(model, pure=programs.pure)
 
         function = programs.get("cross_attentions", chosen, make)
-        target = ops.convert_to_tensor(target, "int32")
-        return function([self._in_window(source), target])
+        found = function([memory, ops.convert_to_tensor(target, "int32")])
+        return found if isinstance(found, list) else [found]  # Keras unpacks one
 
     def _attention_model(self, layers):
-        """The model from sounds and ids to the attention weights of layers."""
-        sounds = keras.Input((self.preprocessor.samples,), dtype="float32")
+        """The model from vectors and ids to the attention weights of layers."""
+        memory = keras.Input((None, self._arguments["hidden_dim"]))
         target = keras.Input((None,), dtype="int32")
         with pause():  # symbolic values cannot be recorded
-            found = self.decoder.cross_attentions(
-                target, self._memory(sounds), None, layers
-            )
-        return keras.Model([sounds, target], found)
+            found = self.decoder.cross_attentions(target, memory, None, layers)
+        return keras.Model([memory, target], found)
 
 
 def layer_options(arguments: Config) -> LayerOptions:
