@@ -95,7 +95,7 @@ def transcribe(model: Any, file: str, what: str, args: argparse.Namespace) -> An
             [sound],
             language=args.language,
             task=args.task or TASKS[0],
-            timestamps=args.timestamps,
+            timestamps=bool(args.timestamps),
             beam=args.beam,
             align=args.json or args.align is not None,
             seed=0,
