@@ -22,7 +22,7 @@ import keras
 from keras import ops
 
 from kerasseq import tracing
-from kerasseq.attention import axes, inputs
+from kerasseq.attention import axes, inputs, projections
 from kerasseq.attention.blocks import attend_in_blocks, prefers_blocks
 from kerasseq.attention.cache import Cache, token_positions, update_cache
 from kerasseq.attention.dot_product import recorded_attention, repeat_heads
@@ -86,7 +86,8 @@ class MultiHeadAttention(Layer):
         value_initializer: Initializer of the value and output kernels;
             `kernel_initializer` if None.
         use_query_key_value_bias: Whether the query, key and value projections have
-            biases; `use_bias` if None. The output projection follows `use_bias`.
+            biases; `use_bias` if None. "query_value", as in Whisper: not the key, whose
+            bias cancels in the softmax. The output projection follows `use_bias`.
         query_key_norm: Normalization layer. One copy normalizes each query head, and
             one each key head, before the position encoding.
         output_initializer: Initializer of the output kernel; that of values if None.
@@ -182,7 +183,7 @@ class MultiHeadAttention(Layer):
         scale: float | None = None,
         position: AttentionPosition | None = None,
         value_initializer: Identifier = None,
-        use_query_key_value_bias: bool | None = None,
+        use_query_key_value_bias: bool | str | None = None,
         query_key_norm: keras.Layer | None = None,
         output_initializer: Identifier = None,
         **kwargs: Any,
@@ -198,9 +199,8 @@ class MultiHeadAttention(Layer):
         self.dropout: float = checks.rate("dropout", dropout)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.use_gate: bool = checks.flag("use_gate", use_gate)
-        self.use_query_key_value_bias: bool | None = checks.one_of(
-            "use_query_key_value_bias", use_query_key_value_bias, (None, True, False)
-        )
+        projections.check_input_biases(use_query_key_value_bias)
+        self.use_query_key_value_bias: bool | str | None = use_query_key_value_bias
         # Layers have a property `output_shape`.
         self._output_shape = inputs.check_output_shape(output_shape)
         self.attention_axes = attention_axes
@@ -263,15 +263,15 @@ class MultiHeadAttention(Layer):
         K, V = self.key_dim, self.value_dim
         checks.fits_memory("key_dim", K, N * query_shape[-1])
         checks.fits_memory("value_dim", V, M * value_shape[-1])
-        use_bias = self.use_query_key_value_bias
-        use_bias = self.use_bias if use_bias is None else use_bias
+        given = self.use_query_key_value_bias
+        use_bias, key_bias = projections.input_biases(given, self.use_bias)
         kernel = self.kernel_initializer
         value_kernel = self.value_initializer or kernel
 
         def options(initializer=kernel, bias=use_bias):
             return {"use_bias": bias, **self._projection_options(initializer)}
 
-        query, key, value = options(), options(), options(value_kernel)
+        query, key, value = options(), options(bias=key_bias), options(value_kernel)
         self.query_dense = input_projection(query_shape, N, K, name="query", **query)
         self.key_dense = self._make_key_dense(key_shape, **key)
         if self.use_gate:

@@ -4,8 +4,33 @@ from typing import Any
 
 import keras
 
+from kerasseq.core import checks
 from kerasseq.core.dense import EinsumDense
 from kerasseq.core.types import Shape
+
+QUERY_VALUE = "query_value"  # the projections of inputs that have biases
+
+
+def check_input_biases(given: bool | str | None) -> None:
+    """Raises unless `given` is a value of `use_query_key_value_bias`."""
+    checks.one_of("use_query_key_value_bias", given, (None, True, False, QUERY_VALUE))
+
+
+def input_biases(given: bool | str | None, use_bias: bool) -> tuple[bool, bool]:
+    """Returns whether queries and values have biases, and whether keys have.
+
+    Args:
+        given: `use_query_key_value_bias` of an attention.
+        use_bias: What it is if None.
+
+    Examples:
+        >>> input_biases("query_value", False), input_biases(None, False)
+        ((True, False), (False, False))
+    """
+    if given == QUERY_VALUE:
+        return True, False
+    bias = use_bias if given is None else bool(given)
+    return bias, bias
 
 
 def input_projection(

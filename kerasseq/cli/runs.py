@@ -48,7 +48,7 @@ ADDED |= {"base": None, "lora": None, "quantize": None}
 ADDED |= {"normalization": "layer", "spec_augment": False}
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
 ROWS, ROW_BYTES = "training_rows.npy", 8
-SPEECH = ("speech", "SpeechRecognizer")  # the kinds of a run that reads sounds
+SPEECH = ("speech", "SpeechRecognizer", "Whisper")  # kinds of a run that reads sounds
 PART = 2**20  # characters of a text that are encoded at a time
 
 History = list[dict[str, float]]  # step, loss and metrics of each interval

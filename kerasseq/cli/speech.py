@@ -15,6 +15,7 @@ Examples:
   kerasseq train speech --data recordings --tokenizer character --steps 5000
   kerasseq train speech --data morse --model gru --count 500 --steps 1500
   kerasseq train speech --data recordings --spec-augment --patience 10
+  kerasseq train speech --data recordings --model whisper --num-layers 4
 then:
   kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
   kerasseq evaluate runs/speech-conformer-1
@@ -22,18 +23,17 @@ then:
 
 from typing import TYPE_CHECKING, Any
 
-import kerasseq
 from kerasseq.cli import (
     figures,
-    heads,
     labeled,
     limits,
     options,
     runs,
     speech_data,
+    speech_models,
     speech_scores,
 )
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.console import status
 from kerasseq.cli.options import Option
 from kerasseq.cli.speech_data import MORSE
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FILE = None  # `data` names the folder as well
 PATHS = ("data",)
-MODELS = ("conformer", *options.ARCHITECTURES)
+MODELS = ("conformer", speech_models.WHISPER, *options.ARCHITECTURES)
 NORMALIZATIONS = ("layer", "batch")
 DEFAULTS = {
     "model": "conformer",
@@ -72,14 +72,10 @@ DEFAULTS = {
 FIRST_STEPS = 750  # before them a run shows nothing that is learned
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
-STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
-FACTOR = 4  # frames of the spectrogram that become one
-PAPER_MELS, PAPER_WIDTH = 80, 27  # of SpecAugment: bands, of which a mask has so many
-TIME_SHARE = 0.2  # of the frames of a sound, at most, in a mask
 CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
 HELP = {
     "held_out": "fraction of the sounds that is held out",
-    "num_heads": "attention heads of a conformer",
+    "num_heads": "attention heads of a conformer or a whisper",
     "batch_size": "sounds in a batch",
     "learning_rate": "highest learning rate of AdamW",
     "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
@@ -129,13 +125,14 @@ def train(job: "Job") -> runs.Results:
 
     settings = job.settings
     speech_data.check(settings, DEFAULTS)
+    speech_models.check(settings, DEFAULTS)
     speech_data.complete(settings)
     sounds, data = job.read("the sounds", speech_data.read)
     learned, held_out = speech_data.split(sounds, settings)
     # All frames of the spectrogram count as one: a lower bound.
     check_memory(settings, len(learned.texts))
     with status("building the model"):
-        model = build(settings, learned.texts)
+        model = speech_models.build(settings, sounds, learned.texts)
     with status("reading the sounds"), speech_data.named(learned.audio):
         part, validation = speech_data.validation_part(learned, settings)
         batches = model.batches(
@@ -158,39 +155,6 @@ def train(job: "Job") -> runs.Results:
     title = f"{settings.model} on {data['source']}"
     job.draw(lambda: [figures.history(job.folder, history, "loss", title)])
     return job.finish(results)
-
-
-def build(
-    settings: options.Settings, texts: list[str]
-) -> "kerasseq.models.SpeechRecognizer":
-    """Builds the model, with a tokenizer that is trained on the texts."""
-    mark = "" if settings.tokenizer == "character" else "\n"  # not one to learn
-    tokenizer = heads.trained_tokenizer(settings, mark.join(texts))
-    set_seed(settings.seed)
-    return kerasseq.models.SpeechRecognizer(
-        settings.model,
-        tokenizer,
-        units=settings.units,
-        num_layers=settings.num_layers,
-        num_heads=settings.num_heads,
-        dropout=settings.dropout,
-        normalization=settings.normalization,
-        spec_augment=spec_augment(settings) if settings.spec_augment else None,
-        factor=FACTOR,
-        num_mels=settings.num_mels,
-        num_fft_bins=max(2, settings.sampling_rate // WINDOWS),
-        stride=settings.sampling_rate // STRIDES,
-        sampling_rate=settings.sampling_rate,
-    )
-
-
-def spec_augment(settings: options.Settings) -> "kerasseq.layers.SpecAugment":
-    """Returns the masks of the paper, for fewer bands and shorter sounds as well."""
-    return kerasseq.layers.SpecAugment(
-        freq_mask_width=round(settings.num_mels * PAPER_WIDTH / PAPER_MELS),
-        max_time_share=TIME_SHARE,
-        seed=settings.seed,
-    )
 
 
 def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:

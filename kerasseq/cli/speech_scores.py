@@ -19,14 +19,16 @@ def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:
     """Writes down sounds.
 
     Args:
-        model: A `SpeechRecognizer`.
+        model: A `SpeechRecognizer` or a `Whisper`.
         audio: The sounds.
         batch_size: How many are read at once.
     """
-    texts = []
+    texts, options = [], {"batch_size": batch_size}
+    if isinstance(model, kerasseq.models.Whisper):  # it samples where it is unsure
+        options["seed"] = 0
     for part in labeled.in_parts(audio, PART, "transcribing the sounds"):
         with speech_data.named(part):
-            found = model.transcribe(part, batch_size=batch_size)
+            found = model.transcribe(part, **options)
         texts += [each.text for each in found]
     return texts
 

@@ -7,6 +7,9 @@ sound of more than two minutes takes several pictures. --text finds the moments 
 text that is known. With --beam an n-gram model of the same characters, which its method
 `save` wrote, makes likely texts more likely.
 
+RUN may also be a folder with the weights of a Whisper, of Hugging Face or of KerasHub.
+It finds the language, or translates into English.
+
 Examples:
   kerasseq transcribe runs/speech-conformer-1 sound.wav
   kerasseq transcribe runs/speech-conformer-1 one.wav two.wav --beam 16 --json
@@ -14,6 +17,7 @@ Examples:
     --language-model words.json --weight 0.6 --bonus 1
   kerasseq transcribe runs/speech-conformer-1 sound.wav --align picture.png
   kerasseq transcribe runs/speech-conformer-1 sound.wav --text SOS --align picture.png
+  kerasseq transcribe whisper-tiny speech.wav --language French --timestamps
 """
 
 import argparse
@@ -23,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import figures, options, runs, speech_data
+from kerasseq.cli import figures, options, runs, speech_data, transcribe_whisper
 from kerasseq.cli.console import (
     choose_backend,
     note,
@@ -64,6 +68,7 @@ def add_command(add: options.Add) -> None:
     text = "draw the spectrogram with the time of each character, as PNG; a-1.png, "
     text += f"a-2.png … of {DRAWN} seconds each if the sound is longer"
     options.add(parser, "--align", str, text, "FILE")
+    transcribe_whisper.add_options(parser)
     options.add_json(parser)
     options.add_backend(parser)
 
@@ -71,22 +76,40 @@ def add_command(add: options.Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq transcribe`."""
     check_arguments(args)
-    check_run(args.folder)
+    is_whisper = check_run(args.folder)
+    transcribe_whisper.check_options(args, is_whisper)
     for file in args.files:  # before Keras is loaded
         read_wave(file)
     searched = search(args)
     choose_backend(args.backend)
-    model, _ = runs.load_model(args.folder)
-    found = transcripts(model, args, searched)
+    model = load(args.folder)
+    found = transcripts(model, args, searched, is_whisper)
     if args.align is not None:
         draw(args.align, model, args.files[0], found[0])
+    show(args, found, is_whisper)
+
+
+def load(folder: str) -> Any:
+    """Loads the model of a run, or of a folder of published weights."""
+    if transcribe_whisper.is_checkpoint(folder):
+        return transcribe_whisper.load_checkpoint(folder)
+    return runs.load_model(folder)[0]
+
+
+def show(args: argparse.Namespace, found: list[Any], is_whisper: bool) -> None:
+    """Prints the transcripts."""
+    pairs = list(zip(args.files, found, strict=True))
     if args.json:
-        pairs = zip(args.files, found, strict=True)
-        print_json([as_json(file, each) for file, each in pairs])
+        plain = transcribe_whisper.as_json if is_whisper else as_json
+        print_json([plain(file, each) for file, each in pairs])
         return
-    for file, each in zip(args.files, found, strict=True):
-        name = f"{file}  " if len(found) > 1 else ""
-        print_result(f"{name}{each.text}")
+    for file, each in pairs:
+        if args.timestamps:
+            name = f"{file}\n" if len(found) > 1 else ""
+            print_result(f"{name}{transcribe_whisper.lines(each)}")
+        else:
+            name = f"{file}  " if len(found) > 1 else ""
+            print_result(f"{name}{each.text}")
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -114,14 +137,23 @@ def check_search(args: argparse.Namespace) -> None:
         raise UsageError("--language-model needs a search: give --beam, such as 16")
 
 
-def check_run(folder: str) -> None:
-    """Raises a `ValueError` if a run has another task, without loading Keras."""
+def check_run(folder: str) -> bool:
+    """Returns whether the model is a Whisper, without loading Keras.
+
+    Raises:
+        ValueError: If the model reads no sounds.
+    """
+    if transcribe_whisper.is_checkpoint(folder):
+        transcribe_whisper.check_checkpoint(folder)
+        return True
     _, record = runs.find_model(folder)
     kind = runs.kind(folder, record)
     if kind not in runs.SPEECH:
         raise ValueError(
             f"expected a run of  kerasseq train speech,  received {kind} in {folder}"
         )
+    model = kind if record is None else record["arguments"]["model"]
+    return model in transcribe_whisper.WHISPERS
 
 
 def search(args: argparse.Namespace) -> dict[str, Any]:
@@ -137,13 +169,18 @@ def search(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def transcripts(
-    model: Any, args: argparse.Namespace, searched: dict[str, Any]
+    model: Any, args: argparse.Namespace, searched: dict[str, Any], is_whisper: bool
 ) -> list[Any]:
-    """Returns the `Transcript` of each file."""
+    """Returns the transcript of each file."""
     found = []
     for number, file in enumerate(args.files, start=1):
         where = f" {number} of {len(args.files)}" if len(args.files) > 1 else ""
-        with status(f"transcribing file{where}"), speech_data.named([file]):
+        what = f"transcribing file{where}"
+        if is_whisper:
+            with speech_data.named([file]):
+                found.append(transcribe_whisper.transcribe(model, file, what, args))
+            continue
+        with status(what), speech_data.named([file]):
             if args.text is None:
                 found += transcribe(model, file, searched, args.language_model)
             else:

@@ -25,6 +25,8 @@ from kerasseq.models.seq2seq.recurrent import Seq2Seq
 from kerasseq.models.seq2seq.t5 import T5, T5Encoder
 from kerasseq.models.seq2seq.transformer import Transformer
 from kerasseq.models.vit.vit import ViT
+from kerasseq.models.whisper.settings import WhisperGeneration
+from kerasseq.models.whisper.whisper import Whisper
 from kerasseq.models.xlstm import XLSTM
 from kerasseq.published.architectures import architectures
 from kerasseq.published.counting import count
@@ -43,6 +45,8 @@ __all__ = [
     "SequenceTagger",
     "Forecaster",
     "SpeechRecognizer",
+    "Whisper",
+    "WhisperGeneration",
     "LanguageModel",
     "Seq2Seq",
     "Transformer",

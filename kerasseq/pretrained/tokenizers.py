@@ -5,6 +5,7 @@ import warnings
 
 from kerasseq.core.files import read_json, read_text
 from kerasseq.models.bert.bert_texts import SPECIAL_IDS, special_names
+from kerasseq.pretrained import whisper_tokenizers
 from kerasseq.pretrained.family import Arguments
 from kerasseq.pretrained.folders import write_table
 from kerasseq.text import RWKVTokenizer, WordPieceTokenizer, load_tokenizer
@@ -21,7 +22,7 @@ PUBLISHED_IDS = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
 
 
 def with_tokenizer(
-    folder: pathlib.Path, source: str, arguments: Arguments
+    folder: pathlib.Path, source: str, arguments: Arguments, own_ids: int = 0
 ) -> Arguments:
     """Returns the arguments of a model with the tokenizer of its folder, if it fits.
 
@@ -29,6 +30,7 @@ def with_tokenizer(
         folder: The folder.
         source: "huggingface" or "keras_hub".
         arguments: Arguments of the model.
+        own_ids: How many ids the model may have beyond those of the tokenizer.
 
     Warns:
         UserWarning: If the tokenizer is damaged, needs a package that is not installed,
@@ -39,10 +41,11 @@ def with_tokenizer(
     tokenizer, size = _load(folder, source), arguments["vocabulary_size"]
     if tokenizer is None:
         return arguments
+    tokenizer = whisper_tokenizers.with_times(tokenizer, size)
     can_grow = isinstance(tokenizer, HuggingFaceTokenizer | RWKVTokenizer)
     if can_grow and tokenizer.vocabulary_size < size:
         tokenizer = tokenizer.padded(size)
-    if tokenizer.vocabulary_size != size:
+    if size - tokenizer.vocabulary_size not in (0, own_ids):
         _warn(
             f"the tokenizer of {folder} has {tokenizer.vocabulary_size} ids, the model "
             f"{size}"
@@ -100,6 +103,8 @@ def _warn(reason):
 
 def _load_from_preset(folder):
     assets = folder / HUB_ASSETS
+    if whisper_tokenizers.is_preset(folder):
+        return whisper_tokenizers.read_preset(folder)
     if _setting(folder / "tokenizer.json", "registered_name") == HUB_RWKV:
         return RWKVTokenizer.from_vocab_file(assets / "vocabulary.txt")
     if (assets / "vocabulary.txt").exists():
@@ -144,11 +149,13 @@ def write(
     Args:
         folder: The folder.
         tokenizer: The tokenizer, or None.
-        source: With "keras_hub" an `RWKVTokenizer` is saved for KerasHub, too.
+        source: "huggingface" or "keras_hub". A tokenizer of Whisper is saved for both,
+            an `RWKVTokenizer` for KerasHub, too.
     """
     if tokenizer is None:
         return
     tokenizer.save(folder / FILE)
+    whisper_tokenizers.write(folder, tokenizer, source)
     if source == "keras_hub" and isinstance(tokenizer, RWKVTokenizer):
         _write_rwkv(folder, tokenizer)
 

@@ -104,17 +104,18 @@ class AudioPreprocessor(Preprocessor):
     """
 
     has_texts: bool = False
+    needs_tokenizer: bool = True
 
     def __init__(self, arguments: Config) -> None:
         given = text_inputs.check_tokenizer(arguments["tokenizer"])
-        if given is None:
+        if given is None and self.needs_tokenizer:
             raise TypeError(
                 "tokenizer must be a fitted tokenizer or the name of one, such as "
                 '"character", received None'
             )
         arguments["tokenizer"] = given
         if not isinstance(given, str):
-            self.tokenizer: Tokenizer = given
+            self.tokenizer: Tokenizer | None = given
         self.sampling_rate: int = checks.size(
             "sampling_rate", arguments["sampling_rate"]
         )
@@ -139,8 +140,12 @@ class AudioPreprocessor(Preprocessor):
         if y is None and hasattr(x, "audio") and hasattr(x, "texts"):
             x, y = x.audio, x.texts
         if y is not None and not isinstance(y, str):
-            y = [_text(text, n) for n, text in enumerate(y)]
+            y = self.transcripts(y)
         return x, y, sample_weight
+
+    def transcripts(self, y: Any) -> list[Any]:
+        """Returns transcripts as a list, checked."""
+        return [_text(text, n) for n, text in enumerate(y)]
 
     def is_one(self, x: Any) -> bool:
         """Whether this is one sound: an array `(samples,)`, a file or a recording."""

@@ -1,15 +1,15 @@
 """The head of a speech recognizer: scores of tokens and of the blank, and the loss."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kerasseq.core.ctc_labels import check_rows
 from kerasseq.speech.audio_inputs import AudioPreprocessor, AudioRows
+from kerasseq.speech.transcripts import transcript_ids
 from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.heads import Head, Loss
-from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.ctc import CTC
 
 
@@ -46,20 +46,8 @@ class CTCHead(Head):
             ValueError: If their number differs from that of the sounds, one has a
                 character that the tokenizer does not know, or does not fit.
         """
-        if len(y) != len(rows):
-            raise ValueError(
-                f"y must have a transcript for each of {len(rows)} sounds, received "
-                f"{len(y)}"
-            )
         tokenizer = self.preprocessor.tokenizer
-        find = unknown_finder(tokenizer)
-        for n, text in enumerate(y):
-            if unknown := find(text):
-                raise ValueError(
-                    f"y[{n}] has {[*unknown][:8]}, which the tokenizer does not know: "
-                    f"{text!r}. Leave them out, or fit the tokenizer on such texts"
-                )
-        ids = [np.asarray(tokenizer.encode(text), "int32") for text in y]
+        ids = transcript_ids(tokenizer, y, len(rows))
         frames = self.preprocessor.frames(rows.lengths)
         blank = tokenizer.vocabulary_size
         check_rows("y", ids, frames, blank + 1, blank)
@@ -67,11 +55,3 @@ class CTCHead(Head):
 
     def loss(self) -> Loss:
         return CTC()
-
-
-def unknown_finder(tokenizer: Tokenizer) -> Callable[[str], Any]:
-    """Returns a function that finds what a tokenizer does not know in a text."""
-    for name in ("unknown_characters", "unknown_words"):
-        if hasattr(tokenizer, name):
-            return getattr(tokenizer, name)
-    return lambda text: ()

@@ -216,11 +216,7 @@ class SpeechRecognizer(LabeledModel):
 
     def learned(self, x: Any, y: Any) -> Config:
         """Returns the tokenizer, trained on the transcripts."""
-        if y is None:
-            raise ValueError(f"{self.task.wanted}, received y=None")
-        check_labels_of_rows(y, len(y))
-        name = self._arguments["tokenizer"]
-        return {"tokenizer": text_inputs.train_tokenizer(name, list(y))}
+        return learned_tokenizer(self, y)
 
     def check_method(self, method: str) -> None:
         if method == "report":
@@ -368,6 +364,23 @@ class SpeechRecognizer(LabeledModel):
             raise ValueError(f"{self.task.wanted}, received y=None")
         texts = [found.text for found in self.transcribe(x, **options)]
         return ErrorRates(character_error_rate(texts, y), word_error_rate(texts, y))
+
+
+def learned_tokenizer(model: LabeledModel, y: Any) -> Config:
+    """Returns the argument `tokenizer` of a model, trained on transcripts.
+
+    Args:
+        model: The model, whose argument is the name of a tokenizer.
+        y: The transcripts.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    if y is None:
+        raise ValueError(f"{model.task.wanted}, received y=None")
+    check_labels_of_rows(y, len(y))
+    name = model._arguments["tokenizer"]
+    return {"tokenizer": text_inputs.train_tokenizer(name, list(y))}
 
 
 def encoder_layers(arguments: Config) -> list[keras.Layer]:

@@ -88,7 +88,7 @@ class TransformerBlock(Layer):
         parallel: bool = False,
         depth: int | tuple[int, int] | None = None,
         seed: int | None = None,
-        use_query_key_value_bias: bool | None = None,
+        use_query_key_value_bias: bool | str | None = None,
         query_key_norm: str | keras.Layer | None = None,
         output_initializer: Identifier = None,
         attention: str | keras.Layer = "multi_head",

@@ -79,7 +79,7 @@ class TransformerDecoder(TransformerBlock):
         depth: Number of decoder layers in the stack, for DeepNorm.
         seed: Seed of dropout.
         use_query_key_value_bias: Whether the query, key and value projections have
-            biases; `use_bias` if None.
+            biases; `use_bias` if None. "query_value": not the key.
         query_key_norm: Norm of each query head and key head, before the position
             encoding: "layer", "rms", a layer of which copies are made, or None.
         output_initializer: Initializer of the last kernel of each sublayer;

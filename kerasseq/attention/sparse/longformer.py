@@ -27,7 +27,7 @@ from kerasseq.attention.dot_product import (
     weights_of_scores,
 )
 from kerasseq.attention.multi_head import MultiHeadAttention
-from kerasseq.attention.projections import input_projection
+from kerasseq.attention.projections import input_biases, input_projection
 from kerasseq.attention.sparse import rolling_cache as rolling
 from kerasseq.attention.sparse.window import (
     attend_in_chunks,
@@ -121,20 +121,21 @@ class LongformerAttention(MultiHeadAttention):
         if self.max_global_tokens is None:
             return
         M, K, V = self.key_value_heads, self.key_dim, self.value_dim
-        kernel, bias = self.kernel_initializer, self.use_query_key_value_bias
+        kernel = self.kernel_initializer
+        bias, key_bias = input_biases(self.use_query_key_value_bias, self.use_bias)
 
-        def projection(name, heads, width, initializer=kernel):
+        def projection(name, heads, width, initializer=kernel, use_bias=bias):
             return input_projection(
                 value_shape,
                 heads,
                 width,
-                use_bias=self.use_bias if bias is None else bias,
+                use_bias=use_bias,
                 name=name,
                 **self._projection_options(initializer),
             )
 
         self.global_query_dense = projection("global_query", self.num_heads, K)
-        self.global_key_dense = projection("global_key", M, K)
+        self.global_key_dense = projection("global_key", M, K, use_bias=key_bias)
         value_kernel = self.value_initializer or kernel
         self.global_value_dense = projection("global_value", M, V, value_kernel)
 

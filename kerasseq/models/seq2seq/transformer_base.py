@@ -13,21 +13,20 @@ of the `EncoderDecoder`, which is a functional model.
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import keras
 import numpy as np
 from keras import ops, tree
 
-from kerasseq import kernels
 from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.method_layer import MethodLayer
-from kerasseq.core.padding import PADDING, bucket
+from kerasseq.core.padding import PADDING
 from kerasseq.core.types import Tensor
+from kerasseq.models.seq2seq.cached_decoding import CachedDecoding
 from kerasseq.models.seq2seq.networks import has_experts
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
-from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.base import AttentionPosition, PositionEncoding
@@ -224,10 +223,13 @@ class Decoder(_Layers[TransformerDecoder]):
         self,
         target: Tensor,
         memory: Tensor,
-        memory_mask: Tensor,
+        memory_mask: Tensor | None,
         training: bool | None = None,
     ) -> Tensor:
-        """Returns logits `(B, T, V)` of the token after each id of `(B, T)`."""
+        """Returns logits `(B, T, V)` of the token after each id of `(B, T)`.
+
+        A memory without padding has no mask.
+        """
         x = self.embed(target, ops.ones_like(target), training=training)
         padding = {"encoder_padding_mask": memory_mask}
         if self.has_experts:  # padding counts nowhere in their losses
@@ -248,20 +250,37 @@ class Decoder(_Layers[TransformerDecoder]):
 
     def alignment(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Returns attention weights `(B, T, S)`: means over heads of the last layer."""
-        x = self.embed(target, ops.ones_like(target), training=False)
-        for block in self.blocks[:-1]:
-            x = block(x, memory, encoder_padding_mask=memory_mask, training=False)
-        alignment = MeanCrossAttention(self.blocks[-1], name="alignment")
-        return alignment(x, memory, memory_mask)
+        last = len(self.blocks) - 1
+        (alpha,) = self.cross_attentions(target, memory, memory_mask, [last])
+        return ops.mean(alpha, axis=1)
+
+    def cross_attentions(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor | None,
+        layers: Sequence[int],
+    ) -> list[Tensor]:
+        """Returns the attention weights `(B, N, T, S)` of layers, counted from 0."""
+        x, found = self.embed(target, ops.ones_like(target), training=False), {}
+        mask = {} if memory_mask is None else {"memory_mask": memory_mask}
+        for n, block in enumerate(self.blocks[: max(layers) + 1]):
+            if n in layers:
+                layer = CrossAttention(block, name=f"alignment_{n}")
+                x, found[n] = layer(x, memory, **mask)
+            else:
+                x = block(x, memory, encoder_padding_mask=memory_mask, training=False)
+        return [found[n] for n in layers]
 
     def initial_state(
-        self, memory: Tensor, memory_mask: Tensor, length: int
+        self, memory: Tensor, memory_mask: Tensor | None, length: int
     ) -> dict[str, Any]:
         """Returns the state before the first of at most `length` tokens."""
         batch = ops.shape(memory)[0]
+        mask = {} if memory_mask is None else {"memory_mask": memory_mask}
         return {
             "index": ops.zeros((batch,), "int32"),
-            "memory_mask": memory_mask,
+            **mask,
             "self_attention": [b.make_cache(batch, length) for b in self.blocks],
             "cross_attention": [b.project_memory(memory) for b in self.blocks],
         }
@@ -278,7 +297,7 @@ class Decoder(_Layers[TransformerDecoder]):
         ):
             x, own_cache, _ = block(
                 x,
-                encoder_padding_mask=state["memory_mask"],
+                encoder_padding_mask=state.get("memory_mask"),
                 self_attention_cache=own_cache,
                 self_attention_cache_update_index=index,
                 cross_attention_cache=cross_cache,
@@ -290,8 +309,8 @@ class Decoder(_Layers[TransformerDecoder]):
         return logits[:, 0], {**state, **after}
 
 
-class MeanCrossAttention(keras.layers.Layer):
-    """The cross-attention weights of a decoder block, the mean over its heads.
+class CrossAttention(keras.layers.Layer):
+    """A decoder block that returns its cross-attention weights beside its output.
 
     Args:
         block: A `TransformerDecoder` that is built.
@@ -303,18 +322,20 @@ class MeanCrossAttention(keras.layers.Layer):
         self.block = block
         self.built = True
 
-    def call(self, x: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        _, _, alpha = self.block(
+    def call(
+        self, x: Tensor, memory: Tensor, memory_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        y, _, alpha = self.block(
             x,
             memory,
             encoder_padding_mask=memory_mask,
             training=False,
             return_attention_scores=True,
         )
-        return ops.mean(alpha, axis=1)  # (B, N, T, S) to (B, T, S)
+        return y, alpha  # (B, T, D), (B, N, T, S)
 
 
-class EncoderDecoder(Translator):
+class EncoderDecoder(CachedDecoding, Translator):
     """Base class of Transformers with encoder and decoder.
 
     Args:
@@ -398,37 +419,11 @@ class EncoderDecoder(Translator):
         length = super().max_target_length(source)
         return min(length, self.decoder.max_length or length)
 
-    def initial_state(self, source: np.ndarray, length: int) -> dict[str, Any]:
-        limit = self.decoder.max_length
-        if limit is not None and length > limit:
-            raise ValueError(
-                f"max_length must be at most {limit}, the positions of the model, "
-                f"received {length}. Build it with a larger max_sequence_length"
-            )
-        return self._compiled_encode(bucket(length))(ops.convert_to_tensor(source))
-
-    def _compiled_encode(self, length):
-        programs = kernels.programs(self)
-
-        def make():
-            encode = functools.partial(MethodLayer(self, "run_encoder"), length=length)
-            return kernels.compiled(encode, pure=programs.pure)
-
-        return programs.get("encode", length, make)
-
     def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: ids `(B, S)` to the state before the first token."""
         memory, memory_mask = self.encoder(source, training=False)
         return self.decoder.initial_state(memory, memory_mask, length)
 
-    @functools.cached_property
-    def step(self) -> MethodLayer:
-        """The step function of decoding: `(state, token) -> (logits, state)`."""
-        never = self.target_vocabulary.never_written
-        return TargetStep(self, "decode_step", never)
-
-    def decode_step(
-        self, state: dict[str, Any], token: Tensor
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
-        return self.decoder.decode_step(state, token)
+    @property
+    def never_written(self) -> tuple[int, ...]:
+        return self.target_vocabulary.never_written

@@ -409,19 +409,28 @@ def _unseen(word, symbol):
 
 
 def from_vocabulary_and_merges(
-    vocabulary: str | os.PathLike[str], merges: str | os.PathLike[str], **options: Any
+    vocabulary: str | os.PathLike[str],
+    merges: str | os.PathLike[str],
+    *,
+    added: dict[str, int] | None = None,
+    **options: Any,
 ) -> BytePairTokenizer:
     """Loads a tokenizer from the two files of GPT-2.
 
     Args:
         vocabulary: Path of `vocab.json`, an id for each token.
         merges: Path of `merges.txt`, a pair of tokens on each line.
+        added: Ids of special tokens beyond these files.
         **options: As in `BytePairTokenizer.from_vocabulary`.
 
     Raises:
         ValueError: If a file is damaged, or the two files do not match.
     """
-    tokens = tokens_in_order(read_json(vocabulary), vocabulary)
+    tokens = read_json(vocabulary)
+    if added is not None:
+        both = isinstance(tokens, dict) and isinstance(added, dict)
+        tokens = {**tokens, **added} if both else {}
+    tokens = tokens_in_order(tokens, vocabulary)
     pairs = _read_merges(merges)
     try:
         return BytePairTokenizer.from_vocabulary(tokens, pairs, **options)

@@ -44,7 +44,8 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
     Args:
         path: A file that `save` wrote; a `tokenizer.json` of Hugging Face; a
             `vocab.txt` of BERT; or a folder with one of these two, or with
-            `vocab.json` and `merges.txt` of GPT-2.
+            `vocab.json` and `merges.txt` of GPT-2, and with `added_tokens.json` where
+            there is one, as of Whisper.
 
     Returns:
         The tokenizer, fitted.
@@ -85,7 +86,9 @@ def _from_folder(folder):
         return load_tokenizer(folder / "tokenizer.json")
     vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
     if vocabulary.exists() and merges.exists():
-        return from_vocabulary_and_merges(vocabulary, merges)
+        added = folder / "added_tokens.json"
+        added = read_json(added) if added.exists() else None
+        return from_vocabulary_and_merges(vocabulary, merges, added=added)
     if (folder / "vocab.txt").exists():
         return load_tokenizer(folder / "vocab.txt")
     raise FileNotFoundError(

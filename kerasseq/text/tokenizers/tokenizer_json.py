@@ -6,6 +6,7 @@ decoder. `covered` compares them with what `BytePairTokenizer`, `WordPieceTokeni
 """
 
 import os
+import re
 from typing import Any
 
 from kerasseq.core.schema import Maybe, check
@@ -31,6 +32,7 @@ _BYTES_TO_TEXT = (  # of LLaMA 2 and Mistral
 _METASPACE = {"type": "Metaspace", "replacement": "▁", "split": True}
 _BEYOND = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 _OPTIONS = ("single_word", "lstrip", "rstrip")
+_TIME = re.compile(r"<\|\d+\.\d\d\|>")  # of Whisper: special in all but the name
 _PART = {str: object}
 _SCHEMA = {
     "added_tokens?": Maybe([_PART]),
@@ -99,11 +101,17 @@ def _kind(model) -> str | None:
 
 
 def _are_plain(added, normalizer) -> bool:
-    """Whether all added tokens are special, without options, and found in one pass."""
+    """Whether all added tokens are special, without options, and found in one pass.
+
+    The times of Whisper, such as `<|0.02|>`, count as special.
+    """
     for token in added:
-        if not token.get("special") or any(map(token.get, _OPTIONS)):
+        special = token.get("special") or _TIME.fullmatch(token["content"])
+        if not special or any(map(token.get, _OPTIONS)):
             return False
-    normalized = {token.get("normalized", False) for token in added}
+    # Times overlap with no other token, so a second pass finds the same.
+    others = [token for token in added if not _TIME.fullmatch(token["content"])]
+    normalized = {token.get("normalized", False) for token in others}
     return len(normalized) < 2 and (normalizer is None or True not in normalized)
 
 

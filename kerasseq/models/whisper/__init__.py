@@ -1,0 +1,1 @@
+"""Whisper: an encoder-decoder from sounds to texts, and its decoding."""
