@@ -263,7 +263,8 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         """Computes the logits after the prompt of each sound, `(rows, T, V)`."""
         batches = rows.in_order(batch_size or BATCH_SIZE)
         outputs = TaskModel.scores_of(self, batches, **kwargs)
-        return outputs[np.argsort(batches.order)]
+        length = int(rows.lengths.max())  # the rest is padding
+        return outputs[np.argsort(batches.order), :length]
 
     def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: sounds in a window, to the state before the first token."""
