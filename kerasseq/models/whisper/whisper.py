@@ -210,6 +210,16 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         return self.preprocessor.generation
 
     @property
+    def language(self) -> str | None:
+        """The language of the transcripts to train on; can be set."""
+        return self.preprocessor.language
+
+    @language.setter
+    def language(self, language: str | None) -> None:
+        code = self.generation.check_language(language)
+        self.preprocessor.language = self._arguments["language"] = code
+
+    @property
     def vocabulary_size(self) -> int | None:
         """V, the number of ids; None before the tokenizer is trained."""
         return self.preprocessor.vocabulary_size

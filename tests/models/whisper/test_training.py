@@ -110,6 +110,14 @@ def test_the_prompt_is_read_and_not_counted():
     assert x["audio"].shape == (2, 600)
     assert model.encode(audio[0])["target"].tolist() == [[5, 6, 8, 10]]
     assert model.predict(audio, verbose=0).shape == (2, 4, 12)
+    model.language = "English"
+    assert model.encode(audio[0])["target"].tolist() == [[5, 7, 8, 10]]
+    assert models.Whisper.from_config(model.get_config()).language == "en"
+    with pytest.raises(ValueError, match="language='fr' is not one of de, en"):
+        model.language = "fr"
+    model.language = None  # as for a model of one language
+    assert model.encode(audio[0])["target"].tolist() == [[5, 8, 10]]
+    model.language = "de"
     loss, _ = model.evaluate(audio, [[1, 0, 2], [3]], verbose=0)
     logits = model.predict(model.encode(audio, [[1, 0, 2], [3]]), verbose=0)
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
