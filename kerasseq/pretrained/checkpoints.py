@@ -27,12 +27,13 @@ from kerasseq.pretrained.rwkv7 import RWKV7
 from kerasseq.pretrained.switch import SWITCH
 from kerasseq.pretrained.t5 import T5, T5_ENCODER
 from kerasseq.pretrained.vit import VIT
+from kerasseq.pretrained.whisper import WHISPER
 from kerasseq.pretrained.xlstm import XLSTM
 
 FAMILIES = (
     *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, MIXTRAL, QWEN3_MOE),
     *(MAMBA, RWKV4, RWKV7, XLSTM),
-    *(BERT, ROBERTA, T5_ENCODER, T5, SWITCH, VIT),
+    *(BERT, ROBERTA, T5_ENCODER, T5, SWITCH, VIT, WHISPER),
 )
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 TASK = "task/"  # prefix of the tensors that KerasHub saves in task.weights.h5
@@ -66,8 +67,9 @@ T5EncoderModel |
     | | switch_transformers | such a `T5` with `MixtureOfExperts(…, top_k=1)` in some \
 blocks; no token is dropped, whatever `expert_capacity` |
     | | vit | `ViT`, without classifier if the file has none |
+    | | whisper | `Whisper`, with the settings of `generation_config.json` |
     | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \
-T5Backbone, ViTBackbone | the same |
+T5Backbone, ViTBackbone, WhisperBackbone | the same |
     | | RWKV7Backbone | `RWKV` with `version=7` |
     | | BertTextClassifier, ViTImageClassifier | with their classifier |
 
@@ -115,7 +117,8 @@ T5Backbone, ViTBackbone | the same |
     arguments = form.read(settings, shapes)
     pairs = conversion.match(family, form, arguments, tensors, folder)
     sizes = family.sizes(arguments)
-    arguments = tokenizers.with_tokenizer(folder, source, arguments)
+    complete = family.complete or tokenizers.with_tokenizer
+    arguments = complete(folder, source, arguments)
     try:
         model = family.model(**arguments)
     except ValueError as error:
@@ -178,7 +181,7 @@ def save_pretrained(
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3, Gemma,
             Mixtral or Qwen3-MoE, a `Mamba`, an `RWKV`, an `XLSTM` without sLSTM blocks,
             a `BERT`, which may be a RoBERTa, a `T5`, which may be a Switch Transformer,
-            a `T5Encoder` or a `ViT`.
+            a `T5Encoder`, a `ViT`, or a `Whisper` of sounds at 16,000 samples a second.
         folder: Path of the folder, which must not exist or be empty.
         format: "huggingface" or "keras_hub".
 
@@ -208,13 +211,15 @@ def save_pretrained(
         else:
             _write_keras_hub(part, form, settings, tensors)
         tokenizers.write(part, arguments.get("tokenizer"), format)
+        family.write_files(part, format, arguments)
 
 
 def arguments_of(model: keras.Model) -> Arguments:
     """Returns the arguments of a model, with those that its tokenizer determined."""
     arguments = dict(getattr(model, "_arguments", {}))
-    if hasattr(model, "vocabulary_size"):
-        arguments["vocabulary_size"] = model.vocabulary_size
+    for name in ("vocabulary_size", "generation"):
+        if hasattr(model, name):
+            arguments[name] = getattr(model, name)
     if hasattr(model, "target_vocabulary"):
         arguments["vocabulary_size"] = model.target_vocabulary.size
     if hasattr(getattr(model, "preprocessor", None), "special_ids"):

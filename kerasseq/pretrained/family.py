@@ -94,6 +94,9 @@ class Family:
         with_layers: Names of the arguments that may be layers in it, or lists of them.
         check: Called with the folder; raises if another file in it requires something
             that the model does not do.
+        complete: Returns the arguments of a model with those of other files, for a
+            folder and the name of its `Format`; None for the tokenizer alone.
+        write_files: Writes those files into a folder, for the same and the arguments.
     """
 
     name: str
@@ -104,6 +107,10 @@ class Family:
     keras_hub: Format | None = None
     with_layers: tuple[str, ...] = ()
     check: Callable[[pathlib.Path], None] = lambda folder: None
+    complete: Callable[[pathlib.Path, str, Arguments], Arguments] | None = None
+    write_files: Callable[[pathlib.Path, str, Arguments], None] = (
+        lambda folder, form, arguments: None
+    )
 
 
 DENSE = {"attention": "multi_head", "sliding_window": None}  # of published encoders

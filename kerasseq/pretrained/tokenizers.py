@@ -22,7 +22,7 @@ PUBLISHED_IDS = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
 
 
 def with_tokenizer(
-    folder: pathlib.Path, source: str, arguments: Arguments
+    folder: pathlib.Path, source: str, arguments: Arguments, own_ids: int = 0
 ) -> Arguments:
     """Returns the arguments of a model with the tokenizer of its folder, if it fits.
 
@@ -30,6 +30,7 @@ def with_tokenizer(
         folder: The folder.
         source: "huggingface" or "keras_hub".
         arguments: Arguments of the model.
+        own_ids: How many ids the model may have beyond those of the tokenizer.
 
     Warns:
         UserWarning: If the tokenizer is damaged, needs a package that is not installed,
@@ -44,7 +45,7 @@ def with_tokenizer(
     can_grow = isinstance(tokenizer, HuggingFaceTokenizer | RWKVTokenizer)
     if can_grow and tokenizer.vocabulary_size < size:
         tokenizer = tokenizer.padded(size)
-    if tokenizer.vocabulary_size != size:
+    if size - tokenizer.vocabulary_size not in (0, own_ids):
         _warn(
             f"the tokenizer of {folder} has {tokenizer.vocabulary_size} ids, the model "
             f"{size}"

@@ -156,12 +156,16 @@ class WhisperPreprocessor(AudioPreprocessor):
 
         They are among `vocabulary_size`, and come after the ids of a tokenizer.
         """
-        own = self.generation is None
+        given, size = self.generation, self.vocabulary_size
         if self.tokenizer is not None:
-            self.vocabulary_size = self.tokenizer.vocabulary_size + 2 * own
-        if own:
-            end = checks.whole_number("vocabulary_size", self.vocabulary_size, 3) - 1
+            size = self.tokenizer.vocabulary_size
+            size = (
+                size + 2 if given is None else max(size, given.start + 1, given.end + 1)
+            )
+        if given is None:
+            end = checks.whole_number("vocabulary_size", size, 3) - 1
             self.generation = WhisperGeneration(end - 1, end)
+        self.vocabulary_size = size
 
     @property
     def is_waiting(self) -> bool:

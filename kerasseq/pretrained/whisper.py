@@ -1,0 +1,285 @@
+"""Whisper: settings and tables of names."""
+
+from typing import Any
+
+from kerasseq.models.whisper.inputs import FACTOR
+from kerasseq.models.whisper.whisper import Whisper
+from kerasseq.pretrained.family import (
+    Arguments,
+    Family,
+    Format,
+    Shapes,
+    block_sizes,
+    difference,
+)
+from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.rows import (
+    dense,
+    hub_dense,
+    hub_norm,
+    hub_weights,
+    layer_norm,
+    weight,
+    within,
+)
+from kerasseq.pretrained.whisper_files import (
+    FEATURES,
+    RATE,
+    complete,
+    write_files,
+)
+
+KERNEL = 3  # frames that a convolution reads
+
+# Letters: R kernel, M mels, C hidden as inputs, S vectors of a window, T positions of
+# the decoder, V vocabulary, D hidden, N heads, K per head, F intermediate.
+
+
+def _attention(tensor, path):
+    return [
+        *dense(f"{tensor}.q_proj", f"{path}/query", "D", "N K"),
+        *dense(f"{tensor}.k_proj", f"{path}/key", "D", "N K", bias=False),
+        *dense(f"{tensor}.v_proj", f"{path}/value", "D", "N K"),
+        *dense(f"{tensor}.out_proj", f"{path}/attention_output", "N K", "D"),
+        *layer_norm(f"{tensor}_layer_norm", f"{path}_layer_norm"),
+    ]
+
+
+def _convolution(tensor, path, width):
+    kernel, bias = f"{path}/kernel", f"{path}/bias"
+    return [
+        weight(f"{tensor}.weight", kernel, f"R {width} D", f"D {width} R"),
+        weight(f"{tensor}.bias", bias, "D"),
+    ]
+
+
+FEED_FORWARD = [
+    *dense("fc1", "feed_forward/intermediate_dense", "D", "F"),
+    *dense("fc2", "feed_forward/output_dense", "F", "D"),
+    *layer_norm("final_layer_norm", "feedforward_layer_norm"),
+]
+ENCODER = [*_attention("self_attn", "self_attention"), *FEED_FORWARD]
+DECODER = [
+    *_attention("self_attn", "self_attention"),
+    *_attention("encoder_attn", "cross_attention"),
+    *FEED_FORWARD,
+]
+ROWS = [
+    *_convolution("encoder.conv1", "encoder_convolution_1", "M"),
+    *_convolution("encoder.conv2", "encoder_convolution_2", "C"),
+    weight("encoder.embed_positions.weight", "encoder_position/embeddings", "S D"),
+    *within("encoder.layers.{n}.", "encoder_block_{n}/", ENCODER),
+    *layer_norm("encoder.layer_norm", "encoder_final_norm"),
+    weight("decoder.embed_tokens.weight", "embedding/embeddings", "V D"),
+    weight(
+        "decoder.embed_positions.weight", "decoder_position_embedding/embeddings", "T D"
+    ),
+    *within("decoder.layers.{n}.", "decoder_block_{n}/", DECODER),
+    *layer_norm("decoder.layer_norm", "decoder_final_norm"),
+]
+
+
+def _hub_attention(layer, path):
+    key = [f"{path}/key/kernel"]
+    return [
+        *hub_dense(f"{layer}/query_dense", f"{path}/query", "D N K", "N K"),
+        *hub_weights(f"{layer}/key_dense", key, "D N K"),
+        *hub_dense(f"{layer}/value_dense", f"{path}/value", "D N K", "N K"),
+        *hub_dense(f"{layer}/output_dense", f"{path}/attention_output", "N K D", "D"),
+    ]
+
+
+HUB_FEED_FORWARD = [
+    *hub_dense(
+        "_feedforward_intermediate_dense", "feed_forward/intermediate_dense", "D F", "F"
+    ),
+    *hub_dense("_feedforward_output_dense", "feed_forward/output_dense", "F D", "D"),
+    *hub_norm("_feedforward_layer_norm", "feedforward_layer_norm"),
+]
+HUB_ENCODER = [
+    *_hub_attention("_self_attention_layer", "self_attention"),
+    *hub_norm("_self_attention_layer_norm", "self_attention_layer_norm"),
+    *HUB_FEED_FORWARD,
+]
+HUB_DECODER = [
+    *HUB_ENCODER,
+    *_hub_attention("_cross_attention_layer", "cross_attention"),
+    *hub_norm("_cross_attention_layer_norm", "cross_attention_layer_norm"),
+]
+HUB_EMBEDDING = "layers/token_and_position_embedding"
+HUB_ROWS = [
+    *hub_dense("layers/conv1d", "encoder_convolution_1", "R M D", "D"),
+    *hub_dense("layers/conv1d_1", "encoder_convolution_2", "R C D", "D"),
+    weight("layers/position_embedding/vars/0", "encoder_position/embeddings", "S D"),
+    *within("layers/whisper_encoder{_n}/", "encoder_block_{n}/", HUB_ENCODER),
+    *hub_norm("layers/layer_normalization", "encoder_final_norm"),
+    weight(f"{HUB_EMBEDDING}/token_embedding/vars/0", "embedding/embeddings", "V D"),
+    weight(
+        f"{HUB_EMBEDDING}/position_embedding/vars/0",
+        "decoder_position_embedding/embeddings",
+        "T D",
+    ),
+    *within("layers/whisper_decoder{_n}/", "decoder_block_{n}/", HUB_DECODER),
+    *hub_norm("layers/layer_normalization_1", "decoder_final_norm"),
+]
+
+
+def frames(a: Arguments) -> int:
+    """Returns the number of frames of a window."""
+    return round(a["window"] * a["sampling_rate"]) // a["stride"]
+
+
+def sizes(a: Arguments) -> dict[str, int]:
+    """Returns the size of each letter."""
+    return {
+        "R": KERNEL,
+        "M": a["num_mels"],
+        "C": a["hidden_dim"],
+        "S": -(-frames(a) // FACTOR),
+        "T": a["max_length"],
+        "V": a["vocabulary_size"],
+        **block_sizes(a),
+    }
+
+
+def mismatch(a: Arguments) -> str | None:
+    """Returns why a `Whisper` has features that folders cannot describe."""
+    if a["vocabulary_size"] is None:
+        return "a tokenizer that has not been trained yet"
+    if a["window"] % 1:
+        return f"window={a['window']} instead of whole seconds"
+    samples = int(a["window"]) * RATE
+    if samples % (FACTOR * a["stride"]):
+        return f"stride={a['stride']}, which does not give an even number of frames"
+    return difference(a, {"sampling_rate": RATE})
+
+
+def _equal(settings, first, second):
+    """Returns a whole number that both stacks have."""
+    value = settings.whole(first)
+    settings.require(**{second: value})
+    return value
+
+
+def read(settings: Settings, shapes: Shapes) -> Arguments:
+    """Converts settings of Hugging Face to arguments of `Whisper`.
+
+    Those of the features are in another file, see `complete`.
+    """
+    settings.require(
+        activation_function="gelu", scale_embedding=False, tie_word_embeddings=True
+    )
+    layers = settings.whole("encoder_layers")
+    positions = settings.whole("max_source_positions", 1500)
+    return {
+        "vocabulary_size": settings.whole("vocab_size"),
+        "num_layers": layers,
+        "num_decoder_layers": settings.whole("decoder_layers", layers),
+        "num_heads": _equal(
+            settings, "encoder_attention_heads", "decoder_attention_heads"
+        ),
+        "hidden_dim": settings.whole("d_model"),
+        "intermediate_dim": _equal(settings, "encoder_ffn_dim", "decoder_ffn_dim"),
+        "num_mels": settings.whole("num_mel_bins", 80),
+        "max_length": settings.whole("max_target_positions", 448),
+        "dropout": settings.rate("dropout"),
+        **FEATURES,
+        "window": positions * FACTOR * FEATURES["stride"] / RATE,
+    }
+
+
+def write(a: Arguments) -> dict[str, Any]:
+    """Converts arguments of `Whisper` to settings of Hugging Face."""
+    s, generation = sizes(a), a["generation"]
+    return {
+        "architectures": ["WhisperForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": s["V"],
+        "num_mel_bins": s["M"],
+        "encoder_layers": a["num_layers"],
+        "decoder_layers": a["num_decoder_layers"] or a["num_layers"],
+        "num_hidden_layers": a["num_layers"],
+        "encoder_attention_heads": s["N"],
+        "decoder_attention_heads": s["N"],
+        "d_model": s["D"],
+        "encoder_ffn_dim": s["F"],
+        "decoder_ffn_dim": s["F"],
+        "max_source_positions": s["S"],
+        "max_target_positions": s["T"],
+        "activation_function": "gelu",
+        "dropout": a["dropout"],
+        "attention_dropout": a["dropout"],
+        "activation_dropout": 0.0,
+        "scale_embedding": False,
+        "tie_word_embeddings": True,
+        "decoder_start_token_id": generation.start,
+        "bos_token_id": generation.end,
+        "eos_token_id": generation.end,
+        "pad_token_id": generation.padding,
+    }
+
+
+HUB_SIZES = {  # of KerasHub
+    "vocabulary_size": "vocabulary_size",
+    "num_layers": "num_layers",
+    "num_heads": "num_heads",
+    "hidden_dim": "hidden_dim",
+    "intermediate_dim": "intermediate_dim",
+    "num_mels": "num_mels",
+    "max_length": "max_decoder_sequence_length",
+}
+
+
+def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
+    """Converts settings of KerasHub to arguments of `Whisper`."""
+    length = settings.whole("max_encoder_sequence_length", 3000)
+    return {
+        **{name: settings.whole(theirs) for name, theirs in HUB_SIZES.items()},
+        "dropout": settings.rate("dropout"),
+        **FEATURES,
+        "window": (length // FACTOR) * FACTOR * FEATURES["stride"] / RATE,
+    }
+
+
+def hub_write(a: Arguments) -> dict[str, Any]:
+    """Converts arguments of `Whisper` to settings of KerasHub."""
+    layers = {"num_decoder_layers": a["num_decoder_layers"] and a["num_layers"]}
+    if wrong := difference(a, layers):
+        raise ValueError(f"a WhisperBackbone of KerasHub cannot have {wrong}")
+    s = sizes(a)
+    return {
+        "vocabulary_size": s["V"],
+        "num_layers": a["num_layers"],
+        "num_heads": s["N"],
+        "hidden_dim": s["D"],
+        "intermediate_dim": s["F"],
+        "num_mels": s["M"],
+        "dropout": a["dropout"],
+        "max_encoder_sequence_length": frames(a),
+        "max_decoder_sequence_length": s["T"],
+    }
+
+
+WHISPER = Family(
+    name="whisper",
+    model=Whisper,
+    sizes=sizes,
+    mismatch=mismatch,
+    complete=complete,
+    write_files=write_files,
+    huggingface=Format(
+        kinds=("whisper",),
+        read=read,
+        write=write,
+        rows=lambda a: ROWS,
+        prefix="model.",
+        copies={"proj_out.weight": "decoder.embed_tokens.weight"},
+    ),
+    keras_hub=Format(
+        kinds=("WhisperBackbone",),
+        read=hub_read,
+        write=hub_write,
+        rows=lambda a: HUB_ROWS,
+        ignored=("task/*",),
+    ),
+)
