@@ -50,6 +50,7 @@ STATES = {
     "race": [{"view": "forecast", "series": "drawn", "updates": "20", "width": "8"}],
     "votes": [{"view": "train"}, {"view": "limits"}],
     "experts": [{"view": "balance"}],
+    "speech": [{"view": "text"}, {"view": "paths"}, {"source": "upload"}],
     "chat": [{"stage": "talk"}],
     "translation": [
         *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
@@ -206,6 +207,16 @@ OPTIONS = {
         "top_k": (2, 1),
         "steps": (100, 200),
         "coefficient": (0.1, 0.0),
+    },
+    "speech": {
+        "view": ("text", "frames"),
+        "source": ("upload", "morse"),
+        "dot": (0.05, 0.06),
+        "window": (256, 128),
+        "step": (200, 1200),
+        "width": (2, 8),
+        "table": ("1 2 1\n2 1 1", "1 1 1"),
+        "label": ("BA", "B"),
     },
     "window": {
         "view": ("reach", "reads"),
