@@ -7,7 +7,7 @@ from labs.code import speech as code
 from parts import ctc_by_hand, figures, figures_sound, lab, sounds, work
 from parts.errors import Refused
 
-QUICK = code.QUICK
+QUICK_LATER = code.QUICK  # not in the first view, which trains nothing
 EQUATIONS = {
     "frames": (
         r"X_{t,k} = \sum_{n} w_n\, x_{t s + n - N/2}\, e^{-2 \pi i k n / N}",
@@ -143,7 +143,8 @@ def text(here):
     with here.controls():
         step = here.steps("step", sounds.KEPT, sounds.KEPT[-1])
         width = here.steps("width", (1, 2, 4, 8, 16), 8)
-    here.code(code.source("text", "text" not in values), **values, width=width)
+    shown = {**values, "step": step, "width": width}
+    here.code(code.source("text", "text" not in values), **shown)
     if wave is None:
         return
     found = compute(sounds.written, wave, step, width)
@@ -199,7 +200,7 @@ def probabilities(here, y, seconds):
         for t in range(len(y))
     ]
     columns = titles(here, "second", "p", "symbol")
-    options = {"titles": columns, "range_y": (0, 1)}
+    options = {"titles": columns, "range_x": (0, seconds), "range_y": (0, 1)}
     chart = figures.lines(here.style, rows, "second", "p", "symbol", **options)
     here.picture("probabilities", chart, rows, columns)
 
