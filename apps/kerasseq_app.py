@@ -26,6 +26,7 @@ ICONS = {
     "vision": "image",
     "count": "calculate",
     "experts": "alt_route",
+    "speech": "graphic_eq",
 }
 
 

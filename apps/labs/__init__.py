@@ -15,6 +15,7 @@ SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
             "count",
             "votes",
             "experts",
+            "speech",
         ),
     ),
 }

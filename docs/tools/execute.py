@@ -62,6 +62,7 @@ def execute(
         notebook,
         timeout=None,
         kernel_name="python3",
+        coalesce_streams=True,  # a kernel that waits sends a line in two parts
         on_cell_start=lambda cell, cell_index: progress(steps[cell_index][0]),
     )
     try:

@@ -19,7 +19,8 @@ def files(tutorial: Tutorial, home: pathlib.Path = PAGES) -> dict[pathlib.Path, 
         for cell in tutorial.code:
             if "figure" in cell.tags:
                 path = results.figure(tutorial.name, cell.name, language)
-                light = figures.for_phones(path.read_text(encoding="utf-8"))
+                drawn = figures.for_phones(path.read_text(encoding="utf-8"))
+                light = figures.with_classes(drawn)
                 stem = folder / "figures" / f"{tutorial.name}_{cell.name}"
                 found[stem.with_name(f"{stem.name}_light.svg")] = light
                 found[stem.with_name(f"{stem.name}_dark.svg")] = figures.dark(light)
