@@ -13,7 +13,7 @@ from tests.models.whisper.toys import SMALL, sounds
 LETTERS = "abc"
 RATE = SMALL["sampling_rate"]
 
-pytestmark = pytest.mark.once("rows and messages; the first test runs everywhere")
+pytestmark = pytest.mark.once("rows, targets and messages")
 
 
 def tokenizer():
@@ -44,7 +44,7 @@ def nats(model, audio, each):
     return -np.log(p[np.arange(len(labels)), labels])
 
 
-@pytest.mark.everywhere("training, a file, and training on")
+@pytest.mark.full("a training step is that of all tasks, files those of all models")
 def test_it_learns_and_a_file_trains_on(tmp_path):
     keras.utils.set_random_seed(1)
     model = models.Whisper("character", **SMALL)
