@@ -312,6 +312,14 @@ def of_models():
             **{"window": 2.0, "spec_augment": None},
         ),
         model(
+            *(models.Whisper, {**SOUND, "target": FEW}),
+            **{"tokenizer": None, "vocabulary_size": 5, **SMALL},
+            **{"num_decoder_layers": 1, "intermediate_dim": 7, "max_length": 7},
+            **{"num_mels": 3, "num_fft_bins": 16, "stride": 4, "sampling_rate": 99},
+            **{"window": 2.0, "generation": None, "language": None},
+            **{"task": "transcribe"},
+        ),
+        model(
             *(models.LanguageModel, FEW),
             **{"architecture": "gru", "vocabulary_size": 5, "units": 3},
             **{"num_layers": 1, "embedding_dim": 2, "dropout": 0.0, "tokenizer": None},

@@ -175,3 +175,42 @@ def test_window_of_the_whole_length_masks_nothing(window):
     np.testing.assert_allclose(
         array(layer(x, x, **options)), array(full(x, x, **options)), atol=1e-6
     )
+
+
+@once
+@pytest.mark.parametrize("cls", [layers.MultiHeadAttention, layers.LongformerAttention])
+def test_queries_and_values_alone_have_biases(cls):
+    """As in Whisper: a bias of the keys changes no weight of the attention."""
+    options = {"max_global_tokens": 1} if cls is layers.LongformerAttention else {}
+    layer = cls(2, 3, use_query_key_value_bias="query_value", **options)
+    whole = cls(2, 3, **options)
+    x = np.random.default_rng(0).normal(size=(2, 5, 7)).astype("float32")
+    for each in (layer, whole):
+        each.build(x.shape, x.shape)
+    weights = {w.path.partition("/")[2]: w for w in layer.weights}
+    rng = np.random.default_rng(1)
+    for weight in whole.weights:
+        weight.assign(rng.normal(size=weight.shape))
+        path = weight.path.partition("/")[2]
+        assert (path in weights) != path.endswith("key/bias")
+        if path in weights:
+            weights[path].assign(weight)
+    np.testing.assert_allclose(
+        keras.ops.convert_to_numpy(layer(x, x)),
+        keras.ops.convert_to_numpy(whole(x, x)),
+        atol=1e-5,
+    )
+    same = cls.from_config(layer.get_config())
+    same.build(x.shape, x.shape)
+    assert len(same.weights) == len(weights)
+
+
+@once
+def test_blocks_without_a_bias_of_the_keys():
+    block = layers.TransformerDecoder(7, 2, use_query_key_value_bias="query_value")
+    block.build((None, None, 4), (None, None, 4))
+    paths = [weight.path for weight in block.weights]
+    assert sum(path.endswith("query/bias") for path in paths) == 2
+    assert not any(path.endswith("key/bias") for path in paths)
+    again = layers.TransformerDecoder.from_config(block.get_config())
+    assert again.use_query_key_value_bias == "query_value"

@@ -68,8 +68,8 @@ class WhisperRows(AudioRows):
             skipped = [IGNORED] * (len(self.prompt) - 1)
             labels = [np.r_[skipped, text, self.end] for text in texts]
             parts.append(padded(labels, length, "int32", IGNORED))
-        if self.weights is not None:
-            parts.append(self.weights[rows])
+        if self.weights is not None:  # Keras multiplies those of steps alone
+            parts.append(np.repeat(self.weights[rows, None], length, axis=1))
         return tuple(parts)
 
     def batches(self, batch_size: int = 32, seed: int = 0) -> "WhisperBatches":

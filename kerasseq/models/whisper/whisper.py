@@ -210,6 +210,16 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         return self.preprocessor.generation
 
     @property
+    def language(self) -> str | None:
+        """The language of the transcripts to train on; can be set."""
+        return self.preprocessor.language
+
+    @language.setter
+    def language(self, language: str | None) -> None:
+        code = self.generation.check_language(language)
+        self.preprocessor.language = self._arguments["language"] = code
+
+    @property
     def vocabulary_size(self) -> int | None:
         """V, the number of ids; None before the tokenizer is trained."""
         return self.preprocessor.vocabulary_size
@@ -263,7 +273,8 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         """Computes the logits after the prompt of each sound, `(rows, T, V)`."""
         batches = rows.in_order(batch_size or BATCH_SIZE)
         outputs = TaskModel.scores_of(self, batches, **kwargs)
-        return outputs[np.argsort(batches.order)]
+        length = int(rows.lengths.max())  # the rest is padding
+        return outputs[np.argsort(batches.order), :length]
 
     def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: sounds in a window, to the state before the first token."""

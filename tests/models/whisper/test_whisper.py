@@ -8,12 +8,11 @@ import pytest
 from keras import ops
 from safetensors.numpy import load_file
 
-from kerasseq import layers, models
-from kerasseq.models.whisper.encoder import sinusoids
+from kerasseq import kernels, layers, models
+from kerasseq.models.whisper.encoder import SoundWindow, sinusoids
 from tests.models.whisper.toys import (
     DECODER,
     ENCODER,
-    RATE,
     D,
     M,
     N,
@@ -57,45 +56,54 @@ def expected(model, reference):
 
 def test_it_computes_the_equations(model, expected):
     inputs, memory, logits, attention = expected
-    frames = model.encoder.log_mel(inputs["audio"])
-    found = numpy(model.encoder.encode(frames, training=False))
-    np.testing.assert_allclose(found, memory, atol=1e-5)
-    np.testing.assert_allclose(numpy(model(inputs)), logits, atol=1e-4)
-    np.testing.assert_allclose(model.predict(inputs, verbose=0), logits, atol=1e-4)
-    found = model.cross_attentions(inputs["audio"], inputs["target"], [2, 0])
-    for weights, layer in zip(found, (2, 0), strict=True):
-        assert weights.shape == (2, N, 7, 50)
-        np.testing.assert_allclose(numpy(weights), attention[layer], atol=1e-5)
+    target, sounds = model.input["target"], dict(model.input)
+    del sounds["target"]
+    x = model.encoder(sounds)
+    y = model.decoder(target, x, None)
+    (weights,) = model.decoder.cross_attentions(target, x, None, [1])
+    whole = keras.Model(model.input, [x, y, weights])  # one program to compile
+    found = whole.predict(inputs, verbose=0)
+    np.testing.assert_allclose(found[0], memory, atol=1e-5)
+    np.testing.assert_allclose(found[1], logits, atol=1e-4)
+    assert found[2].shape == (2, N, 7, 50)
+    np.testing.assert_allclose(found[2], attention[1], atol=1e-5)
 
 
 def test_steps_with_caches_are_the_whole(model, expected):
     inputs, _, logits, _ = expected
-    state = model.initial_state(inputs["audio"], 9)
+    step = kernels.compiled(lambda *given: model.step(*given), pure=True)
+    state, kept = model.initial_state(inputs["audio"], 9), np.arange(V) != V - 2
     for t, tokens in enumerate(inputs["target"].T):
-        found, state = model.step(state, ops.convert_to_tensor(tokens))
+        found, state = step(state, ops.convert_to_tensor(tokens))
         found = numpy(found)
         assert np.isneginf(found[:, V - 2]).all()  # the start is never written
-        kept = np.arange(V) != V - 2
         np.testing.assert_allclose(found[:, kept], logits[:, t, kept], atol=1e-4)
-    alone = model.initial_state(inputs["audio"][1:, : round(0.61 * RATE)], 9)
-    first, _ = model.step(alone, ops.convert_to_tensor(inputs["target"][1:, 0]))
-    np.testing.assert_allclose(numpy(first)[:, kept], logits[1:, 0][:, kept], atol=1e-4)
 
 
-def test_what_is_beyond_a_sound_counts_as_zero(model, expected):
-    inputs, _, logits, _ = expected
-    count = int(inputs["lengths"][1])
-    audio = inputs["audio"].copy()
-    audio[1, count:] = np.nan
-    longer = np.pad(audio, ((0, 0), (0, 1234)), constant_values=7)
-    short = {name: x[1:] for name, x in inputs.items()}
-    short["audio"] = short["audio"][:, :count]
-    for changed, rows in (
-        ({**inputs, "audio": audio}, logits),
-        ({**inputs, "audio": longer}, logits),
-        (short, logits[1:]),
+def test_what_is_beyond_a_sound_counts_as_zero():
+    inputs = {"audio": np.arange(1.0, 11).reshape(2, 5), "lengths": np.array([2, 5])}
+    inputs["audio"][0, 2:] = np.nan
+    for size, expected in (
+        (3, [[1, 2, 0], [6, 7, 8]]),
+        (7, [[1, 2, 0, 0, 0, 0, 0], [6, 7, 8, 9, 10, 0, 0]]),
     ):
-        np.testing.assert_allclose(numpy(model(changed)), rows, atol=1e-4)
+        assert numpy(SoundWindow(size)(inputs)).tolist() == expected
+
+
+@pytest.mark.once("SoundWindow is tested on each backend")
+def test_a_sound_alone_is_as_beside_longer_ones(model, expected):
+    inputs, _, logits, attention = expected
+    count = int(inputs["lengths"][1])
+    alone = {name: x[1:] for name, x in inputs.items()}
+    alone["audio"] = alone["audio"][:, :count]
+    np.testing.assert_allclose(numpy(model(alone)), logits[1:], atol=1e-4)
+    np.testing.assert_allclose(model.predict(inputs, verbose=0), logits, atol=1e-4)
+    state = model.initial_state(alone["audio"], 9)
+    first, _ = model.step(state, ops.convert_to_tensor(alone["target"][:, 0]))
+    np.testing.assert_allclose(numpy(first)[0, :30], logits[1, 0, :30], atol=1e-4)
+    found = model.cross_attentions(alone["audio"], alone["target"])
+    for weights, wanted in zip(found, attention, strict=True):
+        np.testing.assert_allclose(numpy(weights), wanted[1:], atol=1e-5)
 
 
 @pytest.mark.once("NumPy")

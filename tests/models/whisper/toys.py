@@ -7,7 +7,7 @@ from scipy import special
 from kerasseq import models
 
 RATE, WINDOW = 16_000, 1
-D, N, F, M, V, T, ENCODER, DECODER = 12, 3, 29, 11, 37, 19, 2, 3
+D, N, F, M, V, T, ENCODER, DECODER = 12, 3, 29, 11, 37, 19, 1, 2
 SIZES = {
     "num_layers": ENCODER,
     "num_decoder_layers": DECODER,
