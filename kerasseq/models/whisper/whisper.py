@@ -335,7 +335,7 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         return self.attention_to(self.memory_of(frames), target, layers)
 
     def memory_of(self, frames: Any) -> Tensor:
-        """Computes the vectors `(B, S, D)` of log-mel frames `(B, T, M)` of a window."""
+        """Computes the vectors `(B, S, D)` of the log-mel frames of windows."""
         return self._compiled("encode_frames")(ops.convert_to_tensor(frames))
 
     def state_of(self, memory: Tensor, length: int) -> dict[str, Any]:
