@@ -16,7 +16,6 @@ from kerasseq.models.whisper.rules import (
     extend_history,
     forbid,
     start_history,
-    suppress,
 )
 from kerasseq.models.whisper.settings import WhisperGeneration
 

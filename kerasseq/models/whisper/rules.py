@@ -9,7 +9,7 @@ times follow:
 | suppressed | $S$; at the beginning also $S_1$ |
 | pairs | after two times, or one at the beginning: times; after text and a time: text |
 | order | times before the latest; after text also the latest |
-| beginning | everything but the times up to $a + i$, with $i$ the largest initial index |
+| beginning | all but the times up to $a + i$, with $i$ the largest initial index |
 | probability | text, if $\log \sum_{v \ge a} e^{z_v} > \max_{v < a} z_v$ |
 
 Radford et al. 2022, sections 2.3 and 4.5, and its published code; the processors of
@@ -47,7 +47,7 @@ def suppress(logits: Tensor, tokens: Sequence[int]) -> Tensor:
 
 
 def forbid(logits: Tensor, forbidden: Tensor) -> Tensor:
-    """Returns logits, with $-\\infty$ where `forbidden` is True."""
+    r"""Returns logits, with $-\infty$ where `forbidden` is True."""
     return ops.where(forbidden, -float("inf"), logits)
 
 

@@ -13,7 +13,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding import inputs
 from kerasseq.decoding.beam import Beam, length_penalties
 from kerasseq.decoding.generation import decode
-from kerasseq.decoding.samplers import Greedy, RandomSampler, Sampler
+from kerasseq.decoding.samplers import RandomSampler, Sampler
 from kerasseq.models.whisper.ruled_step import ruled_state, ruled_step
 from kerasseq.models.whisper.rules import language_probabilities, no_speech_probability
 from kerasseq.models.whisper.transcripts import text_ids, text_of
@@ -136,6 +136,7 @@ def padded_rows(rows: list[int]) -> list[int]:
 
 
 def taken(x: Tensor, rows: list[int]) -> Tensor:
+    """Returns some rows of a tensor."""
     return ops.take(x, np.array(rows, "int32"), axis=0)
 
 

@@ -4,6 +4,7 @@ import functools
 
 import keras
 import numpy as np
+import pytest
 
 from kerasseq import models
 from kerasseq.models.whisper.settings import WhisperGeneration
@@ -80,15 +81,13 @@ class Peer:
 
     def generate(self, sound, **options):
         """Returns what its `generate` does; sounds may be longer than a window."""
-        import torch
+        torch = pytest.importorskip("torch")
 
         long = len(sound) > 16_000
         more = {"truncation": False, "padding": "longest"} if long else {}
         x = self.features(sound, sampling_rate=16_000, return_tensors="pt", **more)
         with torch.no_grad():
-            return self.model.generate(
-                x.input_features, task="transcribe", **options
-            )
+            return self.model.generate(x.input_features, task="transcribe", **options)
 
     def ids(self, sound, **options):
         return self.generate(sound, **options)[0].tolist()
