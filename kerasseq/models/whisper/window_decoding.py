@@ -235,8 +235,17 @@ def compression_ratio(model: Any, ids: list[int]) -> float:
 
 
 def check_temperatures(value: Any) -> tuple[float, ...]:
-    """Returns temperatures, of which the first may be 0, each above the one before."""
+    """Returns the temperatures to try, of which only the first may be 0.
+
+    Examples:
+        >>> check_temperatures(0.0), check_temperatures([0, 0.5])
+        ((0.0,), (0.0, 0.5))
+    """
     several = value if isinstance(value, list | tuple) else (value,)
+    if not several:
+        raise ValueError(
+            f"temperature must be a number, or several to try, received {value!r}"
+        )
     for n, each in enumerate(several):
         if n or isinstance(each, bool) or each != 0:
             inputs.temperature(each)
