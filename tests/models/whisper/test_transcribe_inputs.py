@@ -72,7 +72,7 @@ def test_temperatures(model):
     assert drawn[0] == drawn[1] != ids_of(other)
 
 
-def test_nobody_speaks(model):
+def test_no_speech(model):
     one, _ = recordings()
     options = {**FIXED, "language": "en"}
     kept = model.transcribe(one, **options)
