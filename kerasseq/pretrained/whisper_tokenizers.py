@@ -43,18 +43,7 @@ def with_times(tokenizer: Tokenizer, size: int) -> Tokenizer:
         return tokenizer
     if tokenizer.vocabulary[-1] != tokens.NO_TIMESTAMPS:
         return tokenizer
-    return _extended(tokenizer, tokens.timestamp_tokens())
-
-
-def _extended(tokenizer, added):
-    """Returns a byte-pair tokenizer with special tokens after its own."""
-    return BytePairTokenizer.from_vocabulary(
-        [*tokenizer.vocabulary, *added],
-        [(left, right) for left, right, *_ in tokenizer.trace()],
-        special_tokens=[*tokenizer.special_tokens, *added],
-        pattern=tokenizer.pattern,
-        ignore_merges=tokenizer.ignore_merges,
-    )
+    return tokens.extended(tokenizer, tokens.timestamp_tokens())
 
 
 def is_preset(folder: pathlib.Path) -> bool:

@@ -14,8 +14,8 @@ class Piece(NamedTuple):
     """
 
     tokens: list[int]
-    start: int
-    end: int
+    start: float
+    end: float
 
 
 def split_at_times(

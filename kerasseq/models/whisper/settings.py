@@ -8,6 +8,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
 from kerasseq.models.whisper import special_tokens as tokens
 from kerasseq.models.whisper.special_tokens import ALIASES, LANGUAGES
+from kerasseq.text.tokenizers.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 TRANSCRIBE = "transcribe"
@@ -117,35 +118,31 @@ class WhisperGeneration:
         """Reads the ids from the special tokens of a tokenizer.
 
         Args:
-            tokenizer: A tokenizer of Whisper, or one that was trained with
-                `whisper_special_tokens`.
+            tokenizer: A tokenizer of Whisper, or one of `extend_tokenizer`.
             multilingual: Whether the model uses the languages and tasks that the
                 tokenizer has.
             **options: Arguments of the constructor, which override those ids.
 
         Raises:
-            ValueError: If the tokenizer has no start or no end.
+            ValueError: If the tokenizer has no start or no end, or tokens after times.
 
         Examples:
-            >>> from kerasseq.text import BytePairTokenizer
-            >>> special = tokens.whisper_special_tokens(["en", "de"])
-            >>> tokenizer = BytePairTokenizer(1800, special_tokens=special).fit("yes")
+            >>> tokenizer = BytePairTokenizer(9, level="character").fit("yes")
+            >>> tokenizer = WhisperGeneration.extend_tokenizer(tokenizer, ["en", "de"])
             >>> settings = WhisperGeneration.from_tokenizer(tokenizer)
             >>> settings.prompt("german", "translate"), settings.end
-            ([1, 3, 4, 9], 0)
+            ([4, 6, 7, 12], 3)
         """
         id_of = {token: n for n, token in enumerate(tokenizer.vocabulary)}
         for token in (tokens.START, tokens.END):
             if token not in id_of:
                 raise ValueError(
                     f"the tokenizer must have the token {token}, received "
-                    f"{tokenizer!r}. Train one with special_tokens="
-                    "whisper_special_tokens(), or give start= and end="
+                    f"{tokenizer!r}. Add it with WhisperGeneration.extend_tokenizer, "
+                    "or give start= and end="
                 )
         special = set(tokenizer.special_tokens)
-        names = {"no_timestamps": tokens.NO_TIMESTAMPS, "previous": tokens.PREVIOUS}
-        ids = {name: id_of.get(token) for name, token in names.items()}
-        ids["first_timestamp"] = id_of.get(tokens.timestamp_tokens()[0])
+        ids = {"previous": id_of.get(tokens.PREVIOUS), **_times(id_of)}
         no_speech = (id_of[name] for name in tokens.NO_SPEECH if name in id_of)
         ids["no_speech"] = next(no_speech, None)
         if multilingual:
@@ -154,6 +151,34 @@ class WhisperGeneration:
                 ids[name] = {word: id_of[tokens.token_of(word)] for word in known}
         start, end = id_of[tokens.START], id_of[tokens.END]
         return cls(**{"start": start, "end": end, **ids, **options})
+
+    @staticmethod
+    def extend_tokenizer(
+        tokenizer: BytePairTokenizer, languages: Iterable[str] = tuple(LANGUAGES)
+    ) -> BytePairTokenizer:
+        """Returns a tokenizer with the special tokens of Whisper after its own.
+
+        With it a model can have languages, tasks and times.
+
+        Args:
+            tokenizer: A fitted tokenizer.
+            languages: Codes of the languages.
+
+        Raises:
+            TypeError: If the tokenizer is no `BytePairTokenizer`.
+
+        Examples:
+            >>> tokenizer = BytePairTokenizer(5, level="character").fit("abc")
+            >>> tokenizer = WhisperGeneration.extend_tokenizer(tokenizer, ["en"])
+            >>> tokenizer.vocabulary[2:6]
+            ['c', '<|endoftext|>', '<|startoftranscript|>', '<|en|>']
+        """
+        if not isinstance(tokenizer, BytePairTokenizer):
+            raise TypeError(
+                f"tokenizer must be a BytePairTokenizer, received {tokenizer!r}"
+            )
+        added = tokens.whisper_special_tokens(languages)
+        return tokens.extended(tokenizer, added)
 
     @property
     def has_timestamps(self) -> bool:
@@ -324,3 +349,24 @@ def _head(pair: Any) -> tuple[int, int]:
             f"{checks.short(pair)}"
         )
     return _id("alignment_heads", pair[0]), _id("alignment_heads", pair[1])
+
+
+def _times(id_of: Mapping[str, int]) -> dict[str, int]:
+    """Returns the ids of times and of the mark of no times, if there are times.
+
+    In files of older tokenizers the mark is the last token, and times follow in the
+    model.
+    """
+    mark, times = id_of.get(tokens.NO_TIMESTAMPS), tokens.timestamp_tokens()
+    first = id_of.get(times[0])
+    if mark is None or (first is None and mark < len(id_of) - 1):
+        return {}
+    if first is None:
+        return {"no_timestamps": mark}
+    last = max(id_of[token] for token in id_of.keys() - set(times))
+    if last > first:
+        raise ValueError(
+            f"the tokenizer must have no tokens after those of times, received {last} "
+            f"after {first}. Add them with WhisperGeneration.extend_tokenizer"
+        )
+    return {"no_timestamps": mark, "first_timestamp": first}

@@ -7,6 +7,8 @@ token for each language, the tasks, the marks, and a time for each 20 ms of 30 s
 
 from collections.abc import Iterable
 
+from kerasseq.text.tokenizers.byte_pair_tokenizer import BytePairTokenizer
+
 END = "<|endoftext|>"
 START = "<|startoftranscript|>"
 TASKS = ("translate", "transcribe")
@@ -78,9 +80,6 @@ def timestamp_tokens() -> list[str]:
 def whisper_special_tokens(languages: Iterable[str] = tuple(LANGUAGES)) -> list[str]:
     """Returns the special tokens of a tokenizer of Whisper in the order of their ids.
 
-    A tokenizer that is trained with them as `special_tokens` can be that of a model
-    with languages, tasks and times.
-
     Args:
         languages: Codes of the languages.
 
@@ -95,3 +94,27 @@ def whisper_special_tokens(languages: Iterable[str] = tuple(LANGUAGES)) -> list[
     marks = [LANGUAGE_MODEL, PREVIOUS, NO_SPEECH[0], NO_TIMESTAMPS]
     words = [token_of(word) for word in (*languages, *TASKS)]
     return [END, START, *words, *marks, *timestamp_tokens()]
+
+
+def extended(tokenizer: BytePairTokenizer, added: Iterable[str]) -> BytePairTokenizer:
+    """Returns a byte-pair tokenizer with special tokens after its own.
+
+    Args:
+        tokenizer: A fitted tokenizer.
+        added: The special tokens.
+
+    Examples:
+        >>> tokenizer = BytePairTokenizer(5, level="character").fit("abc")
+        >>> extended(tokenizer, ["<|en|>"]).vocabulary
+        ['a', 'b', 'c', '<|en|>']
+    """
+    added = list(added)
+    config = tokenizer.get_config()
+    return BytePairTokenizer.from_config(
+        {
+            **config,
+            "vocabulary_size": tokenizer.vocabulary_size + len(added),
+            "special_tokens": [*tokenizer.special_tokens, *added],
+            "vocabulary": [*tokenizer.vocabulary, *added],
+        }
+    )

@@ -70,7 +70,7 @@ def warping_path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         The index of the token and of the vector of each step of the path.
 
     Examples:
-        >>> t, s = warping_path(np.array([[0, 1, 1], [1, 1, 0]]))
+        >>> t, s = warping_path(np.array([[0, 0, 1], [1, 1, 0]]))
         >>> t.tolist(), s.tolist()
         ([0, 0, 1], [0, 1, 2])
     """
@@ -107,8 +107,9 @@ def token_times(matrix: np.ndarray, seconds: float) -> np.ndarray:
         seconds: Of a vector.
 
     Examples:
-        >>> token_times(np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2]]), 0.5).tolist()
-        [[0.0, 0.5], [0.5, 1.0]]
+        >>> matrix = np.array([[2, 2, -1, -1], [-1, -1, 2, -1], [-1, -1, -1, 2]])
+        >>> token_times(matrix, 0.5).tolist()
+        [[0.0, 1.0], [1.0, 1.5]]
     """
     tokens, vectors = warping_path(-matrix.astype("float64"))
     reached = np.diff(tokens, prepend=-1) > 0

@@ -70,8 +70,8 @@ class Transcribing:
                 compressed by more than this; None for never.
             logprob_threshold: The same if the mean log-probability of its tokens is
                 less; None for never.
-            no_speech_threshold: A window is empty if that nobody speaks is more
-                probable than this and the log-probability is below its threshold; None
+            no_speech_threshold: A window is empty if no speech is more probable
+                than this and the log-probability is below its threshold; None
                 for never.
             prompt: Text that precedes, such as names to spell.
             condition_on_previous_text: Whether each window is decoded after the text of

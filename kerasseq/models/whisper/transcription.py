@@ -200,7 +200,7 @@ def _pieces(model, written, frames, options):
     if options.timestamps:
         first = model.generation.first_timestamp
         return split_at_times(written.ids, first, frames // FACTOR)
-    return [Piece(written.ids, 0, frames // FACTOR)], None
+    return [Piece(written.ids, 0, frames / FACTOR)], None
 
 
 def _segment(model, piece, written, offset, step):

@@ -17,7 +17,7 @@ class WhisperSegment(NamedTuple):
         temperature: Of the sampling of its window.
         compression_ratio: How much shorter the text of its window is when compressed: a
             text that repeats itself is above 2.4.
-        no_speech_probability: That nobody speaks in its window; None for a model
+        no_speech_probability: Of no speech in its window; None for a model
             without such an id.
     """
 

@@ -27,7 +27,7 @@ class Written(NamedTuple):
         log_probability: The mean of its tokens, with the end.
         temperature: Of the sampling.
         compression_ratio: Of the text.
-        no_speech: The probability that nobody speaks, or None.
+        no_speech: The probability of no speech, or None.
         is_speech: Whether the window counts.
     """
 
@@ -49,8 +49,8 @@ class Fallback:
         compression_ratio: A text that is compressed more repeats itself; None to accept
             all.
         log_probability: The least mean of its tokens; None to accept all.
-        no_speech: If this is less probable than that nobody speaks, and the text is
-            not likely, either, the window is empty; None to keep all.
+        no_speech: The window is empty if no speech is more probable than this and the
+            text is not likely; None to keep all.
     """
 
     temperatures: tuple[float, ...]
@@ -64,7 +64,7 @@ class Fallback:
         return RandomSampler(temperature) if temperature else self.sampler
 
     def is_speech(self, log_probability: float, no_speech: float | None) -> bool:
-        """Whether somebody speaks."""
+        """Whether there is speech."""
         if no_speech is None or self.no_speech is None or no_speech <= self.no_speech:
             return True
         return self.log_probability is not None and (
@@ -235,8 +235,17 @@ def compression_ratio(model: Any, ids: list[int]) -> float:
 
 
 def check_temperatures(value: Any) -> tuple[float, ...]:
-    """Returns temperatures, of which the first may be 0, each above the one before."""
+    """Returns the temperatures to try, of which only the first may be 0.
+
+    Examples:
+        >>> check_temperatures(0.0), check_temperatures([0, 0.5])
+        ((0.0,), (0.0, 0.5))
+    """
     several = value if isinstance(value, list | tuple) else (value,)
+    if not several:
+        raise ValueError(
+            f"temperature must be a number, or several to try, received {value!r}"
+        )
     for n, each in enumerate(several):
         if n or isinstance(each, bool) or each != 0:
             inputs.temperature(each)

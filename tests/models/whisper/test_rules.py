@@ -11,6 +11,7 @@ from kerasseq.models.whisper import rules
 from kerasseq.models.whisper.ruled_step import RuledStep, ruled_state
 from kerasseq.models.whisper.settings import WhisperGeneration
 
+pytestmark = pytest.mark.once("the same operations as the rules of times")
 V, END, MARK, FIRST = 23, 11, 14, 15
 INITIAL = 5
 TIMES = rules.TimestampRules(END, MARK, FIRST, V - 1, INITIAL)
@@ -64,7 +65,6 @@ def test_rules_of_times(written, times, seed):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.once("the same operations as the rules of times")
 def test_suppressed_tokens_and_no_speech():
     from transformers.generation import logits_process as peers
 
@@ -130,14 +130,12 @@ def test_samplers_and_beams_obey(sampler):
         np.testing.assert_allclose(score, total, rtol=1e-4)
 
 
-@pytest.mark.once("plain numbers")
 def test_probabilities_of_languages():
     z = np.array([[0.0, 800.0, 801.0], [5.0, -1.0, -1.0]])
     p = rules.language_probabilities(z, [1, 2])
     np.testing.assert_allclose(p, [[0.26894, 0.73106], [0.5, 0.5]], atol=1e-5)
 
 
-@pytest.mark.once("no tensors")
 def test_times_beyond_the_window_are_forbidden():
     short = rules.TimestampRules(END, MARK, FIRST, V - 3)
     logits = keras.ops.zeros((1, V))

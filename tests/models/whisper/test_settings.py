@@ -58,8 +58,8 @@ def test_an_english_model_has_no_languages():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    special = whisper_special_tokens(["en", "de"])
-    return BytePairTokenizer(1800, special_tokens=special).fit("a b")
+    tokenizer = BytePairTokenizer(263, special_tokens=["<pad>"]).fit("a b")
+    return WhisperGeneration.extend_tokenizer(tokenizer, ["en", "de"])
 
 
 def test_ids_of_a_tokenizer(tokenizer):
@@ -76,6 +76,11 @@ def test_ids_of_a_tokenizer(tokenizer):
     table = {"eos_token_id": 3, "is_multilingual": False}
     assert read_generation(table, tokenizer=tokenizer).end == 3
     letters = CharacterTokenizer().fit("ab")
+    with pytest.raises(TypeError, match="must be a BytePairTokenizer"):
+        WhisperGeneration.extend_tokenizer(letters)
+    first = BytePairTokenizer(1800, special_tokens=whisper_special_tokens(["en"]))
+    with pytest.raises(ValueError, match="no tokens after those of times.*extend_tok"):
+        WhisperGeneration.from_tokenizer(first.fit("a b"))
     with pytest.raises(ValueError, match=r"must have the token <\|startof.*start= and"):
         WhisperGeneration.from_tokenizer(letters)
 
