@@ -541,12 +541,8 @@ def test_speech_words(monkeypatch, tmp_path):
     monkeypatch.setattr(speech, "TESTED", 3)
     model, _ = speech.train({"model": "gru", "seed": 0, "steps": 2, "every": 2})
     model.save(tmp_path / "model.keras")
-    for name, value in {
-        "TESTED": 5,
-        "VALIDATED": 3,
-        "MOST": 0,
-        "WEIGHTS": (0.4,),
-    }.items():
+    small = {"TESTED": 5, "VALIDATED": 3, "CLEAR": -7, "WEIGHTS": (0.4,)}
+    for name, value in small.items():
         monkeypatch.setattr(speech_words, name, value)
     options = argparse.Namespace(model=tmp_path / "model.keras", n=4, beam=2, seed=0)
     found = speech_words.run(options)
