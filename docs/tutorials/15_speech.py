@@ -327,7 +327,8 @@ figure
 
 # %% [markdown] experiment_after
 # At first the model learns one thing: to say blank. Most frames of most paths are
-# blank, while a letter at a wrong time costs much. So the loss falls, and {{ first_wrong | percent }} of the characters are wrong after the first
+# blank, while a letter at a wrong time costs much. So the loss falls, and
+# {{ first_wrong | percent }} of the characters are wrong after the first
 # {{ steps | integer }} steps: the transcript is empty. Then a few letters win at a few
 # frames, the sum over paths says where they fit, and everything follows. Half of the
 # characters are right after {{ half_steps | integer }} steps, and at the end
