@@ -47,9 +47,9 @@ if "KERASSEQ_SMALL" in os.environ:
 # ## The question
 #
 # A sound is a row of numbers, the pressure of the air at one moment after the other. A
-# text is a much shorter row of letters. In between nobody says when each letter is
-# heard: whoever writes down an hour of speech notes words, not times. **How can a
-# network learn to write when the times of the letters are unknown?**
+# text is a much shorter row of letters. When each letter is heard stands in neither: a
+# transcript of an hour of speech has words, and no times. **How can a network learn to
+# write when the times of the letters are unknown?**
 #
 # Speech needs days of training. Morse code needs a minute, and has all of its
 # difficulties: letters of different lengths, pauses, noise. `kerasseq.datasets.morse`
@@ -245,8 +245,8 @@ print("best path", greedy_text, "beam search", beam_text)
 # The best path is twice the blank, with $0.6^2 = 0.36$, and reads as nothing. Each of
 # the paths AA, A∅ and ∅A has less, but all three read as A, and have $0.64$ together.
 # `kerasseq.decoding.ctc_beam` reads the frames from left to right, keeps the most
-# probable beginnings of *texts*, and adds up the paths of each. For a network that is
-# sure of itself both agree. Where it hesitates, they differ.
+# probable beginnings of *texts*, and adds up the paths of each. Where one symbol
+# of each frame has nearly all of the probability both agree; else they can differ.
 
 # %% [markdown] experiment
 # ## The experiment
@@ -326,17 +326,18 @@ figure
 # and the loss in training.
 
 # %% [markdown] experiment_after
-# At first the model learns one thing: to say blank. A blank at every frame is a
-# beginning of every path, while letters at wrong times are punished. So the loss falls,
-# and {{ first_wrong | percent }} of the characters are wrong after the first
+# At first the model learns one thing: to say blank. Most frames of most paths are
+# blank, while a letter at a wrong time costs much. So the loss falls, and
+# {{ first_wrong | percent }} of the characters are wrong after the first
 # {{ steps | integer }} steps: the transcript is empty. Then a few letters win at a few
 # frames, the sum over paths says where they fit, and everything follows. Half of the
 # characters are right after {{ half_steps | integer }} steps, and at the end
 # {{ result | percent }} are wrong; a message is wrong if one of its letters is, so
 # {{ words_wrong | percent }} of the messages are. Still the blank wins at
-# {{ last_blanks | percent }} of the frames. Who stops too early sees nothing at all:
-# harder Morse code, with all speeds and pitches, needs more than 500 steps of a larger
-# network before the first letter is written ([measured](../results.md#morse-code)).
+# {{ last_blanks | percent }} of the frames. A run that is stopped too early shows
+# nothing at all: harder Morse code, with digits, longer messages and all speeds and
+# pitches, needs more than 500 steps of a larger network before the first letter is
+# written ([measured](../results.md#morse-code)).
 
 # %% [markdown] transcript_text
 # ## What it writes, and when
@@ -501,9 +502,9 @@ for width in (1, 2, 4, 16):
     print(f"beam {width:2}: {model.error_rates(loud, **options).characters:.1%}")
 
 # %% [markdown] solution_beam_after
-# Few texts are enough, as the network is sure at most frames and hesitates between two
-# letters at the others. With a beam of 1 the language model mends less: only the best
-# text is kept at each frame, and a better one can no longer be found.
+# Few texts are enough: at most frames one symbol has nearly all of the probability, and
+# at the others two or three share it. With a beam of 1 the language model mends less:
+# only the best text is kept at each frame, and a better one can no longer be found.
 
 # %% [markdown] summary
 # ## What we have seen

@@ -61,6 +61,7 @@ def test_the_network_has_learned_and_had_not_at_first():
     assert learned["step"][-1] == code.STEPS
 
 
+@pytest.mark.everywhere("stored weights on another backend", cases=1)
 def test_a_name_is_written_at_its_times():
     wave = sounds.keyed("ADA", 0.06, 600, 20, 0)
     found = sounds.written(wave, sounds.KEPT[-1], 8)

@@ -132,17 +132,17 @@ ranges = {"dot": ({dot}, {dot}), "pitch": ({pitch}, {pitch}), "snr": ({snr}, {sn
 sounds = datasets.morse(
     1, text=[{text}], sampling_rate={rate}, fading=0, seed={seed}, **ranges
 )
+sound = sounds.audio[0]
 """
 OWN = """
 import numpy as np
 
 from kerasseq import datasets, layers
 
-sounds = datasets.morse(1, text=["YOUR SOUND"], sampling_rate={rate})
-# Your own: sound = datasets.read_wave("sound.wav", {rate})
+sound = datasets.morse(1, text=["OWN"], sampling_rate={rate}).audio[0]
+# Instead of it, for your own file: sound = datasets.read_wave("sound.wav", {rate})
 """
 FRAMES = """
-sound = sounds.audio[0]
 layer = layers.LogMelSpectrogram(
     num_mels={mels}, num_fft_bins={window}, stride=40, sampling_rate={rate}, scale="log"
 )
@@ -157,7 +157,6 @@ for done, model, loss, wrong in train(STEPS, 0):
     if done == {step}:
         break
 
-sound = sounds.audio[0]
 heard = model.transcribe(sound)
 print(heard.text, heard.times)
 
