@@ -128,11 +128,13 @@ class WhisperPreprocessor(AudioPreprocessor):
         super().__init__({**arguments, "factor": FACTOR})
         self.needs_texts: bool = given is not None
         self.window: float = arguments["window"]
+        checks.fits_memory("sampling_rate", self.sampling_rate)
+        checks.fits_memory("window", self.window, self.sampling_rate)
         self.samples: int = round(self.window * self.sampling_rate)
         if self.samples < self.stride:
             raise ValueError(
-                f"window must hold a frame, {self.stride / self.sampling_rate:g} "
-                f"seconds, received window={self.window}"
+                f"window must hold a frame, stride={self.stride} samples, received "
+                f"window={self.window} with sampling_rate={self.sampling_rate}"
             )
         self.max_length: int = arguments["max_length"]
         self.vocabulary_size: int | None = size

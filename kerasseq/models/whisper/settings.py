@@ -312,8 +312,6 @@ class WhisperGeneration:
             return NotImplemented
         return self.get_config() == other.get_config()
 
-    __hash__ = None
-
     def __repr__(self) -> str:
         return (
             f"<WhisperGeneration: start {self.start}, end {self.end}, "

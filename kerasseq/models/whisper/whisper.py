@@ -165,8 +165,10 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
             vocabulary_size=vocabulary_size,
             max_length=max_length,
             intermediate_dim=intermediate_dim,
-            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
+        weights = hidden_dim * (intermediate_dim or 4 * hidden_dim)  # of a block
+        checks.fits_memory("num_layers", num_layers, weights)
+        checks.fits_memory("num_decoder_layers", num_decoder_layers or 1, weights)
         preprocessor = WhisperPreprocessor(arguments)
         if not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)

@@ -60,13 +60,13 @@ def test_it_computes_the_equations(model, expected):
     del sounds["target"]
     x = model.encoder(sounds)
     y = model.decoder(target, x, None)
-    (weights,) = model.decoder.cross_attentions(target, x, None, [1])
+    (weights,) = model.decoder.cross_attentions(target, x, None, [0])
     whole = keras.Model(model.input, [x, y, weights])  # one program to compile
     found = whole.predict(inputs, verbose=0)
     np.testing.assert_allclose(found[0], memory, atol=1e-5)
     np.testing.assert_allclose(found[1], logits, atol=1e-4)
     assert found[2].shape == (2, N, 7, 50)
-    np.testing.assert_allclose(found[2], attention[1], atol=1e-5)
+    np.testing.assert_allclose(found[2], attention[0], atol=1e-5)
 
 
 def test_steps_with_caches_are_the_whole(model, expected):
