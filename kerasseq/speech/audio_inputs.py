@@ -1,6 +1,7 @@
 """Sounds as rows of a model: arrays and WAV files of any length, with transcripts."""
 
 import dataclasses
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -230,4 +231,4 @@ def _text(text, n):
 def _is_number(x):
     """Whether this is a list of numbers."""
     is_list: bool = isinstance(x, Sequence) and not isinstance(x, str) and len(x) > 0
-    return is_list and np.ndim(x[0]) == 0 and not isinstance(x[0], str | Mapping)
+    return is_list and isinstance(x[0], numbers.Real)
