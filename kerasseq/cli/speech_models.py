@@ -59,8 +59,24 @@ def build(
             tokenizer, hidden_dim=settings.units, **sizes, **of_both
         )
     set_seed(settings.seed)
-    own = {"units": settings.units, "factor": FACTOR}
-    return kerasseq.models.SpeechRecognizer(settings.model, tokenizer, **own, **of_both)
+    return kerasseq.models.SpeechRecognizer(
+        settings.model,
+        tokenizer,
+        units=settings.units,
+        factor=FACTOR,
+        normalization=settings.normalization,
+        spec_augment=spec_augment(settings) if settings.spec_augment else None,
+        **of_both,
+    )
+
+
+def spec_augment(settings: options.Settings) -> "kerasseq.layers.SpecAugment":
+    """Returns the masks of the paper, for fewer bands and shorter sounds as well."""
+    return kerasseq.layers.SpecAugment(
+        freq_mask_width=round(settings.num_mels * PAPER_WIDTH / PAPER_MELS),
+        max_time_share=TIME_SHARE,
+        seed=settings.seed,
+    )
 
 
 def whisper_sizes(
