@@ -1,6 +1,6 @@
 """`kerasseq app`: starts the Streamlit application, which is in the folder `apps`.
 
-Start the app: twelve labs that train models, compare them and show what happens inside.
+Start the app: labs that train models, compare them and show what happens inside.
 It works without a network and without an account. Ctrl-C ends the app; what it trains
 is saved and can be continued.
 

@@ -188,7 +188,7 @@ def _check_is_wave(path: pathlib.Path, data: bytes) -> None:
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise ValueError(
             f"{path} must be a WAV file, received {_kind(data)}. Convert it, for "
-            f"example with  ffmpeg -i {path.name} {path.stem}.wav"
+            f"example with  ffmpeg -i {path.name} {path.stem}-converted.wav"
         )
 
 
