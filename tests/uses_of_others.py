@@ -77,6 +77,15 @@ def of_models():
             | {"temperature": 1.0, "top_k": 3, "top_p": 0.9, "min_p": 0.1},
         ),
         Use(
+            "WhisperGeneration",
+            models.WhisperGeneration,
+            {"start": 7, "end": 8, "padding": None, "languages": {"en": 9}}
+            | {"tasks": {"transcribe": 10}, "no_timestamps": 13, "previous": 11}
+            | {"first_timestamp": None, "no_speech": None, "max_length": 5}
+            | {"suppress_tokens": [3], "begin_suppress_tokens": [4]}
+            | {"max_initial_timestamp_index": 6, "alignment_heads": [(0, 1)]},
+        ),
+        Use(
             "ReinforcedModel",
             reinforced,
             {"reward": "accuracy", "weight": 0.5, "baseline_decay": 1.0},

@@ -79,12 +79,11 @@ class SoundWindow(Layer):
         self.built = True
 
     def call(self, inputs: dict[str, Tensor]) -> Tensor:
-        x = inputs["audio"]
-        number = ops.cumsum(ops.ones_like(x, dtype="int32"), axis=1)
-        is_real = number <= ops.cast(inputs["lengths"], "int32")[:, None]
-        x = ops.where(is_real, x, ops.zeros_like(x))
-        x = ops.pad(x, ((0, 0), (0, self.samples)))[:, : self.samples]
-        return ops.reshape(x, (-1, self.samples))
+        x = ops.pad(inputs["audio"], ((0, 0), (0, self.samples)))[:, : self.samples]
+        x = ops.reshape(x, (-1, self.samples))
+        number = ops.arange(self.samples, dtype="int32")[None]
+        is_real = number < ops.cast(inputs["lengths"], "int32")[:, None]
+        return ops.where(is_real, x, ops.zeros_like(x))
 
     def compute_output_shape(self, inputs_shape: dict[str, Shape]) -> Shape:
         return inputs_shape["audio"][0], self.samples
