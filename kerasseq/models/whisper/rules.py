@@ -39,7 +39,8 @@ def suppress(logits: Tensor, tokens: Sequence[int]) -> Tensor:
         tokens: Their ids.
 
     Examples:
-        >>> suppress(keras.ops.zeros((1, 3)), [1]).tolist()
+        >>> z = suppress(keras.ops.zeros((1, 3)), [1])
+        >>> keras.ops.convert_to_numpy(z).tolist()
         [[0.0, -inf, 0.0]]
     """
     ids = np.arange(logits.shape[-1])
