@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from kerasseq import decoding
+from kerasseq.models.whisper.window_decoding import Fallback, decode_windows, taken
 from tests.models.whisper.transcribing import (
     MARK,
     NO_TIMES,
@@ -117,3 +119,20 @@ def test_several_are_as_each_alone(model):
         assert first.language == second.language
         np.testing.assert_allclose(first.times, second.times, atol=1e-6)
     assert MARK not in ids_of(several[2])
+
+
+@pytest.mark.once("seeds by row: NumPy")
+def test_each_window_has_draws_of_its_own(model):
+    size = model.preprocessor.frames_of_window, model.encoder.log_mel.num_mels
+    frames = np.random.default_rng(0).normal(size=(2, *size)).astype("float32")
+    memory, prompt = model.memory_of(frames), model.generation.prompt("en")
+    fallback = Fallback((0.9,), decoding.Greedy(), None, None, None)
+    options = {"timestamps": False, "max_new_tokens": 7}
+
+    def written(rows, seeds):
+        several = taken(memory, rows), [prompt] * len(rows), fallback
+        return [w.ids for w in decode_windows(model, *several, **options, seeds=seeds)]
+
+    both = written([0, 1], [3, 5])
+    assert both == [*written([0], [3]), *written([1], [5])]
+    assert both[1] != written([1], [3])[0]
