@@ -107,9 +107,20 @@ def transcribe(model: Any, file: str, what: str, args: argparse.Namespace) -> An
 def lines(found: Any) -> str:
     """Returns a transcript with a line for each segment, with its times."""
     return "\n".join(
-        f"[{clock(part.start)} – {clock(part.end)}] {part.text}"
+        f"[{moment(part.start)} – {moment(part.end)}] {part.text}"
         for part in found.segments
     )
+
+
+def moment(seconds: float) -> str:
+    """Formats a moment as minutes, seconds and hundredths, as times are of 20 ms.
+
+    Examples:
+        >>> moment(83.04)
+        '1:23.04'
+    """
+    whole, hundredths = divmod(round(100 * seconds), 100)
+    return f"{clock(whole)}.{hundredths:02d}"
 
 
 def as_json(file: str, found: Any) -> dict[str, Any]:

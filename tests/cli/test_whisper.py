@@ -88,11 +88,12 @@ def test_published_weights(trained, command, refused, tmp_path):
         assert (found["text"], found["language"]) == expected[:2]
     timed = model.transcribe(str(file), seed=0, timestamps=True).segments
     said = command("transcribe", "published", file, "--timestamps").out.splitlines()
-    assert [line[:13] for line in said] == [
-        f"[{int(part.start) // 60}:{int(part.start) % 60:02} – "
-        f"{int(part.end) // 60}:{int(part.end) % 60:02}]"
-        for part in timed
-    ]
+    assert len(said) == len(timed) > 0
+    for line, part in zip(said, timed, strict=True):
+        (first, last), text = line[1:].split("] ")[0].split(" – "), line.split("] ")[1]
+        minutes, seconds = first.split(":")
+        assert 60 * int(minutes) + float(seconds) == pytest.approx(part.start, abs=5e-3)
+        assert last.endswith(f"{part.end % 60:05.2f}") and text == part.text
     for more, message in (
         (["--language", "frensh"], "french"),
         (["--task", "summary"], "translate"),
