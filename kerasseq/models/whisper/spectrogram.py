@@ -32,14 +32,16 @@ def log_mel_frames(
     power = LogMelSpectrogram.from_config(config)
     stride, total = layer.stride, len(sound) // layer.stride
     margin = -(-layer.num_fft_bins // (2 * stride)) + 1  # what a frame reads beside it
-    parts = []
+    log_power = np.empty((total, layer.num_mels), "float32")
     for first in range(0, total, part):
         last = min(first + part, total)
         begin = max(first - margin, 0)
         end = (last + margin) * stride if last < total else len(sound)
         frames = power(sound[None, begin * stride : end])
         frames = ops.convert_to_numpy(frames)[0, first - begin :][: last - first]
-        parts.append(np.log10(np.maximum(frames, FLOOR)))
-    log_power = np.concatenate(parts)
-    least = log_power.max() - RANGE
-    return ((np.maximum(log_power, least) + 4) / 4).astype("float32")
+        log_power[first:last] = np.log10(np.maximum(frames, FLOOR))
+    # In place, as an hour of sound has 115 MB of frames.
+    np.maximum(log_power, log_power.max() - RANGE, out=log_power)
+    log_power += 4
+    log_power /= 4
+    return log_power
