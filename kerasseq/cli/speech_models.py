@@ -15,6 +15,7 @@ STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
 FACTOR = 4  # frames of the spectrogram that become one, for CTC
 PAPER_MELS, PAPER_WIDTH = 80, 27  # of SpecAugment: bands, of which a mask has so many
 TIME_SHARE = 0.2  # of the frames of a sound, at most, in a mask
+FIRST_STEPS = 750  # before them a run with CTC shows nothing that is learned
 MOST_SECONDS = 30  # that a Whisper reads at once
 SPECIALS = 2  # ids that the decoder of a Whisper reads beside a transcript, at most
 
@@ -29,6 +30,19 @@ def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
                 f"--{name.replace('_', '-')} is for models with CTC, received --model "
                 "whisper. Leave it out"
             )
+
+
+def late(model: str) -> str:
+    """Says how long nothing is learned, for a run that ended before."""
+    if model == WHISPER:
+        return (
+            "A whisper learns late where to listen: of Morse code nothing in 2,000 "
+            "steps. Train many more, with more sounds, or use --model conformer."
+        )
+    return (
+        "At first nothing is learned, in Morse code for at least 500 to 650 steps: "
+        f"train at least {FIRST_STEPS} steps, and better more."
+    )
 
 
 def build(

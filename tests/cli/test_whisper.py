@@ -1,5 +1,7 @@
 """`kerasseq train speech --model whisper`, and `kerasseq transcribe` with a Whisper."""
 
+import contextlib
+import io
 import json
 
 import numpy as np
@@ -26,7 +28,9 @@ def trained(tmp_path_factory):
     place = tmp_path_factory.mktemp("whisper")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        assert main([*TRAIN, "--steps", "3", "--run", "run"]) == 0
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            assert main([*TRAIN, "--steps", "3", "--run", "run"]) == 0
+    assert "nothing in 2,000 steps" in out.getvalue()  # the rate is above 1
     (sound,), _ = datasets.morse(1, sampling_rate=RATE, min_length=9, max_length=9)
     datasets.write_wave(place / "long.wav", sound, RATE)
     return place / "run"
