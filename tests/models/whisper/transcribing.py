@@ -69,6 +69,7 @@ class Peer:
     """
 
     def __init__(self, model, folder):
+        pytest.importorskip("torch")  # of the package transformers
         import transformers
 
         models.save_pretrained(model, folder)
