@@ -320,7 +320,7 @@ def test_the_notebook_of_the_page_runs_elsewhere(
     (source,) = english(lab, state).code
     module = importlib.import_module(f"labs.{lab}")
     quick = getattr(module, "QUICK", {})
-    quick = quick | getattr(module, "QUICK_LATER", {}) if state else {}
+    quick = quick | (getattr(module, "QUICK_LATER", {}) if state else {})
     for old, new in quick.items():
         assert old in source or state  # other states have other code
         source = source.replace(old, new)
