@@ -45,7 +45,7 @@ def masks(shapes: np.ndarray, offsets: np.ndarray, radii: np.ndarray) -> np.ndar
     dx, dy = offsets[0][:, None, :], offsets[1][:, :, None]
     r = radii[:, None, None]
     box = (abs(dx) <= r) & (abs(dy) <= r)
-    circle = dx**2 + dy**2 <= (r + 0.15) ** 2
+    circle = dx**2 + dy**2 <= (r + 0.2) ** 2
     triangle = box & (abs(dx) <= (dy + r) / 2 + 0.3)
     cross = box & ((abs(dx) <= 0.3 * r) | (abs(dy) <= 0.3 * r))
     return np.choose(shapes[:, None, None], [box, circle, triangle, cross])
