@@ -42,8 +42,9 @@ from kerasseq.datasets.preference_files import read_preferences
 from kerasseq.datasets.preferences import Preferences, preferences
 from kerasseq.datasets.python_tokens import python_tokens
 from kerasseq.datasets.recordings import Recordings
+from kerasseq.datasets.scene_set import Scenes
 from kerasseq.datasets.scene_tones import SceneTones
-from kerasseq.datasets.scenes import Scenes, scenes
+from kerasseq.datasets.scenes import scenes
 from kerasseq.datasets.series import (
     Series,
     calendar_features,
