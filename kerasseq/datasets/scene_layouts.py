@@ -76,7 +76,9 @@ def combinations(kind: str) -> np.ndarray:
 def divide(kind: str, held_out: float) -> tuple[np.ndarray, np.ndarray]:
     """Divides the combinations in those that are shown and those held out.
 
-    Which ones are held out depends on their share alone. Each layout has as many.
+    Which ones are held out depends on their share alone. Each layout has as many. Of
+    opposite motions the same colors and shapes are held out: otherwise these would tell
+    the motion, and with it which half of a film came first.
 
     Args:
         kind: "places", "relations" or "motions".
@@ -90,7 +92,10 @@ def divide(kind: str, held_out: float) -> tuple[np.ndarray, np.ndarray]:
     rows, rng = combinations(kind), np.random.default_rng(0)
     of_layout = np.split(rows, rows[:, 0].max() + 1)
     count = round(held_out * len(of_layout[0]))
-    mixed = [rng.permutation(group) for group in of_layout]
+    orders = [rng.permutation(len(group)) for group in of_layout]
+    if kind == "motions":
+        orders[1], orders[3] = orders[0], orders[2]
+    mixed = [group[order] for group, order in zip(of_layout, orders, strict=True)]
     shown = np.concatenate([group[count:] for group in mixed])
     return shown, np.concatenate([group[:count] for group in mixed])
 

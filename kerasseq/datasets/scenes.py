@@ -69,7 +69,8 @@ def scenes(
         lighting: Largest brightness of the background, 0 is black, and largest share
             by which the shapes of a scene are darker.
         held_out: Share of the combinations of color, shape and layout that are left
-            out. Each layout lacks as many. Which ones depends on the share alone.
+            out. Each layout lacks as many, and opposite motions lack the same shapes.
+            Which ones depends on the share alone.
         unseen: Whether scenes show the combinations that are held out, instead of the
             others.
         sampling_rate: Samples a second of the sounds.

@@ -249,6 +249,18 @@ def test_unseen_combinations_are_never_shown(kind):
     assert max(shares.values()) < 1.4 * min(shares.values())
 
 
+def test_opposite_motions_lack_the_same_shapes():
+    """Otherwise the look of a shape tells its motion, and the order of the halves."""
+    films = datasets.scenes(3001, frames=4, held_out=0.25, unseen=True)
+    looks = collections.defaultdict(set)
+    for color, shape, motion in zip(
+        films.colors, films.shapes, films.layouts, strict=True
+    ):
+        looks[motion].add((color, shape))
+    assert looks["left"] == looks["right"] != looks["up"] == looks["down"]
+    assert {len(found) for found in looks.values()} == {6}
+
+
 def test_split_and_slices():
     scenes = datasets.scenes(11, objects=2, sound=True)
     training, test = scenes.split(0.3, seed=2)
