@@ -26,11 +26,17 @@ class TextHead(Head):
     """
 
     by_length: ClassVar[bool] = True
+    has_labels: ClassVar[bool] = True
     wanted: ClassVar[str] = "expected texts for the rows"
 
     def __init__(self, preprocessor: MultimodalPreprocessor) -> None:
         super().__init__()
         self.preprocessor = preprocessor
+
+    @property
+    def is_waiting(self) -> bool:
+        """False: the texts need no labels, and their words are the tokenizer's."""
+        return False
 
     def weighted_targets(
         self,
