@@ -22,6 +22,7 @@ from kerasseq.datasets.family_sentences import (
     family_sentences,
     unlabeled_family_sentences,
 )
+from kerasseq.datasets.film_order import FilmHalves, film_halves
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
@@ -40,6 +41,8 @@ from kerasseq.datasets.preference_files import read_preferences
 from kerasseq.datasets.preferences import Preferences, preferences
 from kerasseq.datasets.python_tokens import python_tokens
 from kerasseq.datasets.recordings import Recordings
+from kerasseq.datasets.scene_tones import SceneTones
+from kerasseq.datasets.scenes import Scenes, scenes
 from kerasseq.datasets.series import (
     Series,
     calendar_features,
@@ -66,6 +69,7 @@ __all__ = [
     "Entry",
     "FamilySentences",
     "FamilyTree",
+    "FilmHalves",
     "LabeledImages",
     "LabeledTexts",
     "PairSource",
@@ -75,6 +79,8 @@ __all__ = [
     "Problem",
     "Recordings",
     "Report",
+    "SceneTones",
+    "Scenes",
     "Series",
     "SpokenDigits",
     "Tagged",
@@ -94,6 +100,7 @@ __all__ = [
     "download_pairs",
     "family_labels",
     "family_sentences",
+    "film_halves",
     "generated_pairs",
     "image_files",
     "image_folder",
@@ -116,6 +123,7 @@ __all__ = [
     "read_wave",
     "reverse_task",
     "sample",
+    "scenes",
     "season_features",
     "series",
     "sort_task",
