@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from kerasseq import decoding, models
+from kerasseq import decoding, kernels, models
 from tests.models.multimodal.toys import (
     COUNT,
     FILMS,
@@ -16,7 +16,7 @@ from tests.models.multimodal.toys import (
     rows_of,
 )
 
-pytestmark = pytest.mark.everywhere("masks and caches of each backend")
+pytestmark = pytest.mark.once("layers of other models, tested on each backend there")
 
 
 def numpy(x):
@@ -35,19 +35,31 @@ def whole(model):
     return x, numpy(model(x))
 
 
-def test_steps_with_caches_are_the_whole(model, whole):
-    x, logits = whole
+def check_steps(model, x, logits):
+    """Compares logits of all words at once with those of steps with caches."""
+    step = kernels.compiled(lambda *given: model.step(*given), pure=True)
     state, start = model.initial_state(x, 7), model.preprocessor.start
     kept = np.arange(logits.shape[-1]) != start
     for t in range(x["ids"].shape[1]):
         token = ops.convert_to_tensor(np.maximum(x["ids"][:, t], 0))
-        found, state = model.step(state, token)
+        found, state = step(state, token)
         real = x["ids"][:, t] >= 0
         found = numpy(found)
         assert np.isneginf(found[:, start]).all()  # it is never written
         np.testing.assert_allclose(
             found[real][:, kept], logits[real, t][:, kept], atol=1e-4
         )
+
+
+def test_steps_with_caches_are_the_whole(model, whole):
+    check_steps(model, *whole)
+
+
+@pytest.mark.everywhere("masks and caches of each backend")
+def test_steps_of_a_small_model_are_the_whole():
+    model = multimodal(head="caption", num_layers=1)
+    x = model.encode(pictures(), TEXTS)
+    check_steps(model, x, model.predict_on_batch(x))
 
 
 def test_a_word_sees_all_before_it_and_nothing_after(model, whole):
@@ -90,7 +102,6 @@ def test_a_caption_is_what_the_logits_say(model, whole):
     assert model.describe(one, max_length=4) == found[3]  # padding changes nothing
 
 
-@pytest.mark.once("learning is tested on one backend; programs are those above")
 @pytest.mark.parametrize("kind", ["pictures", "sounds"])
 def test_it_learns_to_describe(kind):
     keras.utils.set_random_seed(0)
@@ -111,7 +122,6 @@ def test_it_learns_to_describe(kind):
     assert model.describe(x[1], temperature=0.01, seed=3) == texts[1]
 
 
-@pytest.mark.once("messages")
 def test_captions_of_a_contrastive_model_are_refused():
     model = multimodal(num_layers=1)
     with pytest.raises(ValueError, match='describe needs head="caption".*embed_images'):

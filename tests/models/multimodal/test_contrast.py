@@ -18,7 +18,7 @@ from tests.models.multimodal.toys import (
     rows_of,
 )
 
-pytestmark = pytest.mark.everywhere("vectors, masks and losses of each backend")
+pytestmark = pytest.mark.once("layers of other models, tested on each backend there")
 GROUPS = np.array([0, 1, 0, 2, 3])  # of TEXTS
 
 
@@ -51,6 +51,7 @@ LOSSES = {"softmax": (ContrastiveLoss, softmax_loss)}
 LOSSES |= {"sigmoid": (SigmoidLoss, sigmoid_loss)}
 
 
+@pytest.mark.everywhere("sums and logarithms of each backend")
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_are_those_of_the_equations(name):
     loss, expected = LOSSES[name]
@@ -60,7 +61,6 @@ def test_losses_are_those_of_the_equations(name):
     assert found == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.once("the losses are the same on each backend, see above")
 @pytest.mark.parametrize("name", ["CLIP", "Siglip"])
 def test_losses_are_those_of_hugging_face(name):
     torch = pytest.importorskip("torch")
@@ -89,6 +89,17 @@ def test_one_vector_for_all_costs_the_logarithm_of_the_batch():
         kernel.assign(0 * kernel)
     blind = model.evaluate(pictures(3), ["red", "blue", "box"], verbose=0)
     assert blind == pytest.approx(np.log(3), abs=1e-3)
+
+
+@pytest.mark.everywhere("masks, pooling and scores of each backend")
+def test_kinds_in_one_sequence_see_themselves_alone():
+    model = multimodal(num_layers=1, loss="sigmoid")
+    images, scale = pictures(), model.temperature
+    assert scale == pytest.approx(10, rel=1e-5)
+    v = model.predict({"images": images, "texts": TEXTS})
+    s = scale * v["images"] @ v["texts"].T - 10
+    found = model.evaluate(images, TEXTS, batch_size=COUNT, verbose=0)
+    assert found == pytest.approx(sigmoid_loss(s, GROUPS), abs=1e-4)
 
 
 def test_the_loss_of_a_model_is_that_of_its_vectors(model):
@@ -125,7 +136,6 @@ def test_a_row_alone_is_as_in_a_batch(model):
     np.testing.assert_allclose(alone, films[1:2], atol=1e-5)
 
 
-@pytest.mark.once("learning is tested on one backend; programs are those above")
 def test_it_learns_which_text_belongs_to_which_picture():
     keras.utils.set_random_seed(0)
     model = multimodal(loss="sigmoid", num_layers=1)
@@ -142,7 +152,6 @@ def test_it_learns_which_text_belongs_to_which_picture():
     assert isinstance(model, models.Multimodal)
 
 
-@pytest.mark.once("batches are made of NumPy arrays")
 def test_rows_of_an_evaluation_are_split_evenly(model):
     x = rows_of(model)
     rows = model.rows_of(x)

@@ -185,7 +185,6 @@ def test_a_tokenizer_is_trained_and_a_model_saved(tmp_path):
     assert np.isfinite(weights[0])
 
 
-@pytest.mark.everywhere("each backend has its own kernels")
 @pytest.mark.parametrize("head", ["contrastive", "caption"])
 def test_mixed_precision(head):
     with default_policy("mixed_bfloat16"):
