@@ -27,6 +27,7 @@ ln B. Both depend on the batch by definition. Radford et al. 2021; Zhai et al. 2
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -65,7 +66,7 @@ class PairScores(Layer):
     """
 
     @passes_on(Layer)
-    def __init__(self, loss: str = "softmax", **kwargs: object) -> None:
+    def __init__(self, loss: str = "softmax", **kwargs: Any) -> None:
         self.loss: str = checks.one_of("loss", loss, LOSSES)
 
     def build(self, shapes: Sequence[Shape]) -> None:

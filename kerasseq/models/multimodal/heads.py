@@ -69,7 +69,11 @@ class ContrastiveHead(TextHead):
 
 
 class CaptionHead(TextHead):
-    """The next word at each word of a text."""
+    """The next word at each word of a text.
+
+    Args:
+        preprocessor: That of the model.
+    """
 
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(

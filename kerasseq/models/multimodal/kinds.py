@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 import keras
 from keras import ops
 
+from kerasseq.core import checks
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
@@ -41,10 +42,11 @@ class Pictures:
         count: The number of tokens of a row.
     """
 
-    names = (IMAGES,)
+    names: tuple[str, ...] = (IMAGES,)
 
     def __init__(self, arguments: Config) -> None:
-        a, self.shape = arguments, (*arguments["image_size"], arguments["channels"])
+        a = arguments
+        self.shape: tuple[int, ...] = (*a["image_size"], a["channels"])
         self.pixels: keras.Layer = pixels.rescaling(None)
         size, patch = a["image_size"], a["patch_size"]
         if len(size) == 3:
@@ -81,7 +83,7 @@ class Words:
         length: Number of positions.
     """
 
-    names = ("ids",)
+    names: tuple[str, ...] = ("ids",)
 
     def __init__(self, arguments: Config, size: int, length: int) -> None:
         self.embedding: keras.layers.ReversibleEmbedding = (
@@ -130,7 +132,7 @@ class Sounds:
         length: Number of positions.
     """
 
-    names = (AUDIO, "lengths")
+    names: tuple[str, ...] = (AUDIO, "lengths")
 
     def __init__(self, arguments: Config, length: int) -> None:
         a = arguments
@@ -188,7 +190,8 @@ class RealFrames(Layer):
 
     @passes_on(Layer)
     def __init__(self, stride: int, factor: int, **kwargs: Any) -> None:
-        self.stride, self.factor = stride, factor
+        self.stride: int = checks.size("stride", stride)
+        self.factor: int = checks.size("factor", factor)
         self.built = True
 
     def call(self, x: Tensor, lengths: Tensor) -> Tensor:

@@ -126,7 +126,9 @@ class Network:
             "caches": caches,
         }
 
-    def step(self, state: dict[str, Any], token: Tensor) -> tuple[Tensor, dict]:
+    def step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Returns logits `(B, V)` of the word after `token` `(B,)`, and the state."""
         index = state["index"][0]  # the same in all rows
         place = state["prefix"][0] + index

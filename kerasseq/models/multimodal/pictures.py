@@ -19,7 +19,8 @@ class PictureReader:
     """
 
     def __init__(self, arguments: Config) -> None:
-        *self.frames, height, width = arguments["image_size"]
+        *frames, height, width = arguments["image_size"]
+        self.frames: list[int] = frames
         self.size: tuple[int, int] = (height, width)
         self.channels: int = arguments["channels"]
         self.shape: tuple[int, ...] = (*self.frames, height, width, self.channels)

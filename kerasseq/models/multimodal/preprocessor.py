@@ -23,7 +23,11 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
 class SoundReader(AudioPreprocessor):
-    """Reads sounds for a model whose tokenizer is not of transcripts."""
+    """Reads sounds for a model whose tokenizer is not of transcripts.
+
+    Args:
+        arguments: The arguments of the model, without tokenizer.
+    """
 
     needs_tokenizer: bool = False
 

@@ -113,6 +113,7 @@ class MultimodalRows(Rows):
         return MultimodalBatches(self, batch_size, seed)
 
     def in_order(self, batch_size: int = 32) -> "EvenBatches":
+        """Returns all rows once, for evaluation and prediction."""
         return EvenBatches(self, batch_size)
 
     def batch(self) -> Any:

@@ -13,6 +13,7 @@ with P tokens before the words. The kinds share the blocks as in "VATT" (Akbari 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -45,11 +46,11 @@ class KindVector(Layer):
     """
 
     @passes_on(Layer)
-    def __init__(self, **kwargs: object) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         self.supports_masking = True
 
     def build(self, shape: Shape) -> None:
-        self.vector = self.add_weight(
+        self.vector: keras.Variable = self.add_weight(
             name="vector", shape=(shape[-1],), initializer="random_normal"
         )
         self.built = True
@@ -88,7 +89,7 @@ class JoinKinds(Layer):
     """
 
     @passes_on(Layer)
-    def __init__(self, view: str = "apart", **kwargs: object) -> None:
+    def __init__(self, view: str = "apart", **kwargs: Any) -> None:
         self.view: str = checks.one_of("view", view, VIEWS)
         self.built = True
 
@@ -155,7 +156,7 @@ class SplitKinds(Layer):
     """
 
     @passes_on(Layer)
-    def __init__(self, **kwargs: object) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         self.built = True
 
     def call(self, x: Tensor, real: Sequence[Tensor]) -> list[Tensor]:

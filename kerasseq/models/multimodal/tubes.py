@@ -9,6 +9,8 @@ of 4 frames of 24 × 24 pixels is 2 · 16 tubes of 2 frames, 6 × 6 pixels. Arna
 2021, "ViViT" (tubelet embedding), with positions as the sum of place and time.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -70,7 +72,7 @@ class TubeEmbedding(Layer):
         hidden_dim: int,
         *,
         film_size: tuple[int, int, int],
-        **kwargs: object,
+        **kwargs: Any,
     ) -> None:
         self.patch_size: tuple[int, int, int] = tuple(patch_size)
         self.film_size: tuple[int, int, int] = tuple(film_size)
