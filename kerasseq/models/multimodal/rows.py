@@ -112,7 +112,7 @@ class MultimodalRows(Rows):
     ) -> "MultimodalBatches":
         return MultimodalBatches(self, batch_size, seed)
 
-    def in_order(self, batch_size: int = 32) -> "EvenBatches":
+    def in_order(self, batch_size: int = 32) -> Any:
         """Returns all rows once, for evaluation and prediction."""
         return EvenBatches(self, batch_size)
 
