@@ -84,6 +84,7 @@ RESULTS = {  # classes of results, which a user does not make
     *("Analogies", "Entry", "FamilySentences", "FamilyTree", "LabeledImages"),
     *("LabeledTexts", "PairSource", "Pairs", "Parentheses", "Problem", "Report"),
     *("Recordings", "SpokenDigits", "WaveFiles"),
+    *("CaptionedImages", "FilmHalves", "SceneTones", "Scenes"),
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
     "Preferences",
 }

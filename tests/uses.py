@@ -619,6 +619,24 @@ def of_datasets():
             | {"text_column": None, "sampling_rate": 800, "missing": "skip"},
         ),
         Use(
+            "scenes",
+            lambda **a: datasets.scenes(**a).texts,
+            {"count": 2, "objects": 1, "frames": 4, "sound": True, "size": 24}
+            | {"language": "fr", "noise": 0.1, "lighting": 0.1, "held_out": 0.2}
+            | {"unseen": True, "sampling_rate": 8000, "seed": 0},
+        ),
+        Use(
+            "film_halves",
+            datasets.film_halves,
+            {"films": np.zeros((1, 4, 2, 2, 3)), "shuffle": True, "seed": 0},
+        ),
+        Use(
+            "captioned_images",
+            datasets.captioned_images,
+            {"path": "no file", "table": None, "image_column": None}
+            | {"text_column": None, "encoding": "utf8", "missing": "skip"},
+        ),
+        Use(
             "spoken_digits",
             datasets.spoken_digits,
             {"path": "no file", "speakers": ["ada"], "sampling_rate": 800},

@@ -10,6 +10,7 @@ from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.audio_folder import WaveFiles, audio_folder
+from kerasseq.datasets.captioned_images import CaptionedImages, captioned_images
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.conversation_files import read_conversations
 from kerasseq.datasets.conversations import Conversations, conversations
@@ -41,8 +42,9 @@ from kerasseq.datasets.preference_files import read_preferences
 from kerasseq.datasets.preferences import Preferences, preferences
 from kerasseq.datasets.python_tokens import python_tokens
 from kerasseq.datasets.recordings import Recordings
+from kerasseq.datasets.scene_set import Scenes
 from kerasseq.datasets.scene_tones import SceneTones
-from kerasseq.datasets.scenes import Scenes, scenes
+from kerasseq.datasets.scenes import scenes
 from kerasseq.datasets.series import (
     Series,
     calendar_features,
@@ -63,6 +65,7 @@ from kerasseq.datasets.wave_files import read_wave, write_wave
 
 __all__ = [
     "Analogies",
+    "CaptionedImages",
     "Chains",
     "Conversations",
     "CopyBits",
@@ -89,6 +92,7 @@ __all__ = [
     "audio_folder",
     "cache_folder",
     "calendar_features",
+    "captioned_images",
     "catalogue",
     "chains",
     "conversations",

@@ -17,6 +17,7 @@ from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pairs import Pairs
 from kerasseq.datasets.parentheses import parentheses
 from kerasseq.datasets.python_tokens import python_tokens
+from kerasseq.datasets.scenes import scenes
 from kerasseq.datasets.series import series
 from kerasseq.datasets.symbol_tasks import copy_task, reverse_task, sort_task
 from kerasseq.datasets.text import python_reference
@@ -192,6 +193,13 @@ def _morse(count: int, seed) -> list[str]:
     return [f"{t}\t{len(x) / 8000:.1f} s\t{morse_code(t)}" for x, t in pairs]
 
 
+def _scenes(count: int, seed) -> list[str]:
+    """Returns captions of pictures, of films, and of pictures of two shapes in turn."""
+    kinds = ({}, {"frames": 4}, {"objects": 2})
+    texts = [scenes(count, seed=seed, **kind).texts for kind in kinds]
+    return [texts[n % len(kinds)][n] for n in range(count)]
+
+
 _LINES = {
     "analogies": _analogies,
     "conversations": _conversations,
@@ -200,6 +208,7 @@ _LINES = {
     "morse": _morse,
     "names": _names,
     "python-tokens": _tokens,
+    "scenes": _scenes,
 }
 
 

@@ -1,8 +1,7 @@
 """Which half of a film came first: a question that only the order of frames answers.
 
-From: Zellers et al., "MERLOT: Multimodal Neural Script Knowledge Models", 2021, which
-asks it of frames and their words. Here films are cut into two halves, in order or
-exchanged.
+From: Zellers et al., MERLOT, 2021 (arXiv 2106.02636), which asks it of pairs of frames.
+Here films are cut into two halves, in order or exchanged.
 """
 
 from typing import NamedTuple

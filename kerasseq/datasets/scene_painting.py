@@ -15,7 +15,7 @@ RGB = np.array(  # in the order of `COLORS`
     ],
     "float32",
 )
-CHUNK = 1024  # scenes that are painted at once
+CHUNK = 2**21  # numbers that are painted at once
 
 
 def masks(shapes: np.ndarray, offsets: np.ndarray, radii: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ def masks(shapes: np.ndarray, offsets: np.ndarray, radii: np.ndarray) -> np.ndar
     dx, dy = offsets[0][:, None, :], offsets[1][:, :, None]
     r = radii[:, None, None]
     box = (abs(dx) <= r) & (abs(dy) <= r)
-    circle = dx**2 + dy**2 <= (r + 0.15) ** 2
+    circle = dx**2 + dy**2 <= (r + 0.2) ** 2
     triangle = box & (abs(dx) <= (dy + r) / 2 + 0.3)
     cross = box & ((abs(dx) <= 0.3 * r) | (abs(dy) <= 0.3 * r))
     return np.choose(shapes[:, None, None], [box, circle, triangle, cross])
@@ -73,8 +73,9 @@ def paint(
     """
     count, frames = layout.centers.shape[:2]
     pictures = np.empty((count, frames, size, size, 3), "uint8")
-    for start in range(0, count, CHUNK):
-        rows = slice(start, start + CHUNK)
+    step = max(1, CHUNK // pictures[0].size)
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
         part = Layout(*(values[rows] for values in layout))
         pictures[rows] = _painted(part, size, lights[rows], noise, rng)
     return pictures

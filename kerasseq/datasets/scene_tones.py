@@ -2,7 +2,8 @@ r"""Scenes as sound: the color of a shape is a pitch, its shape a number of beep
 
 A shape is heard as beeps of one pitch: one for a circle, two for a cross (its strokes),
 three for a triangle and four for a square (their sides). Together they take 0.2 s for a
-small shape, 0.3 s for one whose size no caption tells, and 0.4 s for a large one. Then
+small shape, 0.3 s for one whose size no caption tells, and 0.4 s for a large one, the
+last 25 ms of each beep silent. Then
 one longer tone, 0.15 s, tells by its pitch the place, the relation or the motion, and
 of two shapes the second follows. So different captions differ in sound. Pitch $k$ is
 
@@ -25,9 +26,9 @@ PITCHES = 950 * (4100 / 950) ** (np.arange(15) / 14) - 700  # Hz
 BEEPS = np.array([4, 1, 3, 2])  # in the order of `SHAPES`
 SECONDS = (0.2, 0.3, 0.4)  # in the order of `SIZES`
 LAYOUT = 0.15  # seconds of the tone that tells the place
-PAUSE = 0.05  # seconds between beeps of different pitch, and at the end
+PAUSE = 0.075  # seconds of silence that follow the beeps of one pitch
 FIRST = (0.02, 0.08)  # seconds before the first beep
-SOUNDING = 0.6  # share of the time of a beep, the rest is silent
+GAP = 0.025  # seconds of silence at the end of each beep, as part of its time
 EDGE = 0.005  # seconds in which a beep rises and falls, without a click
 LOUDNESS = (0.3, 0.9)
 
@@ -112,8 +113,7 @@ def _sound(
     for pitch, beeps, seconds in notes:
         samples = round(seconds / beeps * rate)
         time = np.arange(samples) / rate
-        # Linear edges; what follows `SOUNDING` of the time is silent.
-        end = time[-1] if beeps == 1 else SOUNDING * samples / rate
+        end = seconds / beeps - GAP
         envelope = np.clip(np.minimum(time, end - time) / EDGE, 0, 1)
         tone = np.sin(2 * np.pi * (pitch * time + rng.random()))
         parts += [np.tile(envelope * tone, beeps), np.zeros(round(PAUSE * rate))]

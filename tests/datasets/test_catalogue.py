@@ -17,6 +17,7 @@ NAMES = [
     "analogies",
     "conversations",
     "morse",
+    "scenes",
     "ar",
     "sunspots",
     "co2",
