@@ -29,6 +29,7 @@ from kerasseq.models.multimodal.sizes import check_sizes
 from kerasseq.models.vit import pixels
 from kerasseq.speech.recognizer import learned_tokenizer
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.preprocessor import Data
@@ -273,6 +274,7 @@ class Multimodal(Embedding, Describing, LabeledModel):
             ValueError: If one is wrong, as for `fit`.
         """
         x, y, _ = self.weighted_inputs(self.preprocessor.several(x), y, None)
+        check_not_empty(x, "encode")
         rows = learned_rows(self, x)
         if y is not None:
             y = [y] if isinstance(y, str) else y

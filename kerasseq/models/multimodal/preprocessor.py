@@ -17,6 +17,7 @@ from kerasseq.speech.audio_inputs import AudioPreprocessor
 from kerasseq.speech.transcripts import unknown_finder
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.missing_rows import MISSING, SKIP
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -173,10 +174,12 @@ class MultimodalPreprocessor(Preprocessor):
         Args:
             missing: "error" leaves all rows; what is wrong is found later.
             *data: As `data` returns them.
-            **options: Not used.
+            **options: `method`, which needs the rows.
         """
         checks.one_of("missing", missing, MISSING)
         x, y, weights = data
+        if isinstance(x, Mapping) and x:
+            check_not_empty(x, options.get("method", "fit"))
         if missing != SKIP or not isinstance(y, list):
             return data
         kept = [row for row, text in enumerate(y) if _is_text(text)]
@@ -208,8 +211,8 @@ class MultimodalPreprocessor(Preprocessor):
         for kind in self.others:
             if kind not in x:
                 raise ValueError(
-                    f"expected {_listed(self.others)} for each row, received only "
-                    f"{_listed(x)}. Add them"
+                    f"expected {_listed(self.others)} for each row, received "
+                    f"{_listed(x) or 'nothing'}. Add what is missing"
                 )
         arrays, count = {}, {}
         if self.pictures is not None:

@@ -110,6 +110,21 @@ class MultimodalRows(Rows):
     def batches(
         self, batch_size: int = 32, seed: int = 0, **options: Any
     ) -> "MultimodalBatches":
+        """Returns batches to train on, see `MultimodalBatches`.
+
+        Args:
+            batch_size: Rows in a batch.
+            seed: Seed of the order.
+            **options: Not used.
+
+        Raises:
+            ValueError: If a contrastive model has nothing to compare.
+        """
+        if not self.writes and min(batch_size, len(self)) < 2:
+            raise ValueError(
+                "a contrastive model compares at least 2 rows of a batch, received "
+                f"batch_size={batch_size} and {len(self)} rows. Choose a larger batch"
+            )
         return MultimodalBatches(self, batch_size, seed)
 
     def in_order(self, batch_size: int = 32) -> Any:

@@ -37,7 +37,7 @@ def both():
 
 
 def test_files_pictures_and_arrays_are_the_same(model, tmp_path):
-    arrays = pictures(2)
+    arrays = pictures(3)
     images = [Image.fromarray(array) for array in arrays]
     files = []
     for n, image in enumerate(images):
@@ -48,7 +48,7 @@ def test_files_pictures_and_arrays_are_the_same(model, tmp_path):
     for given in (files, images, fractions, [*arrays], tmp_path):
         found = model.embed_images(given)
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    texts = TEXTS[:2]
+    texts = TEXTS[:3]
     loss = model.evaluate(arrays, texts, verbose=0)
     data = types.SimpleNamespace(images=arrays, texts=texts)
     for given in (data, {"images": files, "texts": texts}):
@@ -56,7 +56,7 @@ def test_files_pictures_and_arrays_are_the_same(model, tmp_path):
     (tmp_path / "1.png").write_text("no picture")
     with pytest.raises(ValueError, match=r"1\.png cannot be read as an image"):
         model.fit(files, texts, verbose=0)
-    with pytest.warns(UserWarning, match=r"1 of 2 images cannot be read.*1\.png"):
+    with pytest.warns(UserWarning, match=r"1 of 3 images cannot be read.*1\.png"):
         model.fit(files, texts, missing="skip", verbose=0)
 
 
@@ -193,3 +193,19 @@ def test_mixed_precision(head):
     assert np.isfinite(history.history["loss"][0])
     y = model(model.encode(pictures(), TEXTS))
     assert keras.backend.standardize_dtype(y.dtype) == "float32"
+
+
+def test_no_rows_and_one_row(model):
+    assert model.embed_images([]).shape == model.embed_texts([]).shape == (0, 14)
+    for method in ("fit", "evaluate"):
+        with pytest.raises(ValueError, match=f"{method} needs at least one row"):
+            getattr(model, method)([], [], verbose=0)
+    with pytest.raises(ValueError, match="encode needs at least one row"):
+        model.encode([])
+    with pytest.raises(ValueError, match="compares at least 2 rows.*batch_size=1"):
+        model.fit(pictures(), TEXTS, batch_size=1, verbose=0)
+    with pytest.raises(ValueError, match="received nothing. Add what is missing"):
+        model.fit({}, TEXTS, verbose=0)
+    many = pictures(1000)
+    found = model.embed_images(many)
+    np.testing.assert_allclose(found[-2:], model.embed_images(many[-2:]), atol=1e-5)
