@@ -26,6 +26,7 @@ BENCHMARKS = (
     "lora",
     "memory",
     "modifications",
+    "multimodal",
     "ngrams",
     "own_data",
     "own_rows",

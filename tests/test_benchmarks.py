@@ -24,6 +24,7 @@ from benchmarks import (
     lora,
     memory,
     modifications,
+    multimodal,
     own_data,
     own_rows,
     preferences,
@@ -617,3 +618,25 @@ def test_modifications_has_every_option_of_the_block():
     assert {*modifications.FEED_FORWARDS} == others
     positions = {name or "none" for name in by_name.DECODER_POSITIONS}
     assert {*modifications.POSITIONS} == positions - {"learned"}
+
+
+@pytest.mark.full("three models for 2 steps")
+def test_multimodal(monkeypatch, tmp_path):
+    small = {"image_size": 24, "num_layers": 1, "num_heads": 1, "hidden_dim": 8}
+    monkeypatch.setattr(multimodal, "SIZES", small)
+    tasks = {
+        name: (scenes, {**model, **small, "image_size": size}, 2, rate, 5, bar)
+        for name, (scenes, model, _, rate, _, bar) in multimodal.TASKS.items()
+        for size in [model.get("image_size", 24)]
+    }
+    monkeypatch.setattr(multimodal, "TASKS", tasks)
+    options = shared(tasks="match,describe,films", steps=None)
+    options.seeds, options.out = "0", tmp_path / "out.jsonl"
+    found = multimodal.run(options)
+    assert found["finished"] == "3 of 3"
+    assert [row["task"] for row in found["table"]] == [*multimodal.TASKS]
+    assert all(0 <= float(row["mean share"]) <= 1 for row in found["mean"])
+    test = multimodal.test_scenes("match", 5)
+    assert len({*test.texts}) == 5 == len(test)
+    monkeypatch.setattr(multimodal, "measure", None)  # not called for what is finished
+    assert multimodal.run(options) == found

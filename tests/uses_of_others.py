@@ -1,6 +1,7 @@
 """Further layers, models and data sets with valid arguments; see `tests.uses`."""
 
 import keras
+import numpy as np
 
 from kerasseq import datasets, layers, models, text
 from tests.uses import (
@@ -9,6 +10,7 @@ from tests.uses import (
     IDS,
     MINIMAL,
     SMALL,
+    SOUND,
     TEXT,
     Use,
     X,
@@ -70,6 +72,23 @@ def of_models():
     speaker = models.LanguageModel("gru", letters, units=3)
 
     return [
+        Use(
+            "Multimodal",
+            lambda **a: models.Multimodal(letters, **a)(
+                {
+                    "images": np.zeros((2, 4, 6, 3), "float32"),
+                    "audio": SOUND["audio"],
+                    "lengths": SOUND["lengths"],
+                    "ids": IDS,
+                }
+            ),
+            {"image_size": (4, 6), "patch_size": 2, "channels": 3, "factor": 2}
+            | {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "dropout": 0.0}
+            | {"intermediate_dim": 7, "max_sequence_length": 5, "window": 2.0}
+            | {"num_mels": 3, "num_fft_bins": 16, "stride": 4, "sampling_rate": 99}
+            | {"head": "contrastive", "loss": "softmax", "num_experts": 2}
+            | {"resize": "crop"},
+        ),
         Use(
             "Chat",
             lambda **a: models.Chat(speaker, **a).ask("x"),

@@ -19,6 +19,7 @@ from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.language_model import LanguageModel
 from kerasseq.models.mamba import Mamba
+from kerasseq.models.multimodal.multimodal import Multimodal
 from kerasseq.models.reinforced import ReinforcedModel
 from kerasseq.models.rwkv import RWKV
 from kerasseq.models.seq2seq.recurrent import Seq2Seq
@@ -60,6 +61,7 @@ __all__ = [
     "BERT",
     "Chat",
     "ViT",
+    "Multimodal",
     "ReinforcedModel",
     "WordVectors",
     "architectures",

@@ -49,7 +49,7 @@ def check_count(y: Sequence[Any], sounds: int) -> None:
 
 def unknown_finder(tokenizer: Tokenizer) -> Callable[[str], Any]:
     """Returns a function that finds what a tokenizer does not know in a text."""
-    for name in ("unknown_characters", "unknown_words"):
+    for name in ("unknown_words", "unknown_characters"):
         if hasattr(tokenizer, name):
             return getattr(tokenizer, name)
     return lambda text: ()

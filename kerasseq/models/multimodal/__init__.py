@@ -1,0 +1,1 @@
+"""Pictures, films, sounds and words in one Transformer."""

@@ -1,0 +1,325 @@
+"""Pictures, films, sounds and words as tokens of one Transformer."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Tensor
+from kerasseq.datasets.image_reading import RESIZE
+from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.multimodal.contrast import LOSSES
+from kerasseq.models.multimodal.describing import Describing
+from kerasseq.models.multimodal.embedding import Embedding
+from kerasseq.models.multimodal.heads import (
+    CAPTION,
+    CONTRASTIVE,
+    HEADS,
+    CaptionHead,
+    ContrastiveHead,
+    TextHead,
+)
+from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, TEXTS
+from kerasseq.models.multimodal.network import Network
+from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor
+from kerasseq.models.multimodal.rows import MultimodalRows, original_errors
+from kerasseq.models.multimodal.sizes import check_sizes
+from kerasseq.models.vit import pixels
+from kerasseq.speech.recognizer import learned_tokenizer
+from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.labeled_data import learned_rows
+from kerasseq.tasks.labeled_model import LabeledModel
+from kerasseq.tasks.preprocessor import Data
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
+
+
+@register
+class Multimodal(Embedding, Describing, LabeledModel):
+    r"""Reads pictures or films, sounds and words as tokens of one Transformer.
+
+    $$
+    \begin{aligned}
+    z &= [\,x E + E_{\mathrm{pos}} + k_{\mathrm{images}};\;
+        a A + A_{\mathrm{pos}} + k_{\mathrm{audio}};\;
+        W_{w} + W_{\mathrm{pos}} + k_{\mathrm{texts}}\,] \\
+    h &= \mathrm{LayerNorm}(\mathrm{Block}_L(\dots \mathrm{Block}_1(z)))
+    \end{aligned}
+    $$
+
+    with patches x of pictures or films, frames a of sounds, words w, and a learned
+    vector k for each kind. Which tokens see each other depends on the head.
+
+    With `head="contrastive"` each kind sees itself alone. Its vector is the mean of
+    the h of its real tokens, projected to D and of length 1. The loss draws vectors of
+    a row together and those of different rows apart, for each two kinds of the model;
+    rows with the same text are not drawn apart. The loss depends on the batch by
+    definition: compare losses of one batch size. Evaluation splits rows into batches
+    whose sizes differ by at most one; training leaves out rows that fill no batch.
+
+    With `head="caption"` pictures and sounds see each other, and a word sees them and
+    the words before it. The loss is the cross-entropy of the next word.
+
+    `fit(x, y)` trains on pictures x and texts y. x are arrays `(rows, *image_size,
+    channels)`, integers from 0 to 255 or floats from 0 to 1, or a list of them; for
+    pictures also files, a folder, or images of pillow, which are resized. For a model
+    with `num_mels` and no pictures x are sounds, as for `SpeechRecognizer`; with both,
+    a dictionary `{"images": …, "audio": …}`. It may have the "texts" as well, instead
+    of y; so may an object with the attributes `images`, `audio` and `texts`.
+
+    Args:
+        tokenizer: A fitted tokenizer, or the name of one that `fit` trains on the
+            texts, such as "word".
+        image_size: Height and width of pictures; frames, height and width of films. One
+            number is both sides of a picture. None for a model without pictures.
+        patch_size: Height and width of a patch; with films frames, height and width.
+        channels: Number of channels: 1 for gray, 3 for color.
+        num_layers: L.
+        num_heads: N, number of attention heads.
+        hidden_dim: D.
+        intermediate_dim: Width of the feed-forward networks; 4 D if None.
+        dropout: Fraction to drop in training.
+        max_sequence_length: The most tokens of a text.
+        num_mels: As for `LogMelSpectrogram`, for a model that reads sounds; else None.
+        num_fft_bins: As for `LogMelSpectrogram`.
+        stride: As for `LogMelSpectrogram`.
+        sampling_rate: Samples a second. Files of other rates are resampled.
+        factor: Frames of the spectrogram that become one token: 2, 4 or 8.
+        window: Seconds of the longest sound.
+        head: "contrastive" or "caption".
+        loss: Of "contrastive": "softmax" as in CLIP, or "sigmoid" as in SigLIP.
+        num_experts: Experts in the last block, of half the width, of which each token
+            is read by two; None for no experts. A trace has their choices as
+            "feed_forward/chosen" of this block, in the order of the tokens.
+        resize: How files of another aspect ratio are resized: "crop", "pad" or
+            "stretch", see `kerasseq.datasets.read_image`.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: A dictionary as `encode` returns it: "images", "audio" and "lengths",
+            those that the model has, and "ids" `(B, T)`, -1 at padding.
+
+    Returns:
+        With "contrastive" scores `(B, P, B)` of each row with all others, for P pairs
+        of kinds; with "caption" logits `(B, T, V)` of the word after each.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument is out of range, or the patch size does not divide
+            the image size.
+
+    Examples:
+        >>> images = np.zeros((2, 8, 8, 3), "uint8")
+        >>> images[1] = 255
+        >>> texts = ["all black", "all white"]
+        >>> sizes = {"image_size": 8, "patch_size": 4, "num_layers": 1}
+        >>> sizes |= {"num_heads": 2, "hidden_dim": 8, "max_sequence_length": 5}
+        >>> model = Multimodal("word", **sizes)
+        >>> history = model.fit(images, texts, verbose=0)
+        >>> cosines = model.embed_images(images) @ model.embed_texts(texts).T
+        >>> cosines.shape
+        (2, 2)
+        >>> model = Multimodal("word", head="caption", **sizes)
+        >>> history = model.fit(images, texts, verbose=0)
+        >>> isinstance(model.describe(images[0]), str)
+        True
+
+    References:
+        Radford et al. 2021 (CLIP); Zhai et al. 2023 (SigLIP); Zellers et al. 2021
+        (MERLOT); Akbari et al. 2021 (VATT); Mustafa et al. 2022 (LIMoE). Slides A.
+    """
+
+    task: TextHead
+    preprocessor: MultimodalPreprocessor
+    network: Network
+
+    def __init__(
+        self,
+        tokenizer: AnyTokenizer | str,
+        *,
+        image_size: int | tuple[int, ...] | None = None,
+        patch_size: int | tuple[int, ...] | None = None,
+        channels: int = 3,
+        num_layers: int = 2,
+        num_heads: int = 4,
+        hidden_dim: int = 64,
+        intermediate_dim: int | None = None,
+        dropout: float = 0.0,
+        max_sequence_length: int = 32,
+        num_mels: int | None = None,
+        num_fft_bins: int = 400,
+        stride: int = 160,
+        sampling_rate: int = 16_000,
+        factor: int = 4,
+        window: float = 30.0,
+        head: str = CONTRASTIVE,
+        loss: str = "softmax",
+        num_experts: int | None = None,
+        resize: str = "crop",
+        **kwargs: Any,
+    ) -> None:
+        image_size, patch_size = check_sizes(image_size, patch_size, num_mels)
+        optional = checks.optional
+        arguments = {
+            "tokenizer": tokenizer,
+            "image_size": image_size,
+            "patch_size": patch_size,
+            "channels": checks.size("channels", channels),
+            "num_layers": checks.size("num_layers", num_layers),
+            "num_heads": checks.size("num_heads", num_heads),
+            "hidden_dim": checks.size("hidden_dim", hidden_dim),
+            "intermediate_dim": optional(
+                checks.size, "intermediate_dim", intermediate_dim
+            ),
+            "dropout": checks.rate("dropout", dropout),
+            "max_sequence_length": checks.size(
+                "max_sequence_length", max_sequence_length
+            ),
+            "num_mels": num_mels,
+            "num_fft_bins": num_fft_bins,
+            "stride": checks.size("stride", stride, 1),
+            "sampling_rate": checks.size("sampling_rate", sampling_rate),
+            "factor": factor,
+            "window": checks.positive("window", window),
+            "head": checks.one_of("head", head, HEADS),
+            "loss": checks.one_of("loss", loss, LOSSES),
+            "num_experts": optional(checks.size, "num_experts", num_experts),
+            "resize": checks.one_of("resize", resize, RESIZE),
+        }
+        if head == CAPTION and loss != "softmax":
+            raise ValueError(
+                f'loss="{loss}" is for head="contrastive", received head="caption". '
+                "Leave it out"
+            )
+        if num_experts is not None and num_experts < 2:
+            raise ValueError(
+                "num_experts must be at least 2, as two read each token, received "
+                f"{num_experts}. Choose more, or None for no experts"
+            )
+        width = intermediate_dim or 4 * hidden_dim
+        check_memory(
+            hidden_dim,
+            max_sequence_length=max_sequence_length,
+            intermediate_dim=intermediate_dim,
+        )
+        checks.fits_memory("num_layers", num_layers, hidden_dim * width)
+        checks.fits_memory("num_experts", num_experts or 1, hidden_dim * width)
+        preprocessor = MultimodalPreprocessor(arguments)
+        if not preprocessor.is_waiting:
+            self.build_layers(arguments, kwargs)
+            return
+        self.await_fit(arguments, kwargs)
+        self.preprocessor, self.task = preprocessor, _head(arguments, preprocessor)
+
+    def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
+        self.preprocessor = MultimodalPreprocessor(arguments)
+        self.task = _head(arguments, self.preprocessor)
+        network = Network(arguments, self.preprocessor)
+        inputs = network.inputs()
+        contrastive = arguments["head"] == CONTRASTIVE
+        outputs = (network.pair_scores if contrastive else network.next_words)(inputs)
+        TaskModel.__init__(self, inputs, outputs, arguments, **options)
+        self.network = network
+
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> Tensor:
+        if IMAGES in inputs:
+            fractions = pixels.as_fractions(inputs[IMAGES], None)
+            inputs = {**inputs, IMAGES: fractions}
+        return super().call(inputs, training=training, mask=mask)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of tokens of the model, in the order of their tokens."""
+        return self.preprocessor.kinds
+
+    @property
+    def temperature(self) -> float | None:
+        """The factor of the cosines in the scores, learned; None without them."""
+        if self.awaits_fit or self._arguments["head"] != CONTRASTIVE:
+            return None
+        return float(ops.convert_to_numpy(self.network.scores.scale))
+
+    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
+        return self.preprocessor.data(x, y, sample_weight)
+
+    def learned(self, x: Any, y: Any) -> Config:
+        """Returns the tokenizer, trained on the texts."""
+        return learned_tokenizer(self, y)
+
+    def check_method(self, method: str) -> None:
+        if method == "report":
+            raise TypeError(
+                "report needs a model with labels, received a Multimodal. Use evaluate"
+            )
+
+    def reading(self, batches: Any) -> Any:
+        return original_errors(getattr(batches, "reader", None))
+
+    def encode(self, x: Any, y: Any = None) -> dict[str, np.ndarray]:
+        """Returns rows as the arrays that the model reads.
+
+        Args:
+            x: As for `fit`, or one row.
+            y: The text of each; None for the id before each text.
+
+        Returns:
+            "images", "audio" and "lengths", those of the model, and "ids".
+
+        Raises:
+            TypeError: If an input has the wrong type.
+            ValueError: If one is wrong, as for `fit`.
+        """
+        x, y, _ = self.weighted_inputs(self.preprocessor.several(x), y, None)
+        check_not_empty(x, "encode")
+        rows = learned_rows(self, x)
+        if y is not None:
+            y = [y] if isinstance(y, str) else y
+            rows.y, _ = self.task.weighted_targets(rows, y)
+        return rows.batch()
+
+    def predict(
+        self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
+    ) -> Any:
+        """Computes what the model makes of rows.
+
+        Args:
+            x: As for `fit`; with "contrastive" of some kinds or of all.
+            batch_size: Rows that are processed at once.
+            **kwargs: As for `SequenceClassifier.predict`; not with "contrastive".
+
+        Returns:
+            With "contrastive" the unit vectors `(rows, D)` of each kind that is given,
+            by its name; with "caption" the logits `(rows, 1, V)` of the first word.
+            For those of a text call the model on `encode(x, y)`.
+        """
+        if self.awaits_fit or self._arguments["head"] != CONTRASTIVE:
+            return super().predict(x, batch_size=batch_size, **kwargs)
+        parts, texts, _ = self.weighted_inputs(self.preprocessor.several(x), None, None)
+        if texts is not None:
+            parts = {**parts, TEXTS: texts}
+        embed = {
+            IMAGES: self.embed_images,
+            AUDIO: self.embed_audio,
+            TEXTS: self.embed_texts,
+        }
+        size = batch_size or BATCH_SIZE
+        return {k: embed[k](part, batch_size=size) for k, part in parts.items()}
+
+    def outputs_of(
+        self, rows: MultimodalRows, *, batch_size: int | None = None, **kwargs: Any
+    ) -> np.ndarray:
+        """Computes the outputs for rows, as `scores_of`."""
+        batches = rows.in_order(batch_size or BATCH_SIZE)
+        with self.reading(batches):
+            return TaskModel.scores_of(self, batches, **kwargs)
+
+
+def _head(arguments: Config, preprocessor: MultimodalPreprocessor) -> TextHead:
+    """The head of a model with these arguments."""
+    if arguments["head"] == CONTRASTIVE:
+        return ContrastiveHead(preprocessor, arguments["loss"])
+    return CaptionHead(preprocessor)

@@ -1,0 +1,222 @@
+"""Pictures, sounds and texts as rows of a `Multimodal`, and batches of them."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from kerasseq.core.padding import bucket, padded
+from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, PADDING
+from kerasseq.speech.audio_inputs import AudioRows
+from kerasseq.training.batches import _Batches
+from kerasseq.training.image_batches import ImageReader
+from kerasseq.training.label_batches import LabelArrays, Rows
+
+IGNORED = -1  # the label of padding
+
+
+@dataclasses.dataclass
+class MultimodalRows(Rows):
+    """Rows of several kinds; files are read batch by batch.
+
+    Attributes:
+        arrays: By kind: for "images" an `ImageReader`, for "audio" `AudioRows`.
+        y: The ids of each text, without start and end; None if there are none.
+        weights: The weight of each row, or None.
+        count: The number of rows.
+        start: The id before a text.
+        end: The id after it.
+        most_samples: The longest sound that the model reads.
+        writes: Whether the labels are the next ids, or a number of each text.
+    """
+
+    count: int = 0
+    start: int = 0
+    end: int = 0
+    most_samples: int = 0
+    writes: bool = False
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def reader(self) -> ImageReader | None:
+        """What reads the pictures."""
+        return self.arrays.get(IMAGES)
+
+    def part(self, rows: slice | np.ndarray) -> Self:
+        indices = np.arange(len(self))[rows]
+        arrays = {}
+        if (pictures := self.reader) is not None:
+            images = pictures.images
+            if isinstance(images, list):
+                images = [images[row] for row in indices]
+            else:
+                images = images[indices]
+            arrays[IMAGES] = ImageReader(images, pictures.read)
+        if AUDIO in self.arrays:
+            arrays[AUDIO] = self.arrays[AUDIO].part(indices)
+        y = None if self.y is None else [self.y[row] for row in indices]
+        weights = None if self.weights is None else self.weights[indices]
+        return dataclasses.replace(
+            self, arrays=arrays, y=y, weights=weights, count=len(indices)
+        )
+
+    def inputs(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns pictures and sounds of some rows as arrays by name."""
+        x = {}
+        if (pictures := self.reader) is not None:
+            x[IMAGES] = as_fractions(pictures(rows))
+        sounds: AudioRows | None = self.arrays.get(AUDIO)
+        if sounds is not None:
+            each = [sounds.sound(row) for row in rows.tolist()]
+            lengths = np.array([len(sound) for sound in each], "int32")
+            samples = min(bucket(int(sounds.lengths.max())), self.most_samples)
+            x[AUDIO] = padded(each, samples, "float32")
+            x["lengths"] = lengths
+        return x
+
+    def take(self, rows: np.ndarray, length: int | None = None) -> LabelArrays:
+        """Returns some rows as arrays: inputs, labels and sample weights.
+
+        Args:
+            rows: Their indices.
+            length: Not used: all batches have the length of the longest text.
+        """
+        x = self.inputs(rows)
+        texts = [np.zeros(0, "int32")] * len(rows)
+        if self.y is not None:
+            texts = [self.y[row] for row in rows.tolist()]
+        longest = max(map(len, texts if self.y is None else self.y))
+        if self.writes:
+            ids = [np.r_[self.start, text] for text in texts]
+            labels = [np.r_[text, self.end] for text in texts]
+            y = padded(labels, longest + 1, "int32", IGNORED)
+        else:
+            ids = [np.r_[self.start, text, self.end] for text in texts]
+            y = numbers(texts)
+        x["ids"] = padded(ids, longest + 2 - self.writes, "int32", PADDING)
+        parts: list[Any] = [x] if self.y is None else [x, y]
+        if self.weights is not None:
+            weights = self.weights[rows]
+            if self.writes:  # Keras multiplies those of steps alone
+                weights = np.repeat(weights[:, None], y.shape[1], axis=1)
+            parts.append(weights)
+        return tuple(parts)
+
+    def batches(
+        self, batch_size: int = 32, seed: int = 0, **options: Any
+    ) -> "MultimodalBatches":
+        """Returns batches to train on, see `MultimodalBatches`.
+
+        Args:
+            batch_size: Rows in a batch.
+            seed: Seed of the order.
+            **options: Not used.
+
+        Raises:
+            ValueError: If a contrastive model has nothing to compare.
+        """
+        if not self.writes and min(batch_size, len(self)) < 2:
+            raise ValueError(
+                "a contrastive model compares at least 2 rows of a batch, received "
+                f"batch_size={batch_size} and {len(self)} rows. Choose a larger batch"
+            )
+        return MultimodalBatches(self, batch_size, seed)
+
+    def in_order(self, batch_size: int = 32) -> Any:
+        """Returns all rows once, for evaluation and prediction."""
+        return EvenBatches(self, batch_size)
+
+    def batch(self) -> Any:
+        return self.take(np.arange(len(self)))[0]
+
+
+class MultimodalBatches(_Batches):
+    """Batches to train on, each of the same size.
+
+    Args:
+        rows: The rows.
+        batch_size: Rows in a batch.
+        seed: Seed of the order.
+    """
+
+    def __init__(self, rows: MultimodalRows, batch_size: int, seed: int) -> None:
+        super().__init__(len(rows), batch_size, seed)
+        self.source = rows
+
+    @property
+    def reader(self) -> ImageReader | None:
+        """What reads the pictures."""
+        return self.source.reader
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.permutation(self.rows)
+
+    def take(self, rows: np.ndarray) -> LabelArrays:
+        return self.source.take(rows)
+
+
+class EvenBatches(keras.utils.PyDataset):
+    """All rows once, in batches whose sizes differ by at most one.
+
+    A contrastive loss depends on the number of rows: a last batch of few would lower
+    the mean.
+
+    Args:
+        rows: The rows.
+        batch_size: The most rows in a batch.
+    """
+
+    def __init__(self, rows: MultimodalRows, batch_size: int = 32) -> None:
+        super().__init__()
+        self.rows = rows
+        count = max(1, -(-len(rows) // batch_size))
+        self.parts: list[np.ndarray] = np.array_split(np.arange(len(rows)), count)
+
+    @property
+    def reader(self) -> ImageReader | None:
+        """What reads the pictures."""
+        return self.rows.reader
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: int) -> LabelArrays:
+        return self.rows.take(self.parts[number])
+
+
+def numbers(texts: list[np.ndarray]) -> np.ndarray:
+    """Numbers texts, the same ones with the same number.
+
+    Examples:
+        >>> numbers([np.array([3, 4]), np.array([5]), np.array([3, 4])]).tolist()
+        [0, 1, 0]
+    """
+    known: dict[tuple[int, ...], int] = {}
+    found = [known.setdefault(tuple(text.tolist()), len(known)) for text in texts]
+    return np.array(found, "int32")
+
+
+def as_fractions(images: np.ndarray) -> np.ndarray:
+    """Returns pixels as float32 from 0 to 1; integers are from 0 to 255.
+
+    Examples:
+        >>> as_fractions(np.array([0, 255], "uint8")).tolist()
+        [0.0, 1.0]
+    """
+    fractions = images.astype("float32")
+    return fractions / np.float32(255) if images.dtype.kind in "iu" else fractions
+
+
+@contextlib.contextmanager
+def original_errors(reader: ImageReader | None) -> Iterator[None]:
+    """Raises the error of reading a picture as it was, on every backend."""
+    if reader is None:
+        yield
+        return
+    with reader.original_errors():
+        yield
