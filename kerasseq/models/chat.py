@@ -54,7 +54,7 @@ class Chat:
         messages: The messages so far. Change them, or empty the list, at any time.
 
     Raises:
-        TypeError: If the model does not generate text.
+        TypeError: If the model does not generate text, or `system` is no string.
         ValueError: If its tokenizer has no chat template, or an argument is out of
             range.
 
@@ -100,6 +100,10 @@ class Chat:
             )
         self.messages: list[Message] = []
         if system is not None:
+            if not isinstance(system, str):
+                raise TypeError(
+                    f"system must be a string or None, received {checks.short(system)}"
+                )
             self.messages = checked([{"role": "system", "content": system}])
         self.stop: list[int] = self._ids(answers.end_of_answer(self.template))[:1]
 
