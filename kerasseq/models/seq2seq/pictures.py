@@ -43,6 +43,11 @@ channels
     rows = sources if isinstance(sources, list | tuple) else sources[:1]
     for row, source in enumerate(rows):
         check_row(row, source, shape[1:])
+        if np.ndim(source) != len(shape) - 1:
+            raise ValueError(
+                f"sources must be one array of numbers of shape {shape}, received "
+                f"shape {(len(sources), *np.shape(source))}"
+            )
     features = np.asarray(sources)
     if not len(features):
         sizes = [size or 1 for size in shape[1:]]
@@ -53,20 +58,19 @@ channels
 
 
 def check_row(row: int, source: Any, shape: Shape) -> None:
-    """Raises unless a source has the shape of the input of the encoder."""
+    """Raises if a source is text, or has other sizes than the input of the encoder."""
     if isinstance(source, str):
         raise TypeError(
             f"sources[{row}] must be an array of shape {shape}, received {source!r}"
         )
     found = np.shape(source)
-    sizes = zip(found, shape, strict=False)
-    if len(found) == len(shape) and all(b in (None, a) for a, b in sizes):
+    if len(found) != len(shape) or fits(found, shape):
         return
     what, advice = f"an array of shape {shape}", ""
     if len(shape) == PICTURE - 1:
         what = f"a picture (height, width, channels) of shape {shape}"
         advice = ". Resize it, or pass its file, which is resized"
-        if len(found) == len(shape) and found[-1] != shape[-1]:
+        if found[-1] != shape[-1]:
             advice = (
                 f". Convert its colors, or build the encoder for {found[-1]} channels"
             )
@@ -77,7 +81,18 @@ def is_one(source: Any, shape: Shape) -> bool:
     """Whether this is one source, and not several; shape as for `read_features`."""
     if len(shape) == PICTURE and inputs.is_readable(source):
         return True
-    return getattr(source, "ndim", 0) == len(shape) - 1
+    return fits(getattr(source, "shape", ()), shape[1:])
+
+
+def fits(found: Shape, shape: Shape) -> bool:
+    """Whether a source has the shape of the input of the encoder.
+
+    Examples:
+        >>> fits((5, 4, 3), (None, None, 3)), fits((5, 4), (5, 4, 3))
+        (True, False)
+    """
+    sizes = zip(found, shape, strict=False)
+    return len(found) == len(shape) and all(b in (None, a) for a, b in sizes)
 
 
 def _read(row, file, shape):

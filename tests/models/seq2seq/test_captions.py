@@ -256,18 +256,14 @@ def test_hard_attention_learns_and_travels(tmp_path):
     assert float(numpy(model.decoder.reinforced_choices.baseline)) < 0
     model.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")
-    maps = model.attention_maps(PICTURES, CAPTIONS)
-    for ours, theirs in zip(
-        maps, loaded.attention_maps(PICTURES, CAPTIONS), strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    arrays = [*model.encode(PICTURES, CAPTIONS)]
+    logits = [numpy(made(arrays, training=False)) for made in (model, loaded)]
+    np.testing.assert_allclose(*logits, atol=1e-5)
     assert loaded.decoder.reinforced_choices.reinforcement.entropy == 0.01
     baseline = loaded.decoder.reinforced_choices.baseline
     assert float(numpy(baseline)) == pytest.approx(
         float(numpy(model.decoder.reinforced_choices.baseline))
     )
-    before = loaded.evaluate(PICTURES, CAPTIONS, verbose=0)[0]
-    assert before == pytest.approx(model.evaluate(PICTURES, CAPTIONS, verbose=0)[0])
     assert np.isfinite(loaded.fit(PICTURES, CAPTIONS, verbose=0).history["loss"][0])
 
 
