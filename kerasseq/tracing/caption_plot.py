@@ -84,7 +84,7 @@ def plot_caption(
 
 
 def lit(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Returns an image that is as bright as the weights of its cells.
+    """Returns an image, dark where the weights of its cells are 0, bright elsewhere.
 
     Args:
         image: `(H, W)` or `(H, W, C)`.
@@ -102,5 +102,7 @@ def lit(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     light = light[row][:, column]
     if image.ndim == 3:
         light = light[..., None]
-    bright = image * light
+    white = 255 if image.dtype.kind in "ui" else max(float(image.max()), 1.0)
+    # Half white, so that a cell of a black background can be seen.
+    bright = DARKEST * image + (light - DARKEST) * (image / 2 + white / 2)
     return bright.astype(image.dtype) if image.dtype.kind in "ui" else bright
