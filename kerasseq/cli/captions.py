@@ -78,7 +78,7 @@ def train(job: "Job") -> runs.Results:
     )
     console = job.console
     caption_scores.show_examples(console, examples)
-    title = f"Captions of {len(rows):,} held-out pictures"
+    title = f"Captions of {len(rows):,} held-out picture{'s' * (len(rows) > 1)}"
     caption_scores.show(console, title, {**others, "the model": own})
     console.write(judged["sentence"])
     labeled.show_repeated(console, repeated, len(rows), "pictures")

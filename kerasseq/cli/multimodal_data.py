@@ -19,6 +19,7 @@ from kerasseq.cli.options import Option
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages
 from kerasseq.datasets.scene_set import Scenes
+from kerasseq.datasets.scenes import SMALLEST
 
 Captioned: TypeAlias = Scenes | CaptionedImages
 
@@ -33,7 +34,14 @@ LEAST = {
     CAPTIONS: 1,
 }  # pictures in a part: there is a right and a wrong
 OF_SCENES = ("count", "objects", "frames", "sound", "language", "noise")
-OF_FOLDER = ("image_column", "text_column", "resize", "channels", "max_characters")
+OF_FOLDER = (
+    "table",
+    "image_column",
+    "text_column",
+    "resize",
+    "channels",
+    "max_characters",
+)
 DEFAULTS: dict[str, Any] = {
     "file": None,
     "data": None,
@@ -43,6 +51,7 @@ DEFAULTS: dict[str, Any] = {
     "sound": False,
     "language": "en",
     "noise": 0.05,
+    "table": None,
     "image_column": None,
     "text_column": None,
     "encoding": "utf-8",
@@ -77,6 +86,7 @@ _PATCH = "height and width of a patch (default: for at most about 8 × 8)"
 _CHANNELS = "1 for gray, 3 for color, 4 with transparency (default: from the files)"
 _IMAGE = "column of the names of the files (default: image, file, path or file_name)"
 _TEXT = "column of the captions (default: text, caption or sentence)"
+_TABLE = "the table, csv, tsv or jsonl (default: the only one in the folder)"
 _FRAMES = "frames of a film of one moving shape; 1 for pictures"
 _SOUND = "scenes have a sound as well, tones that tell what there is to see"
 _TOKENIZER = options.SHARED["tokenizer"].help
@@ -90,6 +100,7 @@ OPTIONS = (
     Option("--sound", None, _SOUND, group="scenes"),
     Option("--language", "language", "of the captions", "NAME", "scenes"),
     Option("--noise", options.rate, "of the pixels of scenes", "X", "scenes"),
+    Option("--table", str, _TABLE, "FILE", "data"),
     Option("--image-column", str, _IMAGE, "COLUMN", "data"),
     Option("--text-column", str, _TEXT, "COLUMN", "data"),
     Option("--held-out", options.fraction, "fraction that is held out", "X", "data"),
@@ -152,6 +163,11 @@ def read(settings: options.Settings, task: str) -> tuple[Captioned, dict[str, An
 
 def _scenes(settings, task):
     settings.image_size = size = settings.image_size or SIZE
+    if size < SMALLEST:
+        raise UsageError(
+            f"--image-size must be at least {SMALLEST} for scenes, received {size}: in "
+            "smaller ones small shapes look the same"
+        )
     if settings.patch_size is None and not size % PATCH[task]:
         settings.patch_size = PATCH[task]
     image_data.complete(settings, [(size, size)], is_gray=False)
@@ -170,11 +186,18 @@ def _scenes(settings, task):
 
 def _folder(settings):
     """Lists the pictures of a folder, and notes how many rows are left out."""
-    names = ("image_column", "text_column", "encoding", "missing")
+    names = ("table", "image_column", "text_column", "encoding", "missing")
+    table = settings.table
+    inside = os.path.join(settings.file, table or "")
+    if table and not os.path.exists(inside) and os.path.exists(table):
+        settings.table = os.path.abspath(table)
     arguments = {name: getattr(settings, name) for name in names}
     with warnings.catch_warnings(record=True) as caught, about(settings.file):
         warnings.simplefilter("always")
-        found = datasets.captioned_images(settings.file, **arguments)
+        try:
+            found = datasets.captioned_images(settings.file, **arguments)
+        except ValueError as error:
+            raise ValueError(str(error).replace("`table`", "--table")) from error
     for warning in caught:
         note(str(warning.message))
     texts = classify.cut(found.texts, settings.max_characters)
@@ -311,16 +334,16 @@ def of_run(
     """
     if record is None or record["task"] not in LEAST:
         raise UsageError(
-            f"{folder} is a model without its run, so its pictures are not known: name "
-            "one with --file"
+            f"{folder} is a model without its run, so the pictures and captions of the "
+            "training are not known. Name pictures with --file"
         )
     settings = options.Settings(**record["arguments"])
     with status("reading the pictures of the run"):
         pictures, data = read(settings, record["task"])
     if data["sha256"] != record["data"]["sha256"]:
         raise ValueError(
-            f"{data['source']} has changed since the run in {folder} was started: name "
-            "a picture with --file"
+            f"{data['source']} has changed since the run in {folder} was started. Name "
+            "pictures with --file"
         )
     return pictures, settings
 

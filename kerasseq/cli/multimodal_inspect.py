@@ -56,26 +56,39 @@ def make_example(
         held_out = multimodal_data.held_out(record, args.folder)
         first = multimodal_data.take(held_out, [0])
         inputs = multimodal_data.inputs(first)
-        if task != CAPTIONS:
-            text = first.texts[0] if text is None else text
     else:
         inputs = image_data.files(args.file)[:1]
         multimodal_predict.check_files(model, args.file, task)
     if text is None and task == CAPTIONS:
-        (text,) = model.describe(inputs)
+        text = written(model, inputs)
+    if text is None and held_out is not None:
+        (text,) = first.texts
+    if text is None and task == CAPTIONS:
+        raise ValueError(
+            "the model writes no caption for this picture that it can read again: "
+            "train it longer, or give a caption with --text"
+        )
     if text is None:
-        given = multimodal_predict.captions(args, record)
+        advice = "Give a caption with --text"
+        given = multimodal_predict.of_run(record, args.folder, advice)
         given = multimodal_predict.known_captions(model, *given)
         names = [{"file": args.file}]
         (row,) = multimodal_predict.nearest_captions(model, inputs, names, given)
         text = row["nearest_caption"]
     if not text.strip():
-        raise ValueError(
-            "the model writes no word for this picture: train it longer, or give a "
-            "caption with --text"
-        )
+        raise ValueError("--text must be a caption, received an empty one")
     multimodal_predict.check_words(model, [text], ["--text"])
     return Example(inputs, text, held_out)
+
+
+def written(model: "kerasseq.models.Multimodal", inputs: Any) -> str | None:
+    """Returns the caption that a model writes for a picture, if it can be read again.
+
+    One of parts of characters, at the begin of the training, takes more tokens then.
+    """
+    (text,) = model.describe(inputs)
+    count = len(model.preprocessor.tokenizer.encode(text)) if text.strip() else 0
+    return text if 0 < count <= model.preprocessor.longest else None
 
 
 def show(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import kerasseq
 from kerasseq.cli import (
     figures,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from kerasseq.cli.job import Job
 
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.
-SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.0}
+SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
 TUBE = 2  # frames of a patch of a film
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 LEAST_STEPS = 1500  # if neither --epochs nor --steps is given
@@ -277,7 +279,9 @@ def shown(model: "kerasseq.models.Multimodal", image: Any) -> Any:
         model: The model.
         image: A file, a picture or a film.
     """
-    pixels = model.encode(image)["images"][0]
+    read = model.preprocessor.pictures.reader([image])
+    with read.original_errors():
+        pixels = read(np.array([0]))[0]
     if pixels.ndim == 4:  # frames beside each other
         pixels = side_by_side(pixels)
     return pixels[..., 0] if pixels.shape[-1] == 1 else pixels[..., :3]

@@ -136,12 +136,7 @@ def captions(
     They are those of a file, or all different ones of the run.
     """
     if args.captions is None:
-        try:
-            pictures, _ = multimodal_data.of_run(record, args.folder)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{error}. Give captions with --captions") from error
-        texts = list(dict.fromkeys(pictures.texts))
-        return texts, ["a caption of the run"] * len(texts)
+        return of_run(record, args.folder, "Give captions with --captions")
     file = args.captions
     if file.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".jsonl")):
         table = text_tables.read_texts(file, args.encoding, not args.no_header)
@@ -158,19 +153,37 @@ def captions(
     return list(found), list(found.values())
 
 
+def of_run(
+    record: dict[str, Any] | None, folder: str, advice: str
+) -> tuple[list[str], list[str]]:
+    """Returns the different captions of a run, as `captions`."""
+    try:
+        pictures, _ = multimodal_data.of_run(record, folder)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{error}. {advice}") from error
+    texts = list(dict.fromkeys(pictures.texts))
+    return texts, ["a caption of the run"] * len(texts)
+
+
 def check_words(
     model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Raises if captions have words that the model has not learned."""
+    """Raises if captions are too long, or have words that the model has not learned."""
     from kerasseq.speech.transcripts import unknown_finder  # loads Keras
 
-    find = unknown_finder(model.preprocessor.tokenizer)
+    tokenizer, longest = model.preprocessor.tokenizer, model.preprocessor.longest
+    find = unknown_finder(tokenizer)
     for text, name in zip(texts, names, strict=True):
         if unknown := find(text):
             raise ValueError(
                 f"{name} has {short([*unknown][:8])}, which the model has not learned, "
                 f"received {short(text)}. Use words of the captions that it was "
                 "trained on"
+            )
+        if (count := len(tokenizer.encode(text))) > longest:
+            raise ValueError(
+                f"{name} must have at most {longest} tokens, as the longest caption of "
+                f"the training, received {count}. Shorten it"
             )
 
 

@@ -112,7 +112,9 @@ def judge(results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
             "better": False,
         }
     right = sum((each["ranks"] == 0).astype(float) for each in both) / 2
-    better_by = verdict.difference(right - chance)
+    # Differences below the precision of float64 are none.
+    found = verdict.difference(right - chance)
+    better_by = verdict.Difference(*(round(x, 12) for x in found[:3]), count)
     numbers = (
         f"among {count:,} held-out captions the right one is the nearest of "
         f"{both[0]['right']:.3f} of the pictures, and back {both[1]['right']:.3f}; by "
@@ -137,12 +139,16 @@ def show(console: Console, results: Mapping[str, dict[str, Any]]) -> None:
     """Prints the scores of each direction."""
     first = next(iter(results.values()))
     count = round(1 / first["chance"])
+    columns = {"right": ">nearest is right", "near": f">among {NEAR} nearest"}
+    columns["chance"] = ">chance"
+    if count <= NEAR:
+        del columns["near"]
     cells = [
-        (name, *(f"{each[key]:.3f}" for key in ("right", "near", "chance")))
+        (name, *(f"{each[key]:.3f}" for key in columns))
         for name, each in results.items()
     ]
-    headings = ("from → to", ">nearest is right", f">among {NEAR} nearest", ">chance")
-    console.table(f"The right one of {count:,} held-out pairs", headings, cells)
+    title = f"The right one of {count:,} held-out pairs"
+    console.table(title, ("from → to", *columns.values()), cells)
 
 
 def nearest(cosines: np.ndarray, names: Sequence[str]) -> list[str]:
