@@ -246,7 +246,7 @@ def split(
     All captions of a picture are in the same part.
     """
     least, count = LEAST[task], number_of(pictures)
-    where = settings.file or SCENES
+    where = settings.table or settings.file or SCENES
     if count < 2 * least:
         why = "2 are compared in training and 2 held out"
         why = "1 is held out" if task == CAPTIONS else why
