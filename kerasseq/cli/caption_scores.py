@@ -23,10 +23,12 @@ NEAREST = "the caption of the nearest picture, by pixels"
 
 def rows(pictures: Captioned, seed: int) -> list[int]:
     """Chooses held-out pictures at random, each once."""
-    images = pictures.images
-    first = range(len(images))
-    if isinstance(images, list):
-        first = [images.index(file) for file in dict.fromkeys(images)]
+    first = [*range(len(pictures.texts))]
+    if isinstance(pictures.images, list):  # of several captions the first
+        by_file: dict[str, int] = {}
+        for n, file in enumerate(pictures.images):
+            by_file.setdefault(file, n)
+        first = [*by_file.values()]
     order = np.random.default_rng(seed).permutation(len(first)).tolist()
     return [first[n] for n in order[:MOST]]
 

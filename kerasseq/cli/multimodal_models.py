@@ -1,6 +1,6 @@
 """The model of `kerasseq train contrastive` and `captions`, and how it is trained."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,10 +198,20 @@ def build(
     return model, held_out
 
 
+def unknown_finder(tokenizer: Any) -> Callable[[str], dict[str, int]]:
+    """Returns what finds the words or characters that a tokenizer does not know.
+
+    Examples:
+        >>> tokenizer = kerasseq.text.WordTokenizer().fit("a kite")
+        >>> list(unknown_finder(tokenizer)("a red kite"))
+        ['red']
+    """
+    has_words = hasattr(tokenizer, "unknown_words")
+    return tokenizer.unknown_words if has_words else tokenizer.unknown_characters
+
+
 def check_known(tokenizer: Any, texts: Iterable[str], settings: Any) -> None:
     """Raises if captions to learn from have words that the tokenizer lacks."""
-    from kerasseq.speech.transcripts import unknown_finder  # loads Keras
-
     find, texts = unknown_finder(tokenizer), list(dict.fromkeys(texts))
     unknown = [text for text in texts if find(text)]
     if unknown:
@@ -220,8 +230,6 @@ def with_known_words(tokenizer: Any, pictures: Captioned) -> Captioned:
     Raises:
         ValueError: If there is none.
     """
-    from kerasseq.speech.transcripts import unknown_finder  # loads Keras
-
     find, count = unknown_finder(tokenizer), len(pictures.texts)
     rows = [row for row, text in enumerate(pictures.texts) if not find(text)]
     advice = "--tokenizer bpe knows parts of words"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerasseq.cli import image_data, multimodal_data, options, runs, text_tables
+from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import choose_backend, note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, Captioned
@@ -169,10 +170,8 @@ def check_words(
     model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> None:
     """Raises if captions are too long, or have words that the model has not learned."""
-    from kerasseq.speech.transcripts import unknown_finder  # loads Keras
-
     tokenizer, longest = model.preprocessor.tokenizer, model.preprocessor.longest
-    find = unknown_finder(tokenizer)
+    find = models.unknown_finder(tokenizer)
     for text, name in zip(texts, names, strict=True):
         if unknown := find(text):
             raise ValueError(
@@ -191,9 +190,7 @@ def known_captions(
     model: "kerasseq.models.Multimodal", texts: list[str], names: list[str]
 ) -> tuple[list[str], list[str]]:
     """Returns the captions of a run whose words the model has learned."""
-    from kerasseq.speech.transcripts import unknown_finder  # loads Keras
-
-    find = unknown_finder(model.preprocessor.tokenizer)
+    find = models.unknown_finder(model.preprocessor.tokenizer)
     known = [n for n, text in enumerate(texts) if not find(text)]
     return [texts[n] for n in known], [names[n] for n in known]
 
