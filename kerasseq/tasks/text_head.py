@@ -1,0 +1,56 @@
+"""Heads whose targets are texts: transcripts of sounds, captions of pictures."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kerasseq.core.types import Config
+from kerasseq.tasks import text_inputs
+from kerasseq.tasks.data_checks import check_labels_of_rows, sample_weights
+from kerasseq.tasks.heads import Head, check_no_class_weight
+from kerasseq.tasks.preprocessor import Preprocessor
+
+
+class TextHead(Head):
+    """The base of the heads with a text for each row.
+
+    A subclass has `targets_of`, and names in `evaluated_by` the method that evaluates,
+    as a report needs labels.
+
+    Args:
+        preprocessor: That of the model, which has the tokenizer.
+    """
+
+    by_length: ClassVar[bool] = True
+
+    def __init__(self, preprocessor: Preprocessor) -> None:
+        super().__init__()
+        self.preprocessor: Any = preprocessor
+
+    def learned(self, arguments: Config, y: Any) -> Config:
+        """Returns the argument `tokenizer`, trained on the texts.
+
+        Args:
+            arguments: Those of the model, of which `tokenizer` is the name of one.
+            y: The texts.
+
+        Raises:
+            ValueError: If there are none.
+        """
+        if y is None:
+            raise ValueError(f"{self.wanted}, received y=None")
+        check_labels_of_rows(y, len(y))
+        trained = text_inputs.train_tokenizer(arguments["tokenizer"], list(y))
+        return {"tokenizer": trained}
+
+    def weighted_targets(
+        self, rows: Any, y: Any, sample_weight: Any = None, class_weight: Any = None
+    ) -> tuple[list[np.ndarray], np.ndarray | None]:
+        """Returns the ids of texts, and the weights of rows."""
+        check_no_class_weight(class_weight)
+        ids = self.targets_of(rows, y)
+        return ids, sample_weights(sample_weight, len(rows), None)
+
+    def targets_of(self, rows: Any, y: Any) -> list[np.ndarray]:
+        """Returns the ids of the text of each row."""
+        raise NotImplementedError
