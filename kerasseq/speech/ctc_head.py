@@ -21,7 +21,6 @@ class CTCHead(TextHead):
     """
 
     wanted: ClassVar[str] = "expected the transcripts y of the sounds"
-
     evaluated_by: ClassVar[str | None] = "error_rates"
     preprocessor: AudioPreprocessor
 

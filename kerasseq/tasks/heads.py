@@ -83,11 +83,12 @@ class Head:
         """Returns the labels of some data, to learn the distinct ones."""
         return y
 
-    def learned(self, arguments: Config, y: Any) -> Config:
+    def learned(self, arguments: Config, x: Any, y: Any) -> Config:
         """Returns the arguments of a model that are learned from labels.
 
         Args:
             arguments: The arguments of the model.
+            x: The inputs, for the message.
             y: The labels.
 
         Raises:
@@ -97,7 +98,8 @@ class Head:
             return {}
         if y is None:
             raise ValueError(
-                f"{self.wanted}, or a model with labels=[...]; received y=None"
+                f"{self.wanted}, or a model with labels=[...]; received y=None and "
+                f"x={checks.short(x)}"
             )
         return {"labels": learned(self.all_labels(y))}
 

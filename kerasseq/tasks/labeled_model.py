@@ -267,7 +267,7 @@ class LabeledModel(TaskModel):
             x: Inputs.
             y: Labels.
         """
-        return self.task.learned(self._arguments, y)
+        return self.task.learned(self._arguments, x, y)
 
     def evaluate(
         self,

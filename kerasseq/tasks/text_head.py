@@ -27,11 +27,12 @@ class TextHead(Head):
         super().__init__()
         self.preprocessor: Any = preprocessor
 
-    def learned(self, arguments: Config, y: Any) -> Config:
+    def learned(self, arguments: Config, x: Any, y: Any) -> Config:
         """Returns the argument `tokenizer`, trained on the texts.
 
         Args:
             arguments: Those of the model, of which `tokenizer` is the name of one.
+            x: The inputs, which are not read.
             y: The texts.
 
         Raises:

@@ -19,7 +19,6 @@ class TranscriptHead(TextHead):
     """
 
     wanted: ClassVar[str] = "expected the transcripts y of the sounds"
-
     evaluated_by: ClassVar[str | None] = "transcribe"
     preprocessor: WhisperPreprocessor
 
