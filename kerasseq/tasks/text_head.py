@@ -4,9 +4,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kerasseq.core import checks
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
-from kerasseq.tasks.data_checks import check_labels_of_rows, sample_weights
+from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.heads import Head, check_no_class_weight
 from kerasseq.tasks.preprocessor import Preprocessor
 
@@ -36,13 +37,15 @@ class TextHead(Head):
             y: The texts.
 
         Raises:
+            TypeError: If one is not a text.
             ValueError: If there are none.
         """
         if y is None:
             raise ValueError(f"{self.wanted}, received y=None")
-        check_labels_of_rows(y, len(y))
-        trained = text_inputs.train_tokenizer(arguments["tokenizer"], list(y))
-        return {"tokenizer": trained}
+        for n, text in enumerate(y):
+            if not isinstance(text, str):
+                raise TypeError(f"y[{n}] must be a text, received {checks.short(text)}")
+        return {"tokenizer": text_inputs.train_tokenizer(arguments["tokenizer"], y)}
 
     def weighted_targets(
         self, rows: Any, y: Any, sample_weight: Any = None, class_weight: Any = None

@@ -258,11 +258,11 @@ class Multimodal(Embedding, Describing, LabeledModel):
             TypeError: If an input has the wrong type.
             ValueError: If one is wrong, as for `fit`.
         """
+        y = [y] if isinstance(y, str) else y
         x, y, _ = self.weighted_inputs(self.preprocessor.several(x), y, None)
         check_not_empty(x, "encode")
         rows = learned_rows(self, x)
         if y is not None:
-            y = [y] if isinstance(y, str) else y
             rows.y, _ = self.task.weighted_targets(rows, y)
         return rows.batch()
 
