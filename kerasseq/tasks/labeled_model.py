@@ -245,7 +245,7 @@ class LabeledModel(TaskModel):
         """
         x, y, weights = self.weighted_inputs(x, y, None)
         rows = labeled_rows(self, x, y, weights, class_weight)
-        if rows is None or (rows.lengths is None and not self.batch_options):
+        if rows is None or (rows.lengths is None and rows.batched_by_length):
             given = checks.short(x)
             raise TypeError(f"x must be texts or lists of ids, received {given}")
         return rows.batches(batch_size, seed, **options)
