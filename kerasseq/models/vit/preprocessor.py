@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class ImageRows(Rows):
 
     read: Callable[[str], np.ndarray] | None = None
     channels_first: bool = False
+    batched_by_length: ClassVar[bool] = False
 
     def batches(
         self, batch_size: int = 32, seed: int = 0, **options: Any
