@@ -25,7 +25,7 @@ from kerasseq.models.picture_tokenizer.vector_quantizer import VectorQuantizer
 from kerasseq.models.vit import inputs, pixels, sizes
 from kerasseq.models.vit.preprocessor import reading
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
-from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.input_rows import check_not_empty, outputs_of_none
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.preprocessor import Data
@@ -223,6 +223,8 @@ class PictureTokenizer(LabeledModel):
         self, rows: PictureRows, *, batch_size: int | None = None, **kwargs: Any
     ) -> list[np.ndarray]:
         """Computes the outputs for rows: rebuilt pictures, and ids."""
+        if not len(rows):
+            return outputs_of_none(self, rows.batch())
         batches = rows.in_order(batch_size or BATCH_SIZE)
         with self.reading(batches):
             return TaskModel.scores_of(self, batches, **kwargs)
