@@ -16,14 +16,10 @@ from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
 from kerasseq.models.picture_tokenizer.grid import FromPatches, PixelLoss, ToPatches
-from kerasseq.models.picture_tokenizer.rows import (
-    PictureHead,
-    PicturePreprocessor,
-    PictureRows,
-)
+from kerasseq.models.picture_tokenizer.rows import PictureHead, PicturePreprocessor
 from kerasseq.models.picture_tokenizer.vector_quantizer import VectorQuantizer
 from kerasseq.models.vit import inputs, pixels, sizes
-from kerasseq.models.vit.preprocessor import reading
+from kerasseq.models.vit.preprocessor import ImageRows, reading
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.input_rows import check_not_empty, outputs_of_none
 from kerasseq.tasks.labeled_data import learned_rows
@@ -188,14 +184,14 @@ class PictureTokenizer(LabeledModel):
         training: bool = True,
     ) -> Any:
         """Computes the loss of a batch of pictures, whose targets they are."""
-        self.code_perplexity.update_state(y_pred[1])
         y = pixels.as_fractions(x, None)
         return super().compute_loss(x, y, y_pred[0], sample_weight, training)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Updates the metrics of pictures, with pixels from 0 to 1."""
+        """Updates the metrics of pictures, with pixels from 0 to 1, and of ids."""
+        self.code_perplexity.update_state(y_pred[1])
         y = pixels.as_fractions(x, None)
         return super().compute_metrics(x, y, y_pred[0], sample_weight)
 
@@ -220,7 +216,7 @@ class PictureTokenizer(LabeledModel):
         return images
 
     def outputs_of(
-        self, rows: PictureRows, *, batch_size: int | None = None, **kwargs: Any
+        self, rows: ImageRows, *, batch_size: int | None = None, **kwargs: Any
     ) -> list[np.ndarray]:
         """Computes the outputs for rows: rebuilt pictures, and ids."""
         if not len(rows):

@@ -13,50 +13,6 @@ from kerasseq.tasks.data_checks import are_batches, sample_weights
 from kerasseq.tasks.heads import Head, check_no_class_weight
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.preprocessor import Data
-from kerasseq.training.image_batches import ImageBatches, ImageSequence
-from kerasseq.training.label_batches import LabelArrays
-
-
-class PictureBatches(ImageBatches):
-    """Batches to train on, with each picture as its own target."""
-
-    def batch(self, number: int) -> LabelArrays:
-        return _with_targets(*super().batch(number))
-
-
-class PictureSequence(ImageSequence):
-    """All pictures once, in order, each as its own target."""
-
-    def __getitem__(self, number: int) -> LabelArrays:
-        return _with_targets(*super().__getitem__(number))
-
-
-def _with_targets(x, _, *weights):
-    """A batch with the pictures in place of their numbers."""
-    return (x, x, *weights)
-
-
-class PictureRows(ImageRows):
-    """Pictures; `y` are their numbers, in place of labels."""
-
-    def batches(
-        self, batch_size: int = 32, seed: int = 0, **options: Any
-    ) -> PictureBatches:
-        """Returns batches to train on.
-
-        Args:
-            batch_size: Pictures in a batch.
-            seed: Seed of the order, and of shifts and flips.
-            **options: `shift` and `flip`, as for `ImageBatches`.
-        """
-        data = self.arrays, self.y, self.weights, batch_size, seed
-        return PictureBatches(*data, read=self.read, **options)
-
-    def in_order(self, batch_size: int = 32) -> ImageSequence:
-        if self.y is None:
-            return super().in_order(batch_size)
-        data = self.arrays, self.y, self.weights, batch_size
-        return PictureSequence(*data, self.read)
 
 
 class PicturePreprocessor(ImagePreprocessor):
@@ -73,7 +29,7 @@ class PicturePreprocessor(ImagePreprocessor):
     def data(
         self, x: Any, y: Any = None, sample_weight: Any = None, labels: Any = None
     ) -> Data:
-        """Returns pictures, their numbers, and their weights.
+        """Returns pictures, their numbers in place of labels, and their weights.
 
         Args:
             x: Pictures; a folder; or an object with `images`, as `datasets` have.
@@ -97,12 +53,11 @@ class PicturePreprocessor(ImagePreprocessor):
         """Whether these are pictures alone: any list, or files of a folder."""
         return isinstance(x, list) or inputs.is_labeled(x)
 
-    def rows(self, x: Any) -> PictureRows | None:
-        """Pictures as rows; None for a stream of batches."""
+    def rows(self, x: Any) -> ImageRows | None:
         found = super().rows(x)
-        if found is None:
-            return None
-        return PictureRows(found.arrays, read=found.read)
+        if found is not None:
+            found.is_array = False  # the order is that of `seed`, not of Keras
+        return found
 
 
 class PictureHead(Head):
@@ -110,7 +65,7 @@ class PictureHead(Head):
 
     def weighted_targets(
         self,
-        rows: PictureRows,
+        rows: ImageRows,
         y: Any,
         sample_weight: Any = None,
         class_weight: Any = None,
