@@ -14,8 +14,8 @@ from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.heads import Head, check_no_class_weight
 from kerasseq.training import TokenAccuracy
 
-CONTRASTIVE, CAPTION = "contrastive", "caption"
-HEADS = (CONTRASTIVE, CAPTION)
+CONTRASTIVE, CAPTION, DRAW = "contrastive", "caption", "draw"
+HEADS = (CONTRASTIVE, CAPTION, DRAW)
 
 
 class TextHead(Head):
@@ -68,8 +68,8 @@ class ContrastiveHead(TextHead):
         return ContrastiveLoss() if self.function == "softmax" else SigmoidLoss()
 
 
-class CaptionHead(TextHead):
-    """The next word at each word of a text.
+class WritingHead(TextHead):
+    """The next token at each that is written, of a text or of a picture.
 
     Args:
         preprocessor: That of the model.

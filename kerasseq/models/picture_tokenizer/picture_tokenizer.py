@@ -172,6 +172,15 @@ class PictureTokenizer(LabeledModel):
         """The number of ids."""
         return self.quantizer.num_codes
 
+    @property
+    def picture_arguments(self) -> Config:
+        """Sizes, channels and `resize`, by the names of the arguments."""
+        a = self._arguments
+        size = sizes.pair("image_size", a["image_size"])
+        patch = sizes.pair("patch_size", a["patch_size"])
+        others = {name: a[name] for name in ("channels", "resize")}
+        return {"image_size": size, "patch_size": patch, **others}
+
     def default_loss(self) -> keras.losses.Loss:
         return PixelLoss()
 

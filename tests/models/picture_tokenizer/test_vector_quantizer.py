@@ -8,6 +8,8 @@ from keras import ops
 from kerasseq import kernels, layers, tracing, training
 from kerasseq.models.picture_tokenizer import codebook
 
+pytestmark = pytest.mark.once("the same operations as those run everywhere")
+
 K, D, B, T = 7, 3, 5, 11
 MASKED = 9.0  # what `keras.layers.Masking` masks
 BETA, GAMMA, EPSILON, THETA = 0.3, 0.8, 1e-4, 0.7
@@ -127,10 +129,6 @@ def test_the_gradient_is_straight_through_with_the_commitment():
     assert not gradient[~real].any() and not y[~real].any()
 
 
-pytest_once = pytest.mark.once("the same operations as above")
-
-
-@pytest_once
 def test_the_draw_is_in_proportion_to_the_error():
     rng = np.random.default_rng(0)
     z, w = rng.normal(size=(13, D)), rng.random(13)
@@ -158,7 +156,6 @@ def test_the_draw_is_in_proportion_to_the_error():
     np.testing.assert_array_equal(numpy(perfect.N), N)
 
 
-@pytest_once
 def test_padding_and_batch_size_change_nothing():
     x, real = batch(3)
     rows = x[real]
@@ -183,7 +180,6 @@ def test_padding_and_batch_size_change_nothing():
     assert float(metric.result()) == pytest.approx(np.exp(entropy), rel=1e-6)
 
 
-@pytest_once
 def test_frozen_and_outside_training_nothing_moves():
     x, _ = batch(0)
     layer = quantizer()
@@ -204,7 +200,6 @@ def test_frozen_and_outside_training_nothing_moves():
     assert all((numpy(variable) != old).any() for variable, old in moved)
 
 
-@pytest_once
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_codes_are_float32_in_mixed_precision(policy):
     layer = quantizer(dtype=policy)
@@ -221,7 +216,6 @@ def test_codes_are_float32_in_mixed_precision(policy):
     assert keras.backend.standardize_dtype(layer.decode(ids).dtype) == compute
 
 
-@pytest_once
 def test_ids_and_codes_go_both_ways():
     x, real = batch(0)
     layer = quantizer()
@@ -235,7 +229,6 @@ def test_ids_and_codes_go_both_ways():
     np.testing.assert_array_equal(inside[f"{layer.name}/ids"], numpy(layer.encode(x)))
 
 
-@pytest_once
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -252,7 +245,6 @@ def test_wrong_arguments_are_named(options, message):
         layers.VectorQuantizer(**{"num_codes": K, "dim": D, **options})
 
 
-@pytest_once
 def test_wrong_inputs_are_named():
     with pytest.raises(ValueError, match=r"dim=3 features.*\(2, 5\).*dim=5"):
         quantizer()(np.ones((2, 5)))
