@@ -4,20 +4,18 @@
 different ones whose caption is the nearest of all, and back. `describe`: pictures of
 two shapes; the share of 512 whose caption is written exactly, where "A left of B" is
 also "B right of A". `films`: four frames of one shape that moves; the share of 512
-whose caption names the direction. `draw`: pictures of one shape, without noise, drawn
-from captions as tokens of a codebook that was trained before; the share of 512 drawn
-ones in which a classifier that was trained on real ones reads color and shape as asked,
-beside its shares of real pictures and of those rebuilt from their tokens. No scene
-comes twice. AdamW with a decay of 0.01, 100
-steps of warm-up and a cosine, clipped to a norm of 1, batches of 64. With `--out FILE`
-each run is a line of the file, so that the same command goes on where it was stopped
-and prints what is finished.
+whose caption names the direction. `draw`: the share of 512 pictures, drawn from their
+captions, that show color and shape as asked, see `drawn_scenes`. No scene comes twice.
+AdamW with a decay of 0.01, 100 steps of warm-up and a cosine, clipped to a norm of 1,
+batches of 64. With `--out FILE` each run is a line of the file, so that the same
+command goes on where it was stopped and prints what is finished.
 """
 
 import time
 
 import numpy as np
 
+from benchmarks import drawn_scenes
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
 
@@ -35,12 +33,9 @@ TASKS = {  # scenes, model, steps, learning rate, tested scenes, least share
         {"image_size": (4, 24, 24), "patch_size": (2, 6, 6), "head": "caption"},
         *(800, 2e-3, 512, 0.95),
     ),
-    "draw": ({}, {"head": "draw"}, 1200, 2e-3, 512, 0.8),
+    "draw": ({}, {}, 1200, 2e-3, 512, 0.8),
 }
 SIZES = {"image_size": 24, "num_layers": 2, "num_heads": 4, "hidden_dim": 64}
-CODEBOOK = {"image_size": 24, "patch_size": 3, "num_codes": 256, "hidden_dim": 64}
-JUDGE = {"patch_size": 4, "pooling": "mean"}
-BEFORE = 1.25  # steps of codebook and judge for each of the model that draws
 
 
 def add_arguments(parser):
@@ -87,15 +82,29 @@ def measure(run):
     """Trains a model, and returns its figures."""
     import keras
 
-    keras.utils.set_random_seed(run["seed"])
-    if run["task"] == "draw":
-        return draw(run)
-    from kerasseq import models
+    from kerasseq import datasets, models
 
     scenes, options, _, rate, tested, _ = TASKS[run["task"]]
+    keras.utils.set_random_seed(run["seed"])
+    if run["task"] == "draw":
+        sizes = {name: SIZES[name] for name in SIZES if name != "image_size"}
+        return drawn_scenes.measure(run, sizes, rate, tested, optimizer)
     model = models.Multimodal("word", max_sequence_length=10, **{**SIZES, **options})
+    model.compile(optimizer(run["steps"], rate))
     test = test_scenes(run["task"], tested)
-    seconds = train(model, run["steps"], run["seed"], rate, **scenes, **DRAWN)
+    done, seconds = 0, 0.0
+    while done < run["steps"]:
+        steps = min(EVERY, run["steps"] - done)
+        data = datasets.scenes(
+            steps * BATCH_SIZE,
+            seed=1000 * run["seed"] + done // EVERY,
+            **scenes,
+            **DRAWN,
+        )
+        start = time.process_time()
+        model.fit(data, batch_size=BATCH_SIZE, seed=run["seed"], verbose=0)
+        seconds += time.process_time() - start
+        done += steps
     shares = (match if run["task"] == "match" else describe)(model, test)
     return {
         "shares": shares,
@@ -103,65 +112,6 @@ def measure(run):
         "cpu_seconds": seconds,
         "weights": model.count_params(),
     }
-
-
-def train(model, steps, seed, rate, read=lambda data: (data,), **scenes):
-    """Trains on new scenes, and returns CPU seconds; `read` makes data for `fit`."""
-    from kerasseq import datasets
-
-    model.compile(optimizer(steps, rate))
-    done, seconds = 0, 0.0
-    while done < steps:
-        count = min(EVERY, steps - done)
-        data = datasets.scenes(
-            count * BATCH_SIZE, seed=1000 * seed + done // EVERY, **scenes
-        )
-        start = time.process_time()
-        model.fit(*read(data), batch_size=BATCH_SIZE, seed=seed, verbose=0)
-        seconds += time.process_time() - start
-        done += count
-    return seconds
-
-
-def draw(run):
-    """Trains a codebook, a model that draws, and a judge; returns their figures."""
-    from kerasseq import datasets, models
-
-    _, options, _, rate, tested, _ = TASKS["draw"]
-    steps, seed = run["steps"], run["seed"]
-    before = round(BEFORE * steps)
-    codebook = models.PictureTokenizer(**CODEBOOK)
-    seconds = train(codebook, before, seed, rate, lambda data: (data.images,))
-    options = {"max_sequence_length": 10, "codebook": codebook, **SIZES, **options}
-    options.pop("image_size")  # that of the codebook
-    model = models.Multimodal("word", **options)
-    seconds += train(model, steps, seed, rate)
-    judge = models.ViT(**SIZES, **JUDGE)
-    seconds += train(
-        judge, before, seed, rate, lambda data: (data.images, looks(data)), noise=0.05
-    )
-    test = datasets.scenes(tested, seed=TEST_SEED)
-    ids = codebook.encode(test.images)
-    shares = {"codes used": len(np.unique(ids)) / codebook.num_codes}
-    for name, images in (
-        ("real", test.images),
-        ("rebuilt", codebook.decode(ids)),
-        ("drawn", model.draw(test.texts, batch_size=BATCH_SIZE)),
-    ):
-        read = [each.label for each in judge.classify(images)]
-        shares[name] = float(np.mean(np.array(read) == looks(test)))
-    return {
-        "shares": shares,
-        "share": shares["drawn"],
-        "cpu_seconds": seconds,
-        "weights": model.count_params(),
-    }
-
-
-def looks(data):
-    """Color and shape of each scene of one shape."""
-    pairs = zip(data.colors, data.shapes, strict=True)
-    return np.array([f"{color} {shape}" for (color,), (shape,) in pairs])
 
 
 def test_scenes(task, count):
