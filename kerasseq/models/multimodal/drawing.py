@@ -16,8 +16,8 @@ class Drawing(Writing):
 
     @property
     def codebook(self) -> PictureTokenizer | None:
-        """The tokenizer of pictures, frozen; None without one."""
-        return self.preprocessor.codebook
+        """The tokenizer of pictures, frozen; None without one. Files hold it, too."""
+        return vars(self)["_codebook"]
 
     def draw(
         self,

@@ -35,6 +35,7 @@ from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
+from kerasseq.tasks.plain import as_plain
 from kerasseq.tasks.preprocessor import Data
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
@@ -127,21 +128,19 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         >>> images = np.zeros((2, 8, 8, 3), "uint8")
         >>> images[1] = 255
         >>> texts = ["all black", "all white"]
-        >>> sizes = {"image_size": 8, "patch_size": 4, "num_layers": 1}
-        >>> sizes |= {"num_heads": 2, "hidden_dim": 8, "max_sequence_length": 5}
-        >>> model = Multimodal("word", **sizes)
+        >>> sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8}
+        >>> pictures = {"image_size": 8, "patch_size": 4}
+        >>> model = Multimodal("word", **pictures, **sizes)
         >>> history = model.fit(images, texts, verbose=0)
         >>> cosines = model.embed_images(images) @ model.embed_texts(texts).T
         >>> cosines.shape
         (2, 2)
-        >>> model = Multimodal("word", head="caption", **sizes)
+        >>> model = Multimodal("word", head="caption", **pictures, **sizes)
         >>> history = model.fit(images, texts, verbose=0)
         >>> isinstance(model.describe(images[0]), str)
         True
         >>> codebook = PictureTokenizer(8, 4, num_codes=5)
         >>> history = codebook.fit(images, verbose=0)
-        >>> for name in ("image_size", "patch_size"):
-        ...     _ = sizes.pop(name)
         >>> model = Multimodal("word", head="draw", codebook=codebook, **sizes)
         >>> history = model.fit(images, texts, verbose=0)
         >>> model.draw("all black").shape
@@ -183,6 +182,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         resize: str = "crop",
         **kwargs: Any,
     ) -> None:
+        head = checks.one_of("head", head, HEADS)
         sizes = {"image_size": image_size, "patch_size": patch_size}
         codebook = check_codebook(head, codebook, {**sizes, "num_mels": num_mels})
         if codebook is None:
@@ -209,10 +209,9 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             "sampling_rate": checks.size("sampling_rate", sampling_rate),
             "factor": factor,
             "window": checks.positive("window", window),
-            "head": checks.one_of("head", head, HEADS),
+            "head": head,
             "loss": checks.one_of("loss", loss, LOSSES),
             "num_experts": optional(checks.size, "num_experts", num_experts),
-            "codebook": codebook,
             "resize": checks.one_of("resize", resize, RESIZE),
         }
         if head != CONTRASTIVE and loss != "softmax":
@@ -233,7 +232,9 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         )
         checks.fits_memory("num_layers", num_layers, hidden_dim * width)
         checks.fits_memory("num_experts", num_experts or 1, hidden_dim * width)
-        preprocessor = MultimodalPreprocessor(arguments)
+        # Not an attribute for Keras: its weights are not those of the model.
+        vars(self)["_codebook"] = codebook
+        preprocessor = MultimodalPreprocessor(arguments, codebook)
         if not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
             return
@@ -241,7 +242,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         self.preprocessor, self.task = preprocessor, _head(arguments, preprocessor)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
-        self.preprocessor = MultimodalPreprocessor(arguments)
+        self.preprocessor = MultimodalPreprocessor(arguments, self.codebook)
         self.task = _head(arguments, self.preprocessor)
         network = Network(arguments, self.preprocessor)
         inputs = network.inputs()
@@ -257,6 +258,9 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             fractions = pixels.as_fractions(inputs[IMAGES], None)
             inputs = {**inputs, IMAGES: fractions}
         return super().call(inputs, training=training, mask=mask)
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "codebook": as_plain(self.codebook)}
 
     @property
     def kinds(self) -> tuple[str, ...]:

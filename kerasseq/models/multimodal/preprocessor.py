@@ -48,12 +48,12 @@ class MultimodalPreprocessor(Preprocessor):
 
     Args:
         arguments: The arguments of the model.
+        codebook: The tokenizer of pictures that are drawn, or None.
 
     Attributes:
         kinds: The kinds of the model, in the order of their tokens; texts last.
         samples: Samples of the longest sound.
-        codebook: The tokenizer of pictures that are drawn, or None.
-        grid: Rows and columns of the tokens of such a picture.
+        grid: Rows and columns of the tokens of a picture that is drawn.
 
     Raises:
         TypeError: If the tokenizer is none.
@@ -62,7 +62,9 @@ class MultimodalPreprocessor(Preprocessor):
 
     has_texts: bool = False
 
-    def __init__(self, arguments: Config) -> None:
+    def __init__(
+        self, arguments: Config, codebook: PictureTokenizer | None = None
+    ) -> None:
         given = text_inputs.check_tokenizer(arguments["tokenizer"])
         if given is None:
             raise TypeError(
@@ -73,7 +75,7 @@ class MultimodalPreprocessor(Preprocessor):
         self.tokenizer: Tokenizer | None = None if isinstance(given, str) else given
         self.longest: int = arguments["max_sequence_length"]
         self.writes: bool = arguments["head"] != "contrastive"
-        self.codebook: PictureTokenizer | None = arguments["codebook"]
+        self.codebook: PictureTokenizer | None = codebook
         self.grid: tuple[int, ...] = ()
         self.pictures: PictureReader | None = None
         self.sound_reader: SoundReader | None = None

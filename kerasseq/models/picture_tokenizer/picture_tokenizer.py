@@ -94,7 +94,6 @@ class PictureTokenizer(LabeledModel):
 
     task: PictureHead
     preprocessor: PicturePreprocessor
-    quantizer: VectorQuantizer
     batch_options: tuple[str, ...] = ("shift", "flip")
 
     def __init__(
@@ -156,7 +155,8 @@ class PictureTokenizer(LabeledModel):
             x = layer(x)
         self.task, self.preprocessor = PictureHead(), PicturePreprocessor(arguments)
         TaskModel.__init__(self, pictures, [x, ids], arguments, **options)
-        self.quantizer, self.decoder = quantizer, decoder
+        self.quantizer: VectorQuantizer = quantizer
+        self.decoder: list[keras.Layer] = decoder
         self.code_perplexity: CodePerplexity = CodePerplexity(a["num_codes"])
 
     def call(

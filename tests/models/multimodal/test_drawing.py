@@ -7,6 +7,7 @@ from keras import ops
 
 import kerasseq
 from kerasseq import decoding, kernels, models
+from kerasseq.core.sublayers import default_policy
 from tests.models.multimodal.toys import (
     COUNT,
     PICTURES,
@@ -134,8 +135,10 @@ def test_it_learns_to_draw_and_the_codebook_stays(trained, tmp_path):
     for weight, same, old in zip(trained.weights, own.weights, before, strict=True):
         np.testing.assert_array_equal(numpy(weight), old)
         np.testing.assert_array_equal(numpy(same), old)
-    trained_ones = {id(weight) for weight in model.trainable_weights}
-    assert not trained_ones & {id(weight) for weight in own.weights}
+    model.trainable = False
+    model.trainable = True
+    assert not {*map(id, model.weights)} & {*map(id, own.weights)}
+    assert not own.trainable
     model.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.draw(texts), expected)
@@ -144,6 +147,14 @@ def test_it_learns_to_draw_and_the_codebook_stays(trained, tmp_path):
     assert losses[0]["loss"] == pytest.approx(losses[1]["loss"], abs=1e-6)
     named = drawing(own, num_layers=1)  # frozen: shared
     assert named.codebook is own
+
+
+def test_mixed_precision(trained):
+    with default_policy("mixed_bfloat16"):
+        model = drawing(trained, num_layers=1)
+    history = model.fit(pictures(), TEXTS, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert np.isfinite(model.draw(TEXTS)).all()
 
 
 def test_a_tokenizer_by_name_and_files(trained, tmp_path):
@@ -158,7 +169,11 @@ def test_a_tokenizer_by_name_and_files(trained, tmp_path):
         model.draw("a ball")
     data = {"images": files, "texts": TEXTS}
     model.fit(data, batch_size=2, validation_split=0.4, verbose=0)
-    assert model.draw("a ball").shape == (6, 10, 3)
+    drawn = model.draw("a ball")
+    assert drawn.shape == (6, 10, 3)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.draw("a ball"), drawn)
     loss = model.evaluate(data, verbose=0)
     assert loss == pytest.approx(model.evaluate(pictures(), TEXTS, verbose=0), abs=1e-5)
     files[1].write_text("no picture")
