@@ -4,16 +4,18 @@
 different ones whose caption is the nearest of all, and back. `describe`: pictures of
 two shapes; the share of 512 whose caption is written exactly, where "A left of B" is
 also "B right of A". `films`: four frames of one shape that moves; the share of 512
-whose caption names the direction. No scene comes twice. AdamW with a decay of 0.01, 100
-steps of warm-up and a cosine, clipped to a norm of 1, batches of 64. With `--out FILE`
-each run is a line of the file, so that the same command goes on where it was stopped
-and prints what is finished.
+whose caption names the direction. `draw`: the share of 512 pictures, drawn from their
+captions, that show color and shape as asked, see `drawn_scenes`. No scene comes twice.
+AdamW with a decay of 0.01, 100 steps of warm-up and a cosine, clipped to a norm of 1,
+batches of 64. With `--out FILE` each run is a line of the file, so that the same
+command goes on where it was stopped and prints what is finished.
 """
 
 import time
 
 import numpy as np
 
+from benchmarks import drawn_scenes
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
 
@@ -31,6 +33,7 @@ TASKS = {  # scenes, model, steps, learning rate, tested scenes, least share
         {"image_size": (4, 24, 24), "patch_size": (2, 6, 6), "head": "caption"},
         *(800, 2e-3, 512, 0.95),
     ),
+    "draw": ({}, {}, 1200, 2e-3, 512, 0.8),
 }
 SIZES = {"image_size": 24, "num_layers": 2, "num_heads": 4, "hidden_dim": 64}
 
@@ -83,6 +86,9 @@ def measure(run):
 
     scenes, options, _, rate, tested, _ = TASKS[run["task"]]
     keras.utils.set_random_seed(run["seed"])
+    if run["task"] == "draw":
+        sizes = {name: SIZES[name] for name in SIZES if name != "image_size"}
+        return drawn_scenes.measure(run, sizes, rate, tested, optimizer)
     model = models.Multimodal("word", max_sequence_length=10, **{**SIZES, **options})
     model.compile(optimizer(run["steps"], rate))
     test = test_scenes(run["task"], tested)

@@ -620,7 +620,7 @@ def test_modifications_has_every_option_of_the_block():
     assert {*modifications.POSITIONS} == positions - {"learned"}
 
 
-@pytest.mark.full("three models for 2 steps")
+@pytest.mark.full("six models for 2 steps")
 def test_multimodal(monkeypatch, tmp_path):
     small = {"image_size": 24, "num_layers": 1, "num_heads": 1, "hidden_dim": 8}
     monkeypatch.setattr(multimodal, "SIZES", small)
@@ -630,10 +630,10 @@ def test_multimodal(monkeypatch, tmp_path):
         for size in [model.get("image_size", 24)]
     }
     monkeypatch.setattr(multimodal, "TASKS", tasks)
-    options = shared(tasks="match,describe,films", steps=None)
+    options = shared(tasks="match,describe,films,draw", steps=None)
     options.seeds, options.out = "0", tmp_path / "out.jsonl"
     found = multimodal.run(options)
-    assert found["finished"] == "3 of 3"
+    assert found["finished"] == "4 of 4"
     assert [row["task"] for row in found["table"]] == [*multimodal.TASKS]
     assert all(0 <= float(row["mean share"]) <= 1 for row in found["mean"])
     test = multimodal.test_scenes("match", 5)
