@@ -620,7 +620,7 @@ def test_modifications_has_every_option_of_the_block():
     assert {*modifications.POSITIONS} == positions - {"learned"}
 
 
-@pytest.mark.full("six models for 2 steps")
+@pytest.mark.full("ten models for 2 steps")
 def test_multimodal(monkeypatch, tmp_path):
     small = {"image_size": 24, "num_layers": 1, "num_heads": 1, "hidden_dim": 8}
     monkeypatch.setattr(multimodal, "SIZES", small)
@@ -630,13 +630,20 @@ def test_multimodal(monkeypatch, tmp_path):
         for size in [model.get("image_size", 24)]
     }
     monkeypatch.setattr(multimodal, "TASKS", tasks)
-    options = shared(tasks="match,describe,films,draw", steps=None)
+    options = shared(tasks=",".join(multimodal.TASKS), steps=None)
     options.seeds, options.out = "0", tmp_path / "out.jsonl"
     found = multimodal.run(options)
-    assert found["finished"] == "4 of 4"
+    assert found["finished"] == "8 of 8"
     assert [row["task"] for row in found["table"]] == [*multimodal.TASKS]
     assert all(0 <= float(row["mean share"]) <= 1 for row in found["mean"])
-    test = multimodal.test_scenes("match", 5)
-    assert len({*test.texts}) == 5 == len(test)
+    test = multimodal.test_rows("unseen", {"held_out": 0.2}, 128)
+    shown = multimodal.training_rows("unseen", {"held_out": 0.2}, 4096, 0)[1]
+    seen = [text in shown for (text,) in test.right]
+    assert len({*test.right}) == 128 and 80 < test.asked <= 90
+    assert seen == [n >= test.asked for n in range(128)]
+    films, texts = multimodal.training_rows("shuffled", {"frames": 4}, 10, 0)
+    halves = films["images"].reshape(5, 2, 2, 2, -1)  # order, half, frame
+    assert (halves[:, 0] == halves[:, 1, ::-1]).all()
+    assert texts == ["in order", "exchanged"] * 5
     monkeypatch.setattr(multimodal, "measure", None)  # not called for what is finished
     assert multimodal.run(options) == found

@@ -6,6 +6,7 @@ attributes of imported modules, such as `keras.src.ops` or `kerasseq.rnn.lstm`.
 """
 
 import ast
+import functools
 import pathlib
 import re
 import statistics
@@ -60,13 +61,16 @@ TOP = {*OUTSIDE, "kerasseq", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING
 TOP |= {"LICENSE", "conftest.py", "hatch_build.py", "mkdocs.yml", "pyproject.toml"}
 
 
+parsed = functools.cache(ast.parse)  # three tests read the same files
+
+
 def imported(source):
     """Yields the full names of imported modules and objects, with their lines.
 
     >>> [name for name, _ in imported("from keras import ops as K")]
     ['keras', 'keras.ops']
     """
-    tree = ast.parse(source)
+    tree = parsed(source)
     bound = {}
     for node in ast.walk(tree):
         for name in _statement(node, bound):
@@ -304,9 +308,12 @@ def short(path, root=ROOT):
     return path.relative_to(root).as_posix()
 
 
-@pytest.mark.parametrize("path", files("kerasseq") + files("apps"), ids=short)
-def test_length_of_file(path):
-    assert len(path.read_text().splitlines()) <= 500
+def test_length_of_files():
+    lengths = {
+        short(path): len(path.read_text().splitlines())
+        for path in files("kerasseq") + files("apps")
+    }
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
 
 
 def test_median_length():
@@ -328,19 +335,24 @@ def test_modules_of_tests_have_a_tier(path):
     assert re.search(r"^pytestmark = ", path.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", files("kerasseq"), ids=short)
-def test_imports_point_down(path):
-    home = home_of(path)
+def found_problems(paths, home_of):
+    """The imports of some files that are wrong, by file."""
+    found = {
+        short(path): import_problems(home_of(path), path.read_text()) for path in paths
+    }
+    return {name: problems for name, problems in found.items() if problems}
+
+
+def test_imports_point_down():
     known = {"", "cli", *HEIGHT, *SERVING, *KERAS_FREE}
-    assert home.partition("/")[0] in known, f"add {home} to HEIGHT"
-    assert import_problems(home, path.read_text()) == []
+    homes = {home_of(path).partition("/")[0] for path in files("kerasseq")}
+    assert homes <= known, f"add {homes - known} to HEIGHT"
+    assert found_problems(files("kerasseq"), home_of) == {}
 
 
-@pytest.mark.parametrize(
-    "path", [p for folder in OUTSIDE for p in files(folder)], ids=short
-)
-def test_imports_outside_are_public(path):
-    assert import_problems(path.relative_to(ROOT).parts[0], path.read_text()) == []
+@pytest.mark.parametrize("folder", OUTSIDE)
+def test_imports_outside_are_public(folder):
+    assert found_problems(files(folder), lambda path: folder) == {}
 
 
 @pytest.mark.parametrize(
@@ -445,7 +457,7 @@ def test_allowed_imports_pass(home, source):
 
 def imports_of(path, modules):
     """The modules of kerasseq that a file imports when it runs, at any depth."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             node.body = []

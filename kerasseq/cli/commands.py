@@ -92,6 +92,14 @@ TASKS = Modules(
             "speech",
             "write down speech or Morse code, trained on sounds and texts",
         ),
+        "contrastive": (
+            "contrastive",
+            "find the caption of a picture and back, trained on pictures and captions",
+        ),
+        "captions": (
+            "captions",
+            "describe pictures, trained on a folder with a table of captions",
+        ),
         "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
         "conversations": (
             "conversations",

@@ -229,7 +229,8 @@ def check_memory(
     Raises:
         UsageError: If they cannot fit. The message has the sizes and the memory.
     """
-    names = settings.model if isinstance(settings.model, list) else [settings.model]
+    model = getattr(settings, "model", "transformer")  # of pictures and captions
+    names = model if isinstance(model, list) else [model]
     squares = min(SQUARES.get(name, SQUARES_OF_LSTM) for name in names)
     count = settings.num_layers * squares * settings.units**2
     count += 2 * vocabulary_size * settings.units

@@ -154,15 +154,29 @@ def listed(
     """
     with status(f"listing the images in {folder}"):
         every = image_folder(folder)
-    headers = _headers(every.files, missing)
-    rows = [n for n, header in enumerate(headers) if header is not None]
+    found = headers(every.files, missing)
+    rows = [n for n, header in enumerate(found) if header is not None]
     images = LabeledImages(*([part[n] for n in rows] for part in every))
-    return images, [headers[n] for n in rows]
+    return images, [found[n] for n in rows]
 
 
-def _headers(images, missing):
-    """Returns size and kind of each image; None for a damaged one that is skipped."""
-    headers, errors = [], []
+def headers(
+    images: Sequence[str], missing: str | None
+) -> list[tuple[tuple[int, int], bool] | None]:
+    """Opens images, and returns size and kind of each.
+
+    Args:
+        images: The files.
+        missing: "skip" leaves out damaged files, and notes how many they are.
+
+    Returns:
+        As `check_image`; None for a damaged image that is left out.
+
+    Raises:
+        ValueError: If files are damaged, unless they are skipped.
+    """
+    found: list[tuple[tuple[int, int], bool] | None] = []
+    errors: list[str] = []
     for files, which in parts(images):
         with status(f"opening images {which}"):
             for file in files:
@@ -171,10 +185,10 @@ def _headers(images, missing):
                 except ValueError as error:
                     header = None
                     errors.append(str(error))
-                headers.append(header)
+                found.append(header)
     if errors:
         _report(errors, len(images), missing)
-    return headers
+    return found
 
 
 def _report(errors, count, missing):
@@ -268,8 +282,8 @@ def files(path: str, missing: str | None = None) -> list[str]:
         return [path]
     with status(f"listing the images in {path}"):
         paths = image_files(path)
-    headers = _headers(paths, missing)
-    return [file for file, each in zip(paths, headers, strict=True) if each]
+    found = headers(paths, missing)
+    return [file for file, each in zip(paths, found, strict=True) if each]
 
 
 def printable(name: str) -> str:

@@ -6,7 +6,10 @@ draw both. For a Transformer, draw the attention weights, and, where it has a mi
 experts, which expert reads which token. For a translation model, draw the gates and the
 alignment of --text with its translation. For a model of images, draw the attention to
 the patches of an image, and which pixels moved the decision. For word vectors, print
-the nearest words of those in --text, and draw them in the plane.
+the nearest words of those in --text, and draw them in the plane. For a model that
+writes captions, print how much patches and words attend to each other, and for a
+contrastive one what each word adds to the cosine with the image. Both draw which
+patches belong to which word, and print which expert takes which kind of token.
 
 Examples:
   kerasseq inspect runs/quickstart
@@ -14,6 +17,7 @@ Examples:
   kerasseq inspect runs/images-vit-1 --file picture.png
   kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "{()[()]}"
   kerasseq inspect runs/translation-gru-1 --text "twenty-one"
+  kerasseq inspect runs/contrastive-1 --file picture.png --text "a red square"
 """
 
 import argparse
@@ -30,6 +34,8 @@ from kerasseq.cli import (
     adapting,
     figures,
     image_data,
+    multimodal_inspect,
+    multimodal_predict,
     options,
     runs,
     translate,
@@ -54,11 +60,10 @@ def add_command(add: options.Add) -> None:
     parser = add("inspect")
     options.add_run(parser)
     adapting.add_adapter(parser)
-    source = parser.add_mutually_exclusive_group()
-    shown = "an example of the task"
-    options.add(source, "--text", str, "the input", "TEXT", shown=shown)
+    text, shown = "the input, or the caption of an image", "an example of the task"
+    options.add(parser, "--text", str, text, "TEXT", shown=shown)
     text = "a text file, or an image, as input"
-    options.add(source, "--file", str, text, "FILE")
+    options.add(parser, "--file", str, text, "FILE")
     options.add_encoding(parser)
     text = "the layer to draw"
     options.add(parser, "--layer", str, text, "NAME", shown="the last one")
@@ -128,11 +133,14 @@ class Report:
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq inspect`."""
     _, record = runs.find_model(args.folder)
-    runs.check_no_speech(args.folder, runs.kind(args.folder, record))
+    runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
+    if kind not in multimodal_predict.KINDS and None not in (args.text, args.file):
+        raise UsageError("--text is not allowed with --file: give one")
     choose_backend(args.backend)
     model, record = adapting.load_model(args.folder, args.adapter)
     report = Report(args)
     kinds = {
+        "describe": inspect_multimodal,
         "attention_map": inspect_image,
         "nearest": inspect_vectors,
         "translate": inspect_translation,
@@ -180,6 +188,15 @@ def inspect_image(
     show_structure(report, model)
     show_labels(report, prediction.probabilities)
     report.draw(lambda folder: figures.of_image(folder, model, image, prediction))
+
+
+def inspect_multimodal(
+    report: Report, model: Any, record: dict[str, Any] | None, args: argparse.Namespace
+) -> None:
+    """Prints and draws what happens between a picture and its caption."""
+    example = multimodal_inspect.make_example(model, record, args)
+    show_structure(report, model)
+    multimodal_inspect.show(report, model, example)
 
 
 def inspect_vectors(

@@ -14,16 +14,15 @@ Examples:
   kerasseq predict runs/bert-1 --text "one two [MASK] four"
   kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
   kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
+  kerasseq predict runs/captions-1 --file pictures
+  kerasseq predict runs/contrastive-1 --text "a red square" --file pictures
   kerasseq predict runs/forecast-lstm-1 --horizon 6
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv
 """
 
 import argparse
-import csv
 import functools
-import json
-import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from kerasseq.cli import (
     image_data,
     images,
     labeled,
+    multimodal_predict,
     options,
     runs,
     tables,
@@ -42,15 +42,14 @@ from kerasseq.cli import (
 )
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut
-from kerasseq.cli.console import choose_backend, note, print_json, print_result
+from kerasseq.cli.console import choose_backend, print_json, print_result
 from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.prediction_files import check_out, write
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
-from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file
 
 NEXT_TOKENS = 5  # shown for a language model
-LONG = "probabilities"  # left out of a csv
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 SENTENCES = (".conll", ".conllu", ".bio", ".iob")
 
@@ -68,6 +67,8 @@ def add_command(add: options.Add) -> None:
         "line; an image or a folder of images; for a forecast, the table to continue"
     )
     options.add(parser, "--file", str, text, "FILE")
+    text = "captions, one on each line or in a table, of which to find the nearest"
+    options.add(parser, "--captions", str, text, "FILE")
     text = "column of the texts, if the file is a table"
     options.add(parser, "--column", str, text, "NAME")
     text = "steps to forecast, for a forecast (default: as trained)"
@@ -96,16 +97,21 @@ def run(args: argparse.Namespace) -> None:
         forecast(args)
         return
     runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
-    is_of_images = kind in ("images", "ViT")
-    rows = (predict_images if is_of_images else predict_texts)(args, record)
+    of_kind = dict.fromkeys(("images", "ViT"), predict_images)
+    of_kind |= dict.fromkeys(multimodal_predict.KINDS, multimodal_predict.predict)
+    if args.captions is not None and kind not in multimodal_predict.KINDS:
+        raise UsageError("--captions is for a run of kerasseq train contrastive")
+    rows = of_kind.get(kind, predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:
         print_json(list(rows))
     else:
+        is_captioned = kind in multimodal_predict.KINDS
+        shown = multimodal_predict.describe if is_captioned else describe
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
-            print_result(f"{name}{describe(row)}")
+            print_result(f"{name}{shown(row)}")
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
@@ -447,54 +453,3 @@ def describe(row: dict[str, Any]) -> str:
 
 def _tokens(tokens):
     return "  ".join(f"{each['token']!r} {each['probability']:.2f}" for each in tokens)
-
-
-def check_out(file: str) -> None:
-    """Raises if predictions cannot be written to a file."""
-    if not file.endswith((".csv", ".jsonl")):
-        raise UsageError(f"--out must end in .csv or .jsonl, received {file}")
-    if pathlib.Path(file).exists():
-        raise UsageError(f"{file} exists already, and nothing is overwritten")
-    if not pathlib.Path(file).absolute().parent.is_dir():
-        raise UsageError(f"--out: there is no folder {pathlib.Path(file).parent}")
-
-
-def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
-    """Writes predictions as they come, atomically."""
-    count, formulas = 0, []
-    with (
-        replacing(file) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="") as stream,
-    ):
-        writer = None
-        for row in rows:
-            count += 1
-            if file.endswith(".jsonl"):
-                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-                continue
-            cells = _cells(row)
-            formulas += filter(text_tables.is_formula, cells.values())
-            if writer is None:
-                writer = csv.DictWriter(stream, list(cells))
-                writer.writeheader()
-            writer.writerow(cells)
-    note(f"wrote {count:,} rows to {file}")
-    text_tables.note_formulas(file, formulas)
-
-
-def _cells(row):
-    """Returns a prediction as the cells of a row.
-
-    Examples:
-        >>> _cells({"words": ["a", "b"], "next": [{"token": "c", "probability": 0.5}]})
-        {'words': 'a b', 'token_1': 'c', 'probability_1': 0.5}
-    """
-    cells = {}
-    for name, value in row.items():
-        if name == "next":
-            for n, each in enumerate(value, 1):
-                cells |= {f"{key}_{n}": one for key, one in each.items()}
-        elif name != LONG:
-            is_list = isinstance(value, list)
-            cells[name] = " ".join(map(str, value)) if is_list else value
-    return cells

@@ -127,13 +127,14 @@ def _placed(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> Lay
 
 
 def _related(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> Layout:
-    """Two shapes apart on one axis, and side by side on the other."""
+    """Two shapes on either side of the middle, and side by side on the other axis."""
     radius = round(size / 8)
     last = size - 1 - radius
     most = min(4 * radius + 3, last - radius)
     distance = _integers(draws[:, 0], 2 * radius + 3, most)
-    before = _integers(draws[:, 1], radius, last - distance)
-    across = _integers(draws[:, 2], radius, last)
+    jitter = _integers(draws[:, 1], -(size // 24), size // 24)
+    before = np.clip((size - 1 - distance) // 2 + jitter, radius, last - distance)
+    across = _integers(draws[:, 2], size // 4, size - 1 - size // 4)
     shift = _integers(draws[:, 3], 1 - radius, radius - 1)  # the boxes still overlap
     along = np.stack([before, before + distance], axis=-1)
     across = np.stack([across, np.clip(across + shift, radius, last)], axis=-1)

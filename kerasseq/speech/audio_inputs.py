@@ -13,6 +13,7 @@ from kerasseq.core.types import Config
 from kerasseq.datasets.resampling import resample
 from kerasseq.datasets.wave_files import check_rate, read_wave
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.labels import plain_list
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.text.tokenizers.conversion import is_path
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -140,12 +141,12 @@ class AudioPreprocessor(Preprocessor):
         """
         if y is None and hasattr(x, "audio") and hasattr(x, "texts"):
             x, y = x.audio, x.texts
-        if y is not None and not isinstance(y, str):
-            y = self.transcripts(y)
+        if y is not None:
+            y = self.transcripts(plain_list(y, kind="transcript"))
         return x, y, sample_weight
 
-    def transcripts(self, y: Any) -> list[Any]:
-        """Returns transcripts as a list, checked."""
+    def transcripts(self, y: list[Any]) -> list[Any]:
+        """Returns transcripts, checked."""
         return [_text(text, n) for n, text in enumerate(y)]
 
     def is_one(self, x: Any) -> bool:

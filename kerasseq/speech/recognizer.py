@@ -21,14 +21,11 @@ from kerasseq.speech.log_mel import LogMelSpectrogram
 from kerasseq.speech.real_samples import RealSamples
 from kerasseq.speech.sound_norm import SoundNormalization
 from kerasseq.speech.windows import joined, windows_of
-from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import ARCHITECTURES, build_layers, first_output
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
-from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.input_rows import is_empty_list
 from kerasseq.tasks.labeled_data import inputs_of, learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.preprocessor import Data
 from kerasseq.text.classical.ngram import NGramModel
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training.error_rates import character_error_rate, word_error_rate
@@ -211,20 +208,6 @@ class SpeechRecognizer(LabeledModel):
         scores = Dense(tokens + 1, dtype=scores_dtype(), name="output")(x)
         TaskModel.__init__(self, inputs, scores, arguments, **options)
 
-    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
-        return self.preprocessor.data(x, y, sample_weight)
-
-    def learned(self, x: Any, y: Any) -> Config:
-        """Returns the tokenizer, trained on the transcripts."""
-        return learned_tokenizer(self, y)
-
-    def check_method(self, method: str) -> None:
-        if method == "report":
-            raise TypeError(
-                "report needs a model with labels, received a SpeechRecognizer. Use "
-                "error_rates"
-            )
-
     def scores_of(self, x: Any, **kwargs: Any) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too."""
         return [] if is_empty_list(x) else super().scores_of(x, **kwargs)
@@ -364,23 +347,6 @@ class SpeechRecognizer(LabeledModel):
             raise ValueError(f"{self.task.wanted}, received y=None")
         texts = [found.text for found in self.transcribe(x, **options)]
         return ErrorRates(character_error_rate(texts, y), word_error_rate(texts, y))
-
-
-def learned_tokenizer(model: LabeledModel, y: Any) -> Config:
-    """Returns the argument `tokenizer` of a model, trained on transcripts.
-
-    Args:
-        model: The model, whose argument is the name of a tokenizer.
-        y: The transcripts.
-
-    Raises:
-        ValueError: If there are none.
-    """
-    if y is None:
-        raise ValueError(f"{model.task.wanted}, received y=None")
-    check_labels_of_rows(y, len(y))
-    name = model._arguments["tokenizer"]
-    return {"tokenizer": text_inputs.train_tokenizer(name, list(y))}
 
 
 def encoder_layers(arguments: Config) -> list[keras.Layer]:

@@ -8,13 +8,14 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.types import Config
 from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
 from kerasseq.tasks.data_checks import (
     check_labels_of_rows,
     product_of_weights,
     sample_weights,
 )
-from kerasseq.tasks.labels import Label, Labels
+from kerasseq.tasks.labels import Label, Labels, learned
 from kerasseq.tasks.tagging import all_tags, row_targets, weighted_tags
 from kerasseq.training.label_batches import Rows
 
@@ -45,6 +46,7 @@ class Head:
     weighs_metrics: ClassVar[bool] = True  # by sample weights
     by_length: ClassVar[bool] = False  # whether outputs have no padding
     wanted: ClassVar[str] = "expected labels y for the inputs"  # where there is no y
+    evaluated_by: ClassVar[str | None] = None  # the method of targets without a report
 
     def __init__(
         self,
@@ -80,6 +82,26 @@ class Head:
     def all_labels(self, y: Any) -> Any:
         """Returns the labels of some data, to learn the distinct ones."""
         return y
+
+    def learned(self, arguments: Config, x: Any, y: Any) -> Config:
+        """Returns the arguments of a model that are learned from labels.
+
+        Args:
+            arguments: The arguments of the model.
+            x: The inputs, for the message.
+            y: The labels.
+
+        Raises:
+            ValueError: If there are none.
+        """
+        if not self.is_waiting:
+            return {}
+        if y is None:
+            raise ValueError(
+                f"{self.wanted}, or a model with labels=[...]; received y=None and "
+                f"x={checks.short(x)}"
+            )
+        return {"labels": learned(self.all_labels(y))}
 
     def targets(
         self, rows: Rows, y: Any, class_weight: Any = None

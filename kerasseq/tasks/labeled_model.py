@@ -32,7 +32,7 @@ from kerasseq.tasks.labeled_data import (
     step_weights,
     streamed_batches,
 )
-from kerasseq.tasks.labels import Label, learned
+from kerasseq.tasks.labels import Label
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.tasks.row_outputs import outputs_of_rows
 from kerasseq.tasks.streaming import in_order
@@ -245,7 +245,7 @@ class LabeledModel(TaskModel):
         """
         x, y, weights = self.weighted_inputs(x, y, None)
         rows = labeled_rows(self, x, y, weights, class_weight)
-        if rows is None or (rows.lengths is None and not self.batch_options):
+        if rows is None or (rows.lengths is None and rows.batched_by_length):
             given = checks.short(x)
             raise TypeError(f"x must be texts or lists of ids, received {given}")
         return rows.batches(batch_size, seed, **options)
@@ -267,14 +267,7 @@ class LabeledModel(TaskModel):
             x: Inputs.
             y: Labels.
         """
-        if not self.task.is_waiting:
-            return {}
-        if y is None:
-            raise ValueError(
-                "expected labels y for the inputs, or a model with labels=[...]; "
-                f"received y=None and x={checks.short(x)}"
-            )
-        return {"labels": learned(self.task.all_labels(y))}
+        return self.task.learned(self._arguments, x, y)
 
     def evaluate(
         self,
@@ -458,11 +451,16 @@ class LabeledModel(TaskModel):
             y: As for `fit`.
             sample_weight: As for `fit`.
         """
-        labels = self._arguments["labels"]
+        labels = self._arguments.get("labels")
         return self.preprocessor.data(x, y, sample_weight, labels)
 
     def check_method(self, method: str) -> None:
         """Raises if the head does not have a method, such as "fit"."""
+        if method == "report" and self.task.evaluated_by is not None:
+            raise TypeError(
+                f"report needs a model with labels, received a {type(self).__name__}. "
+                f"Use {self.task.evaluated_by}"
+            )
 
     def rows_of(self, x: Any) -> Rows | None:
         """Returns inputs as rows; None for what Keras takes as it is."""

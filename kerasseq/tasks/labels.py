@@ -206,12 +206,13 @@ def balanced_weights(y: np.ndarray, count: int) -> np.ndarray:
     return np.where(rows > 0, weights, 1).astype("float32")
 
 
-def plain_list(values: Any, name: str = "y") -> list[Any]:
+def plain_list(values: Any, name: str = "y", kind: str = "label") -> list[Any]:
     """Returns values of a list, an array or a column of a table, as plain Python.
 
     Args:
         values: The values.
         name: Their name, for error messages.
+        kind: What each is, for error messages.
 
     Raises:
         TypeError: If they are no list: a string, whose letters would be the values, a
@@ -223,14 +224,14 @@ def plain_list(values: Any, name: str = "y") -> list[Any]:
     """
     if isinstance(values, str | bytes):
         raise TypeError(
-            f"{name} must be a list of labels, received {checks.short(values)}, which "
-            f"would be {len(values)} labels of a letter each. For one label: "
+            f"{name} must be a list of {kind}s, received {checks.short(values)}, which "
+            f"would be {len(values)} {kind}s of a letter each. For one {kind}: "
             f"[{checks.short(values)}]"
         )
     is_list = hasattr(values, "__iter__") and not isinstance(values, type)
     if isinstance(values, Mapping | Set) or not is_list or not _rank(values):
         raise TypeError(
-            f"{name} must be a list of labels, received {checks.short(values)}"
+            f"{name} must be a list of {kind}s, received {checks.short(values)}"
         )
     # Of NumPy and pandas.
     return values.tolist() if hasattr(values, "tolist") else list(values)

@@ -6,7 +6,7 @@ Rows of ids are padded to a few lengths, as each new one is compiled.
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import keras
 import numpy as np
@@ -40,6 +40,7 @@ class Rows:
             for choices, the answers of each row; for a text with an answer, offsets
             `(tokens, 2)` of its tokens, the place of the first, and the place of no
             answer.
+        batched_by_length: Whether `batches` needs `lengths`.
 
     Examples:
         >>> rows = Rows([[7], [7, 8]], np.array([0, 1]), lengths=np.array([1, 2]))
@@ -57,6 +58,7 @@ class Rows:
     steps: int | None = None
     is_array: bool = False
     places: Any = None
+    batched_by_length: ClassVar[bool] = True
 
     def __len__(self) -> int:
         parts = [self.arrays] if isinstance(self.arrays, list) else None

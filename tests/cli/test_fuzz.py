@@ -49,6 +49,8 @@ BASES = [
     ["train", "preferences", "--base", "missing", "--file", "missing.jsonl"],
     ["train", "conversations", "--base", "missing", "--file", "missing.jsonl"],
     ["train", "speech", "--data", "missing"],
+    ["train", "contrastive", "missing"],
+    ["train", "captions", "missing"],
     ["train", "--resume", "missing"],
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],

@@ -14,6 +14,7 @@ import shutil
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from PIL import Image
 
 from kerasseq.cli import main
 from kerasseq.cli.main import build_parser
@@ -29,6 +30,8 @@ SALES = "date,sales\n" + "".join(
     f"{2019 + n // 12}-{n % 12 + 1:02}-01,{n % 7}\n" for n in range(80)
 )
 PAIRS = "".join(f"go {n}\tva {n}\n" for n in range(20))
+CAPTIONS = "image,text\n" + "".join(f"{n}.png,a {w}\n" for n, w in enumerate("xyzxy"))
+SEEN = "--units 4 --batch-size 2 --steps 1 --image-size 4 --patch-size 4"
 LINES = '{"text": "aaa", "label": "x"}\n{"text": "bbb", "label": "y"}\n' * 6
 VOTES = '{"chosen_model": "a", "rejected_model": "b"}\n' * 6
 PREFERENCES = "".join(
@@ -70,6 +73,12 @@ USES = [
     (TEXT, "d", "train images --file F --run OUT --steps 1"),
     (TEXT, "d", f"train speech --data F --run OUT {SIZES}"),
     (TEXT, "json", f"train speech --count 9 --tokenizer F --run OUT {SIZES}"),
+    *((TEXT, "d", f"train {task} {name}F --run OUT --steps 1")
+      for task in ("contrastive", "captions") for name in ("", "--file ")),
+    *((CAPTIONS, "csv", f"train {task} pictures --table F --run OUT {SEEN}")
+      for task in ("contrastive", "captions")),
+    *((TEXT, "json", f"train {task} pictures --tokenizer F --run OUT {SEEN}")
+      for task in ("contrastive", "captions")),
     (TEXT, "d", "train classify --preset F --run OUT --steps 1"),
     (TEXT, "d", "train tag --preset F --run OUT --steps 1"),
     (TEXT, "json", "train language-model --text text.txt --tokenizer F --run OUT"),
@@ -109,6 +118,9 @@ USES = [
     (TEXT, "txt", "predict classify --file F"),
     (WORDS, "conll", "predict tag --file F"),
     (SALES, "csv", "predict forecast --file F"),
+    (CAPTIONS, "csv", "predict contrastive --captions F"),
+    ("a x\na y\n", "txt", "predict contrastive --captions F"),
+    (TEXT, "png", "predict captions --file F"),
     (TABLE, "csv", "evaluate classify --file F"),
     (WORDS, "conll", "evaluate tag --file F"),
     ("a cat\n", "png", "inspect classify --file F --out OUT"),
@@ -138,6 +150,8 @@ SETUP = {
     "translation": "--pairs pairs.txt",
     "language-model": "--text text.txt --sequence-length 5",
     "speech": "--count 9 --sampling-rate 2000 --num-mels 5",
+    "contrastive": "pictures --image-size 4 --patch-size 4",
+    "captions": "pictures --image-size 4 --patch-size 4",
 }
 
 
@@ -209,6 +223,10 @@ def folder(tmp_path_factory):
         for name, content in files.items():
             pathlib.Path(name).write_text(content)
         write_wave("sound.wav", [0.0, 0.5] * 300, 2000)
+        pathlib.Path("pictures").mkdir()
+        for n in range(5):
+            Image.new("RGB", (5, 7), (50 * n, 0, 0)).save(f"pictures/{n}.png")
+        pathlib.Path("pictures/all.csv").write_text(CAPTIONS)
         for task, words in SETUP.items():
             words = f"train {task} {words} --run {task} {SIZES}"
             assert main(words.split()) == 0, task

@@ -109,6 +109,8 @@ def test_exactly_one_relation_holds():
         assert [name for name, true in holds.items() if true] == [scenes.layouts[n]]
         apart = abs(np.subtract(middle(a), middle(b)))
         assert min(apart) <= 2 < 9 <= max(apart) <= 15
+        axis = int(np.argmax(apart))  # on either side of the middle, 11.5
+        assert abs(np.mean([middle(a)[axis], middle(b)[axis]]) - 11.5) <= 1.5
         looks = set(zip(scenes.colors[n], scenes.shapes[n], strict=True))
         assert len(looks) == 2
         words = [

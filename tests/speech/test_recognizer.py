@@ -245,6 +245,10 @@ def test_wrong_uses(tmp_path):
         model.fit(sounds, ["a", 3, "b"])
     with pytest.raises(ValueError, match="transcripts y of the sounds"):
         model.fit(sounds)
+    with pytest.raises(TypeError, match="'abc', which would be 3 transcripts of a"):
+        model.fit(sounds, "abc")
+    with pytest.raises(TypeError, match="y must be a list of transcripts, received {"):
+        model.fit(sounds, {"a", "b", "c"})  # without order
     with pytest.raises(ValueError, match="language_model needs a search"):
         model.transcribe(sounds, language_model=text.NGramModel(2))
     with pytest.raises(ValueError, match="bonus needs a search"):

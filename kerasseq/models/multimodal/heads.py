@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import keras
+import numpy as np
 
 from kerasseq.models.multimodal.contrast import ContrastiveLoss, SigmoidLoss
 from kerasseq.models.multimodal.preprocessor import (
@@ -10,49 +11,34 @@ from kerasseq.models.multimodal.preprocessor import (
     check_counts,
 )
 from kerasseq.models.multimodal.rows import IGNORED, MultimodalRows
-from kerasseq.tasks.data_checks import sample_weights
-from kerasseq.tasks.heads import Head, check_no_class_weight
+from kerasseq.tasks.text_head import TextHead
 from kerasseq.training import TokenAccuracy
 
 CONTRASTIVE, CAPTION, DRAW = "contrastive", "caption", "draw"
 HEADS = (CONTRASTIVE, CAPTION, DRAW)
 
 
-class TextHead(Head):
-    """A text for each row.
+class WordsHead(TextHead):
+    """The text of each row, which must have words."""
 
-    Args:
-        preprocessor: That of the model.
-    """
-
-    by_length: ClassVar[bool] = True
     has_labels: ClassVar[bool] = True
     wanted: ClassVar[str] = "expected texts for the rows"
-
-    def __init__(self, preprocessor: MultimodalPreprocessor) -> None:
-        super().__init__()
-        self.preprocessor = preprocessor
+    evaluated_by: ClassVar[str | None] = "evaluate"
+    preprocessor: MultimodalPreprocessor
 
     @property
     def is_waiting(self) -> bool:
         """False: the texts need no labels, and their words are the tokenizer's."""
         return False
 
-    def weighted_targets(
-        self,
-        rows: MultimodalRows,
-        y: Any,
-        sample_weight: Any = None,
-        class_weight: Any = None,
-    ) -> tuple[Any, Any]:
-        """Returns the ids of texts, and the weights of rows."""
-        check_no_class_weight(class_weight)
+    def targets_of(self, rows: MultimodalRows, y: Any) -> list[np.ndarray]:
+        """Returns the ids of texts."""
         ids = self.preprocessor.ids(y)
         check_counts({self.preprocessor.kinds[0]: len(rows), "texts": len(ids)})
-        return ids, sample_weights(sample_weight, len(rows), None)
+        return ids
 
 
-class ContrastiveHead(TextHead):
+class ContrastiveHead(WordsHead):
     """Scores of all pairs of rows of a batch.
 
     Args:
@@ -68,7 +54,7 @@ class ContrastiveHead(TextHead):
         return ContrastiveLoss() if self.function == "softmax" else SigmoidLoss()
 
 
-class WritingHead(TextHead):
+class WritingHead(WordsHead):
     """The next token at each that is written, of a text or of a picture.
 
     Args:

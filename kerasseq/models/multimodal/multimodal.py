@@ -20,7 +20,7 @@ from kerasseq.models.multimodal.heads import (
     DRAW,
     HEADS,
     ContrastiveHead,
-    TextHead,
+    WordsHead,
     WritingHead,
 )
 from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, TEXTS
@@ -30,13 +30,11 @@ from kerasseq.models.multimodal.rows import MultimodalRows, original_errors
 from kerasseq.models.multimodal.sizes import check_sizes
 from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.vit import pixels
-from kerasseq.speech.recognizer import learned_tokenizer
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.plain import as_plain
-from kerasseq.tasks.preprocessor import Data
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
@@ -152,7 +150,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         2021 (text to image). Slides A.
     """
 
-    task: TextHead
+    task: WordsHead
     preprocessor: MultimodalPreprocessor
     network: Network
 
@@ -274,13 +272,6 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             return None
         return float(ops.convert_to_numpy(self.network.scores.scale))
 
-    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
-        return self.preprocessor.data(x, y, sample_weight)
-
-    def learned(self, x: Any, y: Any) -> Config:
-        """Returns the tokenizer, trained on the texts."""
-        return learned_tokenizer(self, y)
-
     def check_head(self, method: str, head: str) -> None:
         """Raises if a method is for a model with another head."""
         own = self._arguments["head"]
@@ -289,12 +280,6 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             raise ValueError(
                 f'{method} needs head="{head}", received a model with head="{own}". '
                 f"Use {instead}"
-            )
-
-    def check_method(self, method: str) -> None:
-        if method == "report":
-            raise TypeError(
-                "report needs a model with labels, received a Multimodal. Use evaluate"
             )
 
     def reading(self, batches: Any) -> Any:
@@ -315,11 +300,11 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             TypeError: If an input has the wrong type.
             ValueError: If one is wrong, as for `fit`.
         """
+        y = [y] if isinstance(y, str) else y
         x, y, _ = self.weighted_inputs(self.preprocessor.several(x), y, None)
         check_not_empty(x, "encode")
         rows = learned_rows(self, x)
         if y is not None:
-            y = [y] if isinstance(y, str) else y
             rows.y, _ = self.task.weighted_targets(rows, y)
         return rows.batch()
 
@@ -364,7 +349,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             return TaskModel.scores_of(self, batches, **kwargs)
 
 
-def _head(arguments: Config, preprocessor: MultimodalPreprocessor) -> TextHead:
+def _head(arguments: Config, preprocessor: MultimodalPreprocessor) -> WordsHead:
     """The head of a model with these arguments."""
     if arguments["head"] == CONTRASTIVE:
         return ContrastiveHead(preprocessor, arguments["loss"])

@@ -28,6 +28,7 @@ from kerasseq.speech.transcripts import unknown_finder
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import are_batches
 from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.labels import plain_list
 from kerasseq.tasks.missing_rows import MISSING, SKIP
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -156,8 +157,8 @@ class MultimodalPreprocessor(Preprocessor):
                     "Leave one of them out"
                 )
             y = texts
-        if y is not None and not isinstance(y, str):
-            y = list(y)
+        if y is not None:
+            y = plain_list(y, kind="text")
         return x, y, sample_weight
 
     def check_kinds(self, x: Mapping[str, Any]) -> None:

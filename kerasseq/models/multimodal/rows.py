@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -40,6 +40,7 @@ class MultimodalRows(Rows):
     end: int = 0
     most_samples: int = 0
     writes: bool = False
+    batched_by_length: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return self.count

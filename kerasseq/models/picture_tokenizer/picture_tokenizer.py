@@ -24,7 +24,6 @@ from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.input_rows import check_not_empty, outputs_of_none
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.preprocessor import Data
 from kerasseq.tracing.listeners import pause
 from kerasseq.training.code_perplexity import CodePerplexity
 
@@ -203,16 +202,6 @@ class PictureTokenizer(LabeledModel):
         self.code_perplexity.update_state(y_pred[1])
         y = pixels.as_fractions(x, None)
         return super().compute_metrics(x, y, y_pred[0], sample_weight)
-
-    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
-        return self.preprocessor.data(x, y, sample_weight)
-
-    def check_method(self, method: str) -> None:
-        if method == "report":
-            raise TypeError(
-                "report needs a model with labels, received a PictureTokenizer. Use "
-                "evaluate"
-            )
 
     def reading(self, batches: Any) -> contextlib.AbstractContextManager[Any]:
         return reading(self, batches)

@@ -1,7 +1,7 @@
 """Pictures as rows whose targets are the pictures themselves."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class PicturePreprocessor(ImagePreprocessor):
 
 class PictureHead(Head):
     """The picture itself."""
+
+    evaluated_by: ClassVar[str | None] = "evaluate"
 
     def weighted_targets(
         self,

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -32,6 +32,7 @@ class ImageRows(Rows):
 
     read: Callable[[str], np.ndarray] | None = None
     channels_first: bool = False
+    batched_by_length: ClassVar[bool] = False
 
     def batches(
         self, batch_size: int = 32, seed: int = 0, **options: Any

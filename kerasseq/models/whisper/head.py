@@ -7,32 +7,20 @@ import numpy as np
 
 from kerasseq.models.whisper.inputs import IGNORED, WhisperPreprocessor, WhisperRows
 from kerasseq.speech.transcripts import check_count, transcript_ids
-from kerasseq.tasks.data_checks import sample_weights
-from kerasseq.tasks.heads import Head, check_no_class_weight
+from kerasseq.tasks.text_head import TextHead
 from kerasseq.training import TokenAccuracy
 
 
-class TranscriptHead(Head):
+class TranscriptHead(TextHead):
     """The transcript of a sound, token by token.
 
     Args:
         preprocessor: That of the model, which knows tokenizer and ids.
     """
 
-    by_length: ClassVar[bool] = True
     wanted: ClassVar[str] = "expected the transcripts y of the sounds"
-
-    def __init__(self, preprocessor: WhisperPreprocessor) -> None:
-        super().__init__()
-        self.preprocessor = preprocessor
-
-    def weighted_targets(
-        self, rows: Any, y: Any, sample_weight: Any = None, class_weight: Any = None
-    ) -> tuple[list[np.ndarray], np.ndarray | None]:
-        """Returns the ids of transcripts, each of which fits into the decoder."""
-        check_no_class_weight(class_weight)
-        ids = self.targets_of(rows, y)
-        return ids, sample_weights(sample_weight, len(rows), None)
+    evaluated_by: ClassVar[str | None] = "transcribe"
+    preprocessor: WhisperPreprocessor
 
     def targets_of(self, rows: WhisperRows, y: Any) -> list[np.ndarray]:
         """Returns the ids of transcripts, and sets the lengths of the rows.

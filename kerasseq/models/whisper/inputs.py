@@ -190,8 +190,8 @@ class WhisperPreprocessor(AudioPreprocessor):
             return x, y, sample_weight
         return super().data(x, y, sample_weight, labels)
 
-    def transcripts(self, y: Any) -> list[Any]:
-        return super().transcripts(y) if self.needs_texts else list(y)
+    def transcripts(self, y: list[Any]) -> list[Any]:
+        return super().transcripts(y) if self.needs_texts else y
 
     def is_one(self, x: Any) -> bool:
         return not are_inputs(x) and super().is_one(x)

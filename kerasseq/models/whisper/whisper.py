@@ -22,11 +22,9 @@ from kerasseq.models.whisper.head import TranscriptHead
 from kerasseq.models.whisper.inputs import WhisperPreprocessor
 from kerasseq.models.whisper.settings import TRANSCRIBE, WhisperGeneration
 from kerasseq.models.whisper.transcribing import Transcribing
-from kerasseq.speech.recognizer import learned_tokenizer
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.preprocessor import Data
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.tracing.listeners import pause
 
@@ -231,19 +229,6 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         """The start, if the model has no other settings, which say what is left out."""
         own = self._arguments["generation"] is None
         return (self.generation.start,) if own else ()
-
-    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
-        return self.preprocessor.data(x, y, sample_weight)
-
-    def learned(self, x: Any, y: Any) -> Config:
-        """Returns the tokenizer, trained on the transcripts."""
-        return learned_tokenizer(self, y)
-
-    def check_method(self, method: str) -> None:
-        if method == "report":
-            raise TypeError(
-                "report needs a model with labels, received a Whisper. Use transcribe"
-            )
 
     def encode(self, x: Any, y: Any = None) -> dict[str, np.ndarray]:
         """Returns sounds and transcripts as the arrays that the model reads.

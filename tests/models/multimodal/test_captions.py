@@ -84,6 +84,10 @@ def test_the_loss_is_that_of_the_next_words_alone(model, whole):
     for size in (COUNT, 2):
         found, _ = model.evaluate(rows_of(model), TEXTS, batch_size=size, verbose=0)
         assert found == pytest.approx(np.mean(nats), abs=1e-4)
+    labels = len(own.ids(TEXTS)[0]) + 1  # of the first row, which alone counts
+    weights = np.eye(COUNT)[0]
+    found, _ = model.evaluate(rows_of(model), TEXTS, sample_weight=weights, verbose=0)
+    assert found == pytest.approx(sum(nats[:labels]) / len(nats), abs=1e-4)
 
 
 def test_a_caption_is_what_the_logits_say(model, whole):

@@ -121,6 +121,13 @@ def test_wrong_texts_and_kinds_are_named(model, both):
         ValueError, match="expected texts for the rows, received y=None"
     ):
         model.fit(images, verbose=0)
+    with pytest.raises(TypeError, match="y must be a list of texts, received 3"):
+        model.fit(images, 3)
+    waiting = models.Multimodal(
+        "word", image_size=(6, 10), patch_size=2, num_layers=1, num_heads=1
+    )
+    with pytest.raises(TypeError, match=r"y\[1\] must be a text, received None"):
+        waiting.fit(images, [TEXTS[0], None, *TEXTS[2:]])
     with pytest.raises(ValueError, match="texts must be given once"):
         model.fit({"images": images, "texts": TEXTS}, TEXTS, verbose=0)
     with pytest.warns(UserWarning, match="1 of 5 rows without text are left out"):

@@ -1,0 +1,190 @@
+"""Scores of written captions, beside those of three simple models."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kerasseq.cli import images, labeled, multimodal_data, options, verdict
+from kerasseq.cli.console import Console, status
+from kerasseq.cli.multimodal_data import Captioned
+
+if TYPE_CHECKING:
+    import kerasseq
+
+MOST = 512  # held-out pictures that are described
+PART = 128  # that are described between two messages
+SHOWN = 8  # captions that are printed
+FREQUENT = "the most frequent caption"
+PLACES = "the most frequent word at each place"
+NEAREST = "the caption of the nearest picture, by pixels"
+
+
+def rows(pictures: Captioned, seed: int) -> list[int]:
+    """Chooses held-out pictures at random, each once."""
+    first = [*range(len(pictures.texts))]
+    if isinstance(pictures.images, list):  # of several captions the first
+        by_file: dict[str, int] = {}
+        for n, file in enumerate(pictures.images):
+            by_file.setdefault(file, n)
+        first = [*by_file.values()]
+    order = np.random.default_rng(seed).permutation(len(first)).tolist()
+    return [first[n] for n in order[:MOST]]
+
+
+def describe(model: "kerasseq.models.Multimodal", pictures: Captioned) -> list[str]:
+    """Writes a caption for each picture."""
+    texts = []
+    every = range(len(pictures.texts))
+    for part in labeled.in_parts(every, PART, "describing the pictures"):
+        some = multimodal_data.take(pictures, part)
+        texts += model.describe(multimodal_data.inputs(some), batch_size=PART)
+    return texts
+
+
+def words_right(text: str, truth: str) -> tuple[int, int]:
+    """Counts the words that are right at their place, and those of the longer text.
+
+    Examples:
+        >>> words_right("a red cross left", "a blue cross")
+        (2, 4)
+    """
+    a, b = text.split(), truth.split()
+    same = sum(x == y for x, y in zip(a, b, strict=False))
+    return same, max(len(a), len(b))
+
+
+def scores(texts: Sequence[str], truths: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Returns how many captions are exact, and how many words right, as plain data.
+
+    Args:
+        texts: The written captions.
+        truths: For each the captions that are true. That with the largest share of
+            right words counts.
+
+    Examples:
+        >>> found = scores(["a cat", "a dog"], [["a cat"], ["a fox", "two foxes"]])
+        >>> found["exact"], found["words"]
+        (0.5, 0.75)
+    """
+    best = [
+        max((words_right(text, truth) for truth in each), key=lambda n: n[0] / n[1])
+        for text, each in zip(texts, truths, strict=True)
+    ]
+    right, sizes = np.array(best).T
+    exact = [text in each for text, each in zip(texts, truths, strict=True)]
+    return {
+        "exact": float(np.mean(exact)),
+        "words": float(right.sum() / sizes.sum()),
+        "right": right / sizes,
+    }
+
+
+def frequent_words(texts: Sequence[str]) -> str:
+    """Returns a caption of the most frequent word at each place, or the end there.
+
+    Examples:
+        >>> frequent_words(["a red cross", "a blue cross", "a red square moves"])
+        'a red cross'
+    """
+    words: list[str] = []
+    rows = [text.split() for text in texts]
+    for place in range(max(map(len, rows))):
+        counts = Counter(row[place] if place < len(row) else None for row in rows)
+        most = counts.most_common(1)[0][0]
+        if most is None:
+            break
+        words.append(most)
+    return " ".join(words)
+
+
+def baselines(
+    learned: Captioned,
+    tested: Captioned,
+    truths: Sequence[Sequence[str]],
+    settings: options.Settings,
+) -> dict[str, dict[str, Any]]:
+    """Scores captions that need no model, by name.
+
+    Args:
+        learned: The pictures of the training.
+        tested: The held-out pictures.
+        truths: Their true captions.
+        settings: Arguments of the run.
+    """
+    most = Counter(learned.texts).most_common(1)[0][0]
+    with status("finding the nearest pictures to compare with"):
+        near = nearest(learned, tested, settings)
+    simple = {
+        FREQUENT: [most] * len(truths),
+        PLACES: [frequent_words(learned.texts)] * len(truths),
+        NEAREST: near,
+    }
+    return {name: scores(texts, truths) for name, texts in simple.items()}
+
+
+def nearest(
+    learned: Captioned, tested: Captioned, settings: options.Settings
+) -> list[str]:
+    """Returns for each picture the caption of the nearest one of the training.
+
+    Args:
+        learned: The pictures of the training.
+        tested: The held-out pictures.
+        settings: Arguments of the run.
+    """
+    rng = np.random.default_rng(settings.seed)
+    chosen = rng.permutation(len(learned.texts))[: images.BASELINE_ROWS].tolist()
+    x = images.pixels([learned.images[n] for n in chosen], settings)
+    y = images.pixels([*tested.images], settings)
+    # |x - y|² without the term that is the same for all x
+    distances = np.sum(x * x, axis=1) - 2 * y @ x.T
+    return [learned.texts[chosen[n]] for n in distances.argmin(axis=1)]
+
+
+def judge(own: dict[str, Any], others: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Returns whether a model beats the best simple one, as plain data.
+
+    Args:
+        own: Scores of the model.
+        others: Scores of simple models by name.
+    """
+    words = {name: each["words"] for name, each in others.items()}
+    best = others[verdict.best_of(words)]
+    return verdict.verdict(
+        "The model",
+        own["words"],
+        words,
+        "words right on the held-out pictures",
+        verdict.difference(own["right"] - best["right"]),
+        ["more --steps", "more pictures"],
+        rows="held-out pictures",
+    )
+
+
+def show(console: Console, title: str, every: dict[str, dict[str, Any]]) -> None:
+    """Prints the scores by the name of a model."""
+    cells = [
+        (name, f"{each['exact']:.3f}", f"{each['words']:.3f}")
+        for name, each in every.items()
+    ]
+    console.table(title, ("model", ">captions exact", ">words right"), cells)
+
+
+def examples(
+    names: Sequence[dict[str, str]],
+    texts: Sequence[str],
+    truths: Sequence[Sequence[str]],
+) -> list[dict[str, str]]:
+    """Returns the first captions beside true ones, as plain data."""
+    triples = zip(names[:SHOWN], truths, texts, strict=False)
+    return [
+        {**name, "caption": each[0], "written": text} for name, each, text in triples
+    ]
+
+
+def show_examples(console: Console, rows: list[dict[str, str]]) -> None:
+    """Prints captions beside true ones."""
+    cells = [(each["caption"], each["written"] or "∅") for each in rows]
+    console.table("Held-out pictures", ("caption", "written"), cells)

@@ -1,0 +1,301 @@
+"""The model of `kerasseq train contrastive` and `captions`, and how it is trained."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import (
+    figures,
+    heads,
+    image_data,
+    limits,
+    multimodal_data,
+    options,
+    runs,
+)
+from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
+from kerasseq.cli.options import Option
+from kerasseq.core import checks
+
+if TYPE_CHECKING:
+    from kerasseq.cli.job import Job
+
+# Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.
+SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
+TUBE = 2  # frames of a patch of a film
+WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
+LEAST_STEPS = 1500  # if neither --epochs nor --steps is given
+DEFAULTS: dict[str, Any] = {
+    "units": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "num_experts": None,
+    "dropout": 0.0,
+    "batch_size": 64,
+    "warm_up": 100,
+    **limits.STOPPED,
+    "patience": None,
+}
+HELP = {
+    "units": "width of the tokens",
+    "num_heads": "attention heads of each layer",
+    "dropout": "dropout rate in each layer",
+    "learning_rate": "highest learning rate of AdamW",
+    "epochs": f"passes over the pictures (default: {limits.EPOCHS}, or as many as "
+    f"{LEAST_STEPS:,} steps take)",
+    "patience": "validations without a lower loss after which training stops, with "
+    f"the best weights; 0 trains all steps (default: {limits.PATIENCE} for a folder, "
+    "else 0)",
+}
+_EXPERTS = "experts in the last layer, of half the width, of which two read each token"
+OPTIONS = (
+    Option(
+        "--num-experts --experts",
+        options.integer(2, 1024),
+        f"{_EXPERTS} (default: none)",
+        group="model",
+    ),
+    Option(
+        "--warm-up",
+        options.integer(0),
+        "steps in which the learning rate rises",
+        group="training",
+    ),
+)
+
+
+class Trained:
+    """What a task gets after the training.
+
+    Args:
+        model: The model.
+        history: The history of its training.
+        steps: Its steps.
+        learned: The pictures that it was trained on.
+        held_out: Those that were held out, with captions that it can read.
+        keys: What tells equal pictures, of `learned`.
+    """
+
+    def __init__(
+        self,
+        model: "kerasseq.models.Multimodal",
+        history: runs.History,
+        steps: int,
+        learned: Captioned,
+        held_out: Captioned,
+        keys: list[bytes],
+    ) -> None:
+        self.model = model
+        self.history = history
+        self.steps = steps
+        self.learned = learned
+        self.held_out = held_out
+        self.keys = keys
+
+
+def fit(job: "Job", **options_of_head: Any) -> Trained:
+    """Reads the pictures, and trains a model on a part of them.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+        **options_of_head: `head`, and `loss` for "contrastive".
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings, task = job.settings, job.task
+    multimodal_data.check(settings)
+    limits.set_patience(settings, settings.file is not None)
+    pictures, data = job.read(
+        "the pictures", lambda given: multimodal_data.read(given, task)
+    )
+    learned, held_out = multimodal_data.split(pictures, settings, task)
+    patches = number_of_patches(settings)
+    check_memory(settings, len(learned.texts), patches=patches)
+    with status("building the model"):
+        model, held_out = build(settings, learned, held_out, **options_of_head)
+    part, validation = multimodal_data.validation_part(learned, settings, task)
+    batches = model.batches(part, batch_size=settings.batch_size, seed=settings.seed)
+    images = learned.images
+    keys = image_data.keys(images)
+    counts = [multimodal_data.number_of(each) for each in (learned, held_out)]
+    job.start(
+        data,
+        f"{data['source']}: {counts[0]:,} pictures with captions to learn from, "
+        f"{counts[1]:,} held out. {patches:,} patches of each: --image-size "
+        f"{settings.image_size} --patch-size {settings.patch_size} --channels "
+        f"{settings.channels}; at most {model.preprocessor.longest:,} tokens of a "
+        "caption.",
+        keys,
+    )
+    steps = compile_for(model, settings, batches.steps_per_epoch)
+    metric = "accuracy" if task == CAPTIONS else None
+    with model.reading(batches):
+        history = job.fit(model, batches, steps, metric, validation=validation)
+    multimodal_data.check_unchanged(pictures, data, settings)
+    return Trained(model, history, steps, learned, held_out, keys)
+
+
+def number_of_patches(settings: options.Settings) -> int:
+    """Returns the number of patches of a picture, or of tubes of a film."""
+    of_frame = (settings.image_size // settings.patch_size) ** 2
+    return of_frame * (settings.frames // tube(settings.frames))
+
+
+def tube(frames: int) -> int:
+    """Returns the number of frames of a patch.
+
+    Examples:
+        >>> tube(1), tube(4), tube(5)
+        (1, 2, 1)
+    """
+    return 1 if frames % TUBE else TUBE
+
+
+def build(
+    settings: options.Settings,
+    learned: Captioned,
+    held_out: Captioned,
+    **options_of_head: Any,
+) -> tuple["kerasseq.models.Multimodal", Captioned]:
+    """Builds the model, with a tokenizer that is trained on the captions to learn from.
+
+    Args:
+        settings: Arguments of the run.
+        learned: The pictures to learn from.
+        held_out: The others.
+        **options_of_head: `head`, and `loss` for "contrastive".
+
+    Returns:
+        The model, and the held-out pictures whose captions its tokenizer knows.
+    """
+    tokenizer = heads.trained_tokenizer(settings, "\n".join(learned.texts))
+    check_known(tokenizer, learned.texts, settings)
+    held_out = with_known_words(tokenizer, held_out)
+    texts = dict.fromkeys([*learned.texts, *held_out.texts])
+    longest = max(len(tokenizer.encode(text)) for text in texts)
+    size, patch = settings.image_size, settings.patch_size
+    films = settings.frames > 1
+    set_seed(settings.seed)
+    model = kerasseq.models.Multimodal(
+        tokenizer,
+        image_size=(settings.frames, size, size) if films else size,
+        patch_size=(tube(settings.frames), patch, patch) if films else patch,
+        channels=settings.channels,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        hidden_dim=settings.units,
+        dropout=settings.dropout,
+        max_sequence_length=longest,
+        sampling_rate=multimodal_data.SAMPLING_RATE,
+        num_experts=settings.num_experts,
+        resize=settings.resize,
+        **(SOUNDS if settings.sound else {}),
+        **options_of_head,
+    )
+    return model, held_out
+
+
+def unknown_finder(tokenizer: Any) -> Callable[[str], dict[str, int]]:
+    """Returns what finds the words or characters that a tokenizer does not know.
+
+    Examples:
+        >>> tokenizer = kerasseq.text.WordTokenizer().fit("a kite")
+        >>> list(unknown_finder(tokenizer)("a red kite"))
+        ['red']
+    """
+    has_words = hasattr(tokenizer, "unknown_words")
+    return tokenizer.unknown_words if has_words else tokenizer.unknown_characters
+
+
+def check_known(tokenizer: Any, texts: Iterable[str], settings: Any) -> None:
+    """Raises if captions to learn from have words that the tokenizer lacks."""
+    find, texts = unknown_finder(tokenizer), list(dict.fromkeys(texts))
+    unknown = [text for text in texts if find(text)]
+    if unknown:
+        words = checks.short([*find(unknown[0])])
+        raise ValueError(
+            f"{len(unknown):,} of {len(texts):,} different captions have words that "
+            f"the tokenizer does not know, such as {words}. Raise --vocabulary-size "
+            f"{settings.vocabulary_size}, or use --tokenizer bpe, which knows parts of "
+            "words"
+        )
+
+
+def with_known_words(tokenizer: Any, pictures: Captioned) -> Captioned:
+    """Returns the pictures whose captions have only words that a tokenizer knows.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    find, count = unknown_finder(tokenizer), len(pictures.texts)
+    rows = [row for row, text in enumerate(pictures.texts) if not find(text)]
+    advice = "--tokenizer bpe knows parts of words"
+    if not rows:
+        raise ValueError(
+            f"all {count:,} held-out captions have words that the training captions do "
+            f"not have: {advice}"
+        )
+    if len(rows) < count:
+        note(
+            f"{count - len(rows):,} of {count:,} held-out captions have words that the "
+            f"training captions do not have, and are left out: {advice}"
+        )
+    return multimodal_data.take(pictures, rows)
+
+
+def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
+    """Compiles a model with AdamW: warm-up, then a cosine to 0.
+
+    Args:
+        model: The model.
+        settings: Arguments of the run.
+        steps_per_epoch: Batches in an epoch.
+
+    Returns:
+        The number of training steps.
+    """
+    from kerasseq.cli.fitting import adam  # loads Keras
+
+    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
+    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
+    model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
+    return steps
+
+
+def draw(job: "Job", trained: Trained, rows: list[int], titles: list[str]) -> None:
+    """Draws the loss, and some held-out pictures with a title each."""
+    source = job.settings.file or multimodal_data.SCENES
+    title = f"{job.task} on {image_data.printable(source)}"
+    images = [shown(trained.model, trained.held_out.images[row]) for row in rows]
+    words = "Held-out pictures"
+    job.draw(
+        lambda: [
+            figures.history(job.folder, trained.history, "loss", title),
+            figures.images(job.folder / "pictures.png", images, titles, words),
+        ]
+    )
+
+
+def shown(model: "kerasseq.models.Multimodal", image: Any) -> Any:
+    """Returns a picture to draw, in the size of the model; of a film its frames.
+
+    Args:
+        model: The model.
+        image: A file, a picture or a film.
+    """
+    read = model.preprocessor.pictures.reader([image])
+    with read.original_errors():
+        pixels = read(np.array([0]))[0]
+    if pixels.ndim == 4:  # frames beside each other
+        pixels = side_by_side(pixels)
+    return pixels[..., 0] if pixels.shape[-1] == 1 else pixels[..., :3]
+
+
+def side_by_side(frames: Any) -> Any:
+    """Returns frames `(T, H, W, C)` beside each other, `(H, T W, C)`."""
+    T, H, W, C = frames.shape
+    return frames.transpose(1, 0, 2, 3).reshape(H, T * W, C)
