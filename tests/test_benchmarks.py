@@ -620,7 +620,7 @@ def test_modifications_has_every_option_of_the_block():
     assert {*modifications.POSITIONS} == positions - {"learned"}
 
 
-@pytest.mark.full("seven models for 2 steps")
+@pytest.mark.full("ten models for 2 steps")
 def test_multimodal(monkeypatch, tmp_path):
     small = {"image_size": 24, "num_layers": 1, "num_heads": 1, "hidden_dim": 8}
     monkeypatch.setattr(multimodal, "SIZES", small)
@@ -633,7 +633,7 @@ def test_multimodal(monkeypatch, tmp_path):
     options = shared(tasks=",".join(multimodal.TASKS), steps=None)
     options.seeds, options.out = "0", tmp_path / "out.jsonl"
     found = multimodal.run(options)
-    assert found["finished"] == "7 of 7"
+    assert found["finished"] == "8 of 8"
     assert [row["task"] for row in found["table"]] == [*multimodal.TASKS]
     assert all(0 <= float(row["mean share"]) <= 1 for row in found["mean"])
     test = multimodal.test_rows("unseen", {"held_out": 0.2}, 128)
