@@ -8,10 +8,11 @@ share of 512 whose caption is written exactly, where "A left of B" is also "B ri
 A". `films`: four frames of one shape that moves; the share of 512 whose caption names
 the direction. `order`: which half of a film of 512 came first, each asked in both
 orders; `shuffled`: the same with the frames of a half shuffled, which leaves nothing
-but chance. No scene comes twice. AdamW with a decay of 0.01, 100 steps of warm-up and a
-cosine, clipped to a norm of 1, batches of 64. With `--out FILE` each run is a line of
-the file, so that the same command goes on where it was stopped and prints what is
-finished.
+but chance. `draw`: the share of 512 pictures, drawn from their captions, that show
+color and shape as asked, see `drawn_scenes`. No scene comes twice. AdamW with a decay
+of 0.01, 100 steps of warm-up and a cosine, clipped to a norm of 1, batches of 64. With
+`--out FILE` each run is a line of the file, so that the same command goes on where it
+was stopped and prints what is finished.
 """
 
 import itertools
@@ -19,6 +20,7 @@ import time
 
 import numpy as np
 
+from benchmarks import drawn_scenes
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
 from benchmarks.scene_rows import test_rows, training_rows
@@ -42,6 +44,7 @@ TASKS = {  # scenes, model, steps, learning rate, tested scenes, what is expecte
     "films": ({"frames": 4}, FILMS, 800, 2e-3, 512, "0.95"),
     "order": ({"frames": 4}, FILMS, 1500, 2e-3, 512, "0.9"),
     "shuffled": ({"frames": 4}, FILMS, 1500, 2e-3, 512, "0.5 ± 0.03"),
+    "draw": ({}, {}, 1200, 2e-3, 512, "0.8"),
 }
 SIZES = {"image_size": 24, "num_layers": 2, "num_heads": 4, "hidden_dim": 64}
 
@@ -94,6 +97,9 @@ def measure(run):
 
     scenes, options, _, rate, tested, _ = TASKS[run["task"]]
     keras.utils.set_random_seed(run["seed"])
+    if run["task"] == "draw":
+        sizes = {name: SIZES[name] for name in SIZES if name != "image_size"}
+        return drawn_scenes.measure(run, sizes, rate, tested, optimizer)
     model = models.Multimodal("word", max_sequence_length=10, **{**SIZES, **options})
     model.compile(optimizer(run["steps"], rate))
     test = test_rows(run["task"], scenes, tested)

@@ -36,6 +36,7 @@ from kerasseq.linear.rwkv7 import RWKV7TimeMix
 from kerasseq.linear.rwkv7_channel_mix import RWKV7ChannelMix
 from kerasseq.memory.memory_network import MemoryNetwork
 from kerasseq.memory.ntm import NTMCell
+from kerasseq.models.picture_tokenizer.vector_quantizer import VectorQuantizer
 from kerasseq.models.vit.patches import PatchEmbedding
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
@@ -137,6 +138,7 @@ __all__ = [
     "MemoryNetwork",
     "NTMCell",
     "PatchEmbedding",
+    "VectorQuantizer",
     "LogMelSpectrogram",
     "SpecAugment",
     "CRF",

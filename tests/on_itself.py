@@ -170,6 +170,20 @@ class Scaled(Wrapper):
 
 
 @keras.saving.register_keras_serializable("tests")
+class Coded(Scaled):
+    """Adds the codes of a vector quantizer to its input, which a weight scales.
+
+    Args:
+        layer: A `VectorQuantizer`.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    def call(self, x, mask=None, training=False):
+        x = x * self.weight
+        return x + self.layer(x, mask=mask, training=training)
+
+
+@keras.saving.register_keras_serializable("tests")
 class AsAudio(Scaled):
     """Calls a layer with the numbers of a sequence as the samples of a sound.
 

@@ -396,6 +396,7 @@ CASES = {
     "TransformerXLPosition": heads(L.TransformerXLPosition, causal_with_mask),
     "FeedForward": with_mask(L.FeedForward, 11, activation="gelu", gated=True),
     "MixtureOfExperts": with_mask(L.MixtureOfExperts, 3, 7),
+    "VectorQuantizer": with_mask(L.VectorQuantizer, 7, 6),
     "ConvSubsampling": subsampling(),
     "ConformerBlock": with_mask(L.ConformerBlock, 11, 2, 3),
     "TransformerEncoder": block(L.TransformerEncoder),

@@ -12,6 +12,7 @@ from tests.on_itself import (
     AsAudio,
     AsImage,
     Asked,
+    Coded,
     Marginals,
     OnItself,
     Scaled,
@@ -197,6 +198,11 @@ BUILDERS = {
     "NTMCell": [lambda **kw: layers.RNN(layers.NTMCell(2, 5, 1, write_heads=2))],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
+    ],
+    "VectorQuantizer": [
+        lambda seed=None, **kw: Coded(
+            layers.VectorQuantizer(7, 5, decay=0.5, threshold=0.5, seed=seed)
+        )
     ],
     "LogMelSpectrogram": [
         lambda **kw: AsAudio(

@@ -275,6 +275,11 @@ def of_layers():
             **{"image_size": 4, "interpolation": "bicubic", "use_bias": True},
         ),
         layer(
+            *(layers.VectorQuantizer, X),
+            **{"num_codes": 5, "dim": 6, "commitment": 0.25, "decay": 0.9},
+            **{"epsilon": 1e-5, "threshold": 0.1, "seed": 1},
+        ),
+        layer(
             *(layers.LogMelSpectrogram, X[..., 0]),
             **{"num_mels": 2, "num_fft_bins": 8, "stride": 3, "sampling_rate": 1000},
             **{"mel_scale": "htk", "scale": "log", "min_freq": 0.0, "max_freq": 400.0},
@@ -869,6 +874,11 @@ def of_training():
             "Perplexity",
             lambda **a: training.Perplexity(**a).result(),
             {"from_logits": True},
+        ),
+        Use(
+            "CodePerplexity",
+            lambda **a: training.CodePerplexity(**a).result(),
+            {"num_codes": 5, "name": "a"},
         ),
         Use(
             "TokenAccuracy",

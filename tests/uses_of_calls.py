@@ -44,6 +44,7 @@ def of_calls():
         call(layers.ConvSubsampling(3, 2), {"x": X, "mask": MASK}),
         call(layers.ConformerBlock(7, 2, 3), {"x": X, "mask": MASK}),
         call(layers.PatchEmbedding(2, 3), {"inputs": IMAGES}),
+        call(layers.VectorQuantizer(5, 6), {"x": X, "mask": MASK}),
         call(
             layers.LogMelSpectrogram(2, 8, 3, 1000),
             {"audio": X[..., 0], "mask": MASK},

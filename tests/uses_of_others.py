@@ -87,7 +87,14 @@ def of_models():
             | {"intermediate_dim": 7, "max_sequence_length": 5, "window": 2.0}
             | {"num_mels": 3, "num_fft_bins": 16, "stride": 4, "sampling_rate": 99}
             | {"head": "contrastive", "loss": "softmax", "num_experts": 2}
-            | {"resize": "crop"},
+            | {"resize": "crop", "codebook": None},
+        ),
+        Use(
+            "PictureTokenizer",
+            lambda **a: models.PictureTokenizer(**a)(np.zeros((2, 4, 6, 3), "float32")),
+            {"image_size": (4, 6), "patch_size": 2, "channels": 3, "num_codes": 5}
+            | {"hidden_dim": 7, "code_dim": 3, "commitment": 0.25, "decay": 0.97}
+            | {"threshold": 0.02, "resize": "crop", "seed": 1},
         ),
         Use(
             "Chat",

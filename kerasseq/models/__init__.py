@@ -20,6 +20,7 @@ from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.language_model import LanguageModel
 from kerasseq.models.mamba import Mamba
 from kerasseq.models.multimodal.multimodal import Multimodal
+from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.reinforced import ReinforcedModel
 from kerasseq.models.rwkv import RWKV
 from kerasseq.models.seq2seq.recurrent import Seq2Seq
@@ -62,6 +63,7 @@ __all__ = [
     "Chat",
     "ViT",
     "Multimodal",
+    "PictureTokenizer",
     "ReinforcedModel",
     "WordVectors",
     "architectures",

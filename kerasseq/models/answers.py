@@ -52,7 +52,8 @@ class AnswersMixin:
         if rows is None:
             raise TypeError(
                 "x must be prompts with answers as y, or a list of conversations, "
-                f"received {checks.short(x)}. For texts see training.TextBatches"
+                f"received {checks.short(x)} and y={checks.short(y)}. For texts see "
+                "training.TextBatches"
             )
         return answer_rows.AnswerBatches(
             rows, self.padded_inputs, batch_size, seed, self._longest_row

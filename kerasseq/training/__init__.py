@@ -16,6 +16,7 @@ from kerasseq.training.checkpoint import (  # noqa: E402
     batches_done,
     restore,
 )
+from kerasseq.training.code_perplexity import CodePerplexity  # noqa: E402
 from kerasseq.training.ctc import CTC  # noqa: E402
 from kerasseq.training.dpo import DPO  # noqa: E402
 from kerasseq.training.entity_scores import (  # noqa: E402
@@ -65,6 +66,7 @@ __all__ = [
     "BitsPerCharacter",
     "CTC",
     "Checkpoint",
+    "CodePerplexity",
     "DPO",
     "Entity",
     "GRPO",

@@ -1,4 +1,4 @@
-"""Ten kinds of models that are saved on one backend and go on on another.
+"""Eleven kinds of models that are saved on one backend and go on on another.
 
 Run as a program with what to do and its own folder; see `test_travel`.
 """
@@ -16,6 +16,8 @@ from kerasseq.layers import LuongAttention, MixtureOfExperts
 LETTERS = kerasseq.text.CharacterTokenizer().fit("abc")
 IDS = np.array([[1, 2, 3, 2, 1], [3, 1, 2, 2, 0]], "int32")
 NEXT = np.array([[2, 3, 2, 1, 1], [1, 2, 2, 3, 1]], "int32")
+CODES = np.array([[3, 0, 2, 1], [3, 1, 1, 0]], "int32")
+NEXT_CODES = np.array([[0, 2, 1, 2], [1, 1, 0, 2]], "int32")
 LABELS = np.array([0, 1], "int32")
 SERIES = np.linspace(-1, 1, 10).reshape(2, 5, 1).astype("float32")
 ON_TORCH = keras.backend.backend() == "torch"
@@ -92,6 +94,13 @@ def vit():
     )  # fmt: skip
 
 
+def drawing():
+    """A model that draws, which holds the tokenizer of its pictures."""
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 6}
+    codebook = models.PictureTokenizer(4, 2, num_codes=3, hidden_dim=5, code_dim=2)
+    return models.Multimodal(LETTERS, head="draw", codebook=codebook, **sizes)
+
+
 def plain():
     """A model of Keras alone."""
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
@@ -135,6 +144,11 @@ KINDS = {
     ),
     "reinforced": (reinforced, (IDS[:, None].astype("float32"), LABELS), None),
     "vit": (vit, (IMAGES, LABELS), None),
+    "drawing": (
+        drawing,
+        ({"ids": IDS, "codes": CODES}, NEXT_CODES),
+        lambda model: model.draw("ab"),
+    ),
     "plain": (plain, (IDS.astype("float32"), LABELS), None),
 }
 

@@ -9,7 +9,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket, padded
-from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, PADDING, TEXTS
+from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, TEXTS
 from kerasseq.models.multimodal.rows import as_fractions, original_errors
 from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.fitted import check_learned
@@ -59,16 +59,9 @@ class Embedding:
                 `fit`.
         """
         self._check_embeds(TEXTS)
-        own = self.preprocessor
-        ids = own.ids([texts] if isinstance(texts, str) else texts)
-        ids = [np.r_[own.start, each, own.end] for each in ids]
-        longest = max(map(len, ids), default=1)
-        length = min(bucket(longest), own.longest + 2)
-
-        def arrays(rows):
-            return [padded([ids[row] for row in rows], length, "int32", PADDING)]
-
-        return self._embedded(TEXTS, arrays, len(ids), batch_size)
+        texts = [texts] if isinstance(texts, str) else texts
+        ids = self.preprocessor.whole_texts(texts)
+        return self._embedded(TEXTS, lambda rows: [ids[rows]], len(ids), batch_size)
 
     def embed_audio(self, audio: Any, *, batch_size: int = BATCH_SIZE) -> np.ndarray:
         """Computes the vectors of sounds.
@@ -99,11 +92,7 @@ class Embedding:
     def _check_embeds(self, kind):
         """Raises unless the model computes vectors of a kind."""
         check_learned(self)
-        if self._arguments["head"] != "contrastive":
-            raise ValueError(
-                'vectors are those of head="contrastive", received a model with '
-                f'head="{self._arguments["head"]}". Use describe'
-            )
+        self.check_head(f"embed_{kind}", "contrastive")
         self.preprocessor.check_kinds({kind: None})
 
     def _embedded(self, kind, arrays, count, batch_size):

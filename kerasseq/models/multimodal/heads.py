@@ -14,8 +14,8 @@ from kerasseq.models.multimodal.rows import IGNORED, MultimodalRows
 from kerasseq.tasks.text_head import TextHead
 from kerasseq.training import TokenAccuracy
 
-CONTRASTIVE, CAPTION = "contrastive", "caption"
-HEADS = (CONTRASTIVE, CAPTION)
+CONTRASTIVE, CAPTION, DRAW = "contrastive", "caption", "draw"
+HEADS = (CONTRASTIVE, CAPTION, DRAW)
 
 
 class WordsHead(TextHead):
@@ -54,8 +54,8 @@ class ContrastiveHead(WordsHead):
         return ContrastiveLoss() if self.function == "softmax" else SigmoidLoss()
 
 
-class CaptionHead(WordsHead):
-    """The next word at each word of a text.
+class WritingHead(WordsHead):
+    """The next token at each that is written, of a text or of a picture.
 
     Args:
         preprocessor: That of the model.

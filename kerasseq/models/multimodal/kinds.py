@@ -21,6 +21,7 @@ from kerasseq.speech.sound_norm import SoundNormalization
 
 IMAGES, AUDIO, TEXTS = "images", "audio", "texts"
 KINDS = (IMAGES, AUDIO, TEXTS)  # in the order of their tokens
+CODES = "codes"  # ids of patches, in place of pictures that are drawn
 PADDING = -1  # in rows of ids
 FEATURES = ("num_mels", "num_fft_bins", "stride", "sampling_rate")
 Tokens: TypeAlias = tuple[Tensor, Tensor]  # (B, T, D), and boolean (B, T)
@@ -84,6 +85,8 @@ class Words:
     """
 
     names: tuple[str, ...] = ("ids",)
+    kind: str = TEXTS
+    prefix: str = ""  # of the names of layers
 
     def __init__(self, arguments: Config, size: int, length: int) -> None:
         self.embedding: keras.layers.ReversibleEmbedding = (
@@ -91,21 +94,22 @@ class Words:
                 size,
                 arguments["hidden_dim"],
                 embeddings_initializer=normal(0.1),
-                name="embedding",
+                name=f"{self.prefix}embedding",
             )
         )
         self.position: PositionEmbedding = PositionEmbedding(
-            length, normal(), name="position"
+            length, normal(), name=f"{self.prefix}position"
         )
-        self.vector: KindVector = KindVector(name="texts_vector")
+        self.vector: KindVector = KindVector(name=f"{self.kind}_vector")
 
     def inputs(self) -> dict[str, keras.KerasTensor]:
         """Returns symbolic inputs by name."""
-        return {"ids": keras.Input((None,), dtype="int32", name="ids")}
+        (name,) = self.names
+        return {name: keras.Input((None,), dtype="int32", name=name)}
 
     def __call__(self, inputs: dict[str, Tensor]) -> Tokens:
         """Returns the tokens, and which of them are real."""
-        ids = inputs["ids"]
+        ids = inputs[self.names[0]]
         x = self.embedding(ops.maximum(ids, 0))
         return self.vector(x + self.position(x)), ids >= 0
 
@@ -122,6 +126,20 @@ class Words:
     def logits(self, h: Tensor) -> Tensor:
         """Returns logits `(B, T, V)` of hidden states, in float32."""
         return ops.cast(self.embedding(h, reverse=True), "float32")
+
+
+class Codes(Words):
+    """Tokens of pictures, by their ids in a codebook.
+
+    Args:
+        arguments: The arguments of the model.
+        size: Number of ids, that of the start included.
+        length: Number of positions.
+    """
+
+    names: tuple[str, ...] = (CODES,)
+    kind: str = CODES
+    prefix: str = "codes_"
 
 
 class Sounds:

@@ -10,32 +10,36 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
 from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.multimodal.codebook import check_codebook
 from kerasseq.models.multimodal.contrast import LOSSES
 from kerasseq.models.multimodal.describing import Describing
+from kerasseq.models.multimodal.drawing import Drawing
 from kerasseq.models.multimodal.embedding import Embedding
 from kerasseq.models.multimodal.heads import (
-    CAPTION,
     CONTRASTIVE,
+    DRAW,
     HEADS,
-    CaptionHead,
     ContrastiveHead,
     WordsHead,
+    WritingHead,
 )
 from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, TEXTS
 from kerasseq.models.multimodal.network import Network
-from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor
+from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor, are_inputs
 from kerasseq.models.multimodal.rows import MultimodalRows, original_errors
 from kerasseq.models.multimodal.sizes import check_sizes
+from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.vit import pixels
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
+from kerasseq.tasks.plain import as_plain
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
 @register
-class Multimodal(Embedding, Describing, LabeledModel):
+class Multimodal(Embedding, Describing, Drawing, LabeledModel):
     r"""Reads pictures or films, sounds and words as tokens of one Transformer.
 
     $$
@@ -60,6 +64,11 @@ class Multimodal(Embedding, Describing, LabeledModel):
     With `head="caption"` pictures and sounds see each other, and a word sees them and
     the words before it. The loss is the cross-entropy of the next word.
 
+    With `head="draw"` words see each other, and a token of a picture sees them and the
+    tokens before it, row by row. The tokens are the ids of `codebook`, a trained
+    `PictureTokenizer` that stays as it is. The loss is the cross-entropy of the next
+    id.
+
     `fit(x, y)` trains on pictures x and texts y. x are arrays `(rows, *image_size,
     channels)`, integers from 0 to 255 or floats from 0 to 1, or a list of them; for
     pictures also files, a folder, or images of pillow, which are resized. For a model
@@ -71,7 +80,8 @@ class Multimodal(Embedding, Describing, LabeledModel):
         tokenizer: A fitted tokenizer, or the name of one that `fit` trains on the
             texts, such as "word".
         image_size: Height and width of pictures; frames, height and width of films. One
-            number is both sides of a picture. None for a model without pictures.
+            number is both sides of a picture. None for a model without pictures, and
+            with "draw", where sizes, channels and `resize` are those of the codebook.
         patch_size: Height and width of a patch; with films frames, height and width.
         channels: Number of channels: 1 for gray, 3 for color.
         num_layers: L.
@@ -86,22 +96,26 @@ class Multimodal(Embedding, Describing, LabeledModel):
         sampling_rate: Samples a second. Files of other rates are resampled.
         factor: Frames of the spectrogram that become one token: 2, 4 or 8.
         window: Seconds of the longest sound.
-        head: "contrastive" or "caption".
+        head: "contrastive", "caption" or "draw".
         loss: Of "contrastive": "softmax" as in CLIP, or "sigmoid" as in SigLIP.
         num_experts: Experts in the last block, of half the width, of which each token
             is read by two; None for no experts. A trace has their choices as
             "feed_forward/chosen" of this block, in the order of the tokens.
+        codebook: For "draw": a trained `PictureTokenizer`. The model has a frozen copy,
+            unless it is frozen.
         resize: How files of another aspect ratio are resized: "crop", "pad" or
             "stretch", see `kerasseq.datasets.read_image`.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
         inputs: A dictionary as `encode` returns it: "images", "audio" and "lengths",
-            those that the model has, and "ids" `(B, T)`, -1 at padding.
+            those that the model has, and "ids" `(B, T)`, -1 at padding; with "draw"
+            "ids" and "codes" `(B, N)`, the start and all ids of a picture but the last.
 
     Returns:
         With "contrastive" scores `(B, P, B)` of each row with all others, for P pairs
-        of kinds; with "caption" logits `(B, T, V)` of the word after each.
+        of kinds; with "caption" logits `(B, T, V)` of the word after each; with "draw"
+        `(B, N, K + 1)` of the id after each.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -112,21 +126,28 @@ class Multimodal(Embedding, Describing, LabeledModel):
         >>> images = np.zeros((2, 8, 8, 3), "uint8")
         >>> images[1] = 255
         >>> texts = ["all black", "all white"]
-        >>> sizes = {"image_size": 8, "patch_size": 4, "num_layers": 1}
-        >>> sizes |= {"num_heads": 2, "hidden_dim": 8, "max_sequence_length": 5}
-        >>> model = Multimodal("word", **sizes)
+        >>> sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8}
+        >>> pictures = {"image_size": 8, "patch_size": 4}
+        >>> model = Multimodal("word", **pictures, **sizes)
         >>> history = model.fit(images, texts, verbose=0)
         >>> cosines = model.embed_images(images) @ model.embed_texts(texts).T
         >>> cosines.shape
         (2, 2)
-        >>> model = Multimodal("word", head="caption", **sizes)
+        >>> model = Multimodal("word", head="caption", **pictures, **sizes)
         >>> history = model.fit(images, texts, verbose=0)
         >>> isinstance(model.describe(images[0]), str)
         True
+        >>> codebook = PictureTokenizer(8, 4, num_codes=5)
+        >>> history = codebook.fit(images, verbose=0)
+        >>> model = Multimodal("word", head="draw", codebook=codebook, **sizes)
+        >>> history = model.fit(images, texts, verbose=0)
+        >>> model.draw("all black").shape
+        (8, 8, 3)
 
     References:
         Radford et al. 2021 (CLIP); Zhai et al. 2023 (SigLIP); Zellers et al. 2021
-        (MERLOT); Akbari et al. 2021 (VATT); Mustafa et al. 2022 (LIMoE). Slides A.
+        (MERLOT); Akbari et al. 2021 (VATT); Mustafa et al. 2022 (LIMoE); Ramesh et al.
+        2021 (text to image). Slides A.
     """
 
     task: WordsHead
@@ -155,10 +176,15 @@ class Multimodal(Embedding, Describing, LabeledModel):
         head: str = CONTRASTIVE,
         loss: str = "softmax",
         num_experts: int | None = None,
+        codebook: PictureTokenizer | None = None,
         resize: str = "crop",
         **kwargs: Any,
     ) -> None:
-        image_size, patch_size = check_sizes(image_size, patch_size, num_mels)
+        head = checks.one_of("head", head, HEADS)
+        sizes = {"image_size": image_size, "patch_size": patch_size}
+        codebook = check_codebook(head, codebook, {**sizes, "num_mels": num_mels})
+        if codebook is None:
+            image_size, patch_size = check_sizes(image_size, patch_size, num_mels)
         optional = checks.optional
         arguments = {
             "tokenizer": tokenizer,
@@ -181,14 +207,14 @@ class Multimodal(Embedding, Describing, LabeledModel):
             "sampling_rate": checks.size("sampling_rate", sampling_rate),
             "factor": factor,
             "window": checks.positive("window", window),
-            "head": checks.one_of("head", head, HEADS),
+            "head": head,
             "loss": checks.one_of("loss", loss, LOSSES),
             "num_experts": optional(checks.size, "num_experts", num_experts),
             "resize": checks.one_of("resize", resize, RESIZE),
         }
-        if head == CAPTION and loss != "softmax":
+        if head != CONTRASTIVE and loss != "softmax":
             raise ValueError(
-                f'loss="{loss}" is for head="contrastive", received head="caption". '
+                f'loss="{loss}" is for head="contrastive", received head="{head}". '
                 "Leave it out"
             )
         if num_experts is not None and num_experts < 2:
@@ -204,7 +230,9 @@ class Multimodal(Embedding, Describing, LabeledModel):
         )
         checks.fits_memory("num_layers", num_layers, hidden_dim * width)
         checks.fits_memory("num_experts", num_experts or 1, hidden_dim * width)
-        preprocessor = MultimodalPreprocessor(arguments)
+        # Not an attribute for Keras: its weights are not those of the model.
+        vars(self)["_codebook"] = codebook
+        preprocessor = MultimodalPreprocessor(arguments, codebook)
         if not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
             return
@@ -212,12 +240,12 @@ class Multimodal(Embedding, Describing, LabeledModel):
         self.preprocessor, self.task = preprocessor, _head(arguments, preprocessor)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
-        self.preprocessor = MultimodalPreprocessor(arguments)
+        self.preprocessor = MultimodalPreprocessor(arguments, self.codebook)
         self.task = _head(arguments, self.preprocessor)
         network = Network(arguments, self.preprocessor)
         inputs = network.inputs()
         contrastive = arguments["head"] == CONTRASTIVE
-        outputs = (network.pair_scores if contrastive else network.next_words)(inputs)
+        outputs = (network.pair_scores if contrastive else network.next_tokens)(inputs)
         TaskModel.__init__(self, inputs, outputs, arguments, **options)
         self.network = network
 
@@ -228,6 +256,9 @@ class Multimodal(Embedding, Describing, LabeledModel):
             fractions = pixels.as_fractions(inputs[IMAGES], None)
             inputs = {**inputs, IMAGES: fractions}
         return super().call(inputs, training=training, mask=mask)
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "codebook": as_plain(self.codebook)}
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -241,6 +272,16 @@ class Multimodal(Embedding, Describing, LabeledModel):
             return None
         return float(ops.convert_to_numpy(self.network.scores.scale))
 
+    def check_head(self, method: str, head: str) -> None:
+        """Raises if a method is for a model with another head."""
+        own = self._arguments["head"]
+        if own != head:
+            instead = {CONTRASTIVE: "embed_images", DRAW: "draw"}.get(own, "describe")
+            raise ValueError(
+                f'{method} needs head="{head}", received a model with head="{own}". '
+                f"Use {instead}"
+            )
+
     def reading(self, batches: Any) -> Any:
         return original_errors(getattr(batches, "reader", None))
 
@@ -252,7 +293,8 @@ class Multimodal(Embedding, Describing, LabeledModel):
             y: The text of each; None for the id before each text.
 
         Returns:
-            "images", "audio" and "lengths", those of the model, and "ids".
+            "images", "audio" and "lengths", those of the model, and "ids"; with "draw"
+            "ids" and "codes".
 
         Raises:
             TypeError: If an input has the wrong type.
@@ -272,15 +314,19 @@ class Multimodal(Embedding, Describing, LabeledModel):
         """Computes what the model makes of rows.
 
         Args:
-            x: As for `fit`; with "contrastive" of some kinds or of all.
+            x: As for `fit`; with "contrastive" of some kinds or of all; with "draw" the
+                texts.
             batch_size: Rows that are processed at once.
-            **kwargs: As for `SequenceClassifier.predict`; not with "contrastive".
+            **kwargs: As for `SequenceClassifier.predict`; with "caption" alone.
 
         Returns:
             With "contrastive" the unit vectors `(rows, D)` of each kind that is given,
             by its name; with "caption" the logits `(rows, 1, V)` of the first word.
-            For those of a text call the model on `encode(x, y)`.
+            For those of a text call the model on `encode(x, y)`. With "draw" pictures,
+            as `draw(x)`.
         """
+        if self._arguments["head"] == DRAW and not are_inputs(x):
+            return self.draw(x, batch_size=batch_size or BATCH_SIZE)
         if self.awaits_fit or self._arguments["head"] != CONTRASTIVE:
             return super().predict(x, batch_size=batch_size, **kwargs)
         parts, texts, _ = self.weighted_inputs(self.preprocessor.several(x), None, None)
@@ -307,4 +353,4 @@ def _head(arguments: Config, preprocessor: MultimodalPreprocessor) -> WordsHead:
     """The head of a model with these arguments."""
     if arguments["head"] == CONTRASTIVE:
         return ContrastiveHead(preprocessor, arguments["loss"])
-    return CaptionHead(preprocessor)
+    return WritingHead(preprocessor)

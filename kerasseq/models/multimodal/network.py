@@ -12,8 +12,10 @@ from kerasseq.core.types import Config, Tensor
 from kerasseq.models.multimodal.contrast import PairScores
 from kerasseq.models.multimodal.kinds import (
     AUDIO,
+    CODES,
     IMAGES,
     TEXTS,
+    Codes,
     Pictures,
     Sounds,
     Words,
@@ -32,7 +34,7 @@ class Network:
         preprocessor: That of the model, which knows kinds and ids.
 
     Attributes:
-        fronts: For each kind what makes its tokens.
+        fronts: For each kind what makes its tokens; one that is written is the last.
         stack: The encoder.
     """
 
@@ -40,14 +42,17 @@ class Network:
         a, own = arguments, preprocessor
         contrastive = a["head"] == "contrastive"
         self.fronts: dict[str, Any] = {}
-        if IMAGES in own.kinds:
+        if IMAGES in own.kinds and own.codebook is None:
             self.fronts[IMAGES] = Pictures(a)
         if AUDIO in own.kinds:
             frames = -(-(own.samples // a["stride"]) // a["factor"])
             self.fronts[AUDIO] = Sounds(a, frames)
-        # A text is read with its start, and with its end where it is compared whole.
-        positions = own.longest + 1 + contrastive
+        # A text has a start, and an end where it is not written but read as a whole.
+        positions = own.longest + 1 + (a["head"] != "caption")
         self.fronts[TEXTS] = Words(a, own.end + 1, positions)
+        if own.codebook is not None:
+            ids = own.codebook.num_codes + 1  # with the start
+            self.fronts[CODES] = Codes(a, ids, own.num_codes)
         view = "apart" if contrastive else "prefix"
         self.join: JoinKinds = JoinKinds(view, name="join")
         self.split: SplitKinds = SplitKinds(name="split")
@@ -89,12 +94,23 @@ class Network:
         pooled = self.pool(h, mask=real)
         return self.unit(self.projections[kind](pooled))
 
-    def next_words(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Returns the logits `(B, T, V)` of the word after each."""
+    def next_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Returns the logits `(B, T, V)` of the token after each that is written."""
         tokens, real = self._tokens(inputs, *self.fronts)
         x, all_real, attend = self.join(tokens, real)
         *_, h = self.split(self.stack(x, all_real, attend), real)
-        return self.fronts[TEXTS].logits(h)
+        return self.written.logits(h)
+
+    @property
+    def written(self) -> Words:
+        """The words, or the tokens of pictures, that are written."""
+        return [*self.fronts.values()][-1]
+
+    @property
+    def read(self) -> list[str]:
+        """The inputs that are read before the first token is written."""
+        *fronts, _ = self.fronts.values()
+        return [name for front in fronts for name in front.names]
 
     def _tokens(self, inputs, *kinds):
         """Tokens of some kinds, and which of them are real."""
@@ -102,19 +118,19 @@ class Network:
         return list(tokens), list(real)
 
     def start(self, inputs: dict[str, Tensor], length: int) -> dict[str, Any]:
-        """Returns the state before the first of at most `length` words.
+        """Returns the state before the first of at most `length` tokens.
 
         Args:
-            inputs: Pictures and sounds by name.
-            length: The most words, with the start.
+            inputs: What is read before them, by name.
+            length: The most tokens that are written.
         """
-        kinds = [kind for kind in self.fronts if kind != TEXTS]
+        *kinds, _ = self.fronts
         tokens, real = self._tokens(inputs, *kinds)
         x = ops.concatenate(tokens, axis=1)  # (B, P, D)
         real = ops.concatenate(real, axis=1)
         B, P = ops.shape(real)
-        words = ops.ones((B, length), "bool")
-        keys = ops.concatenate([real, ops.logical_not(words)], axis=1)  # (B, S)
+        later = ops.ones((B, length), "bool")
+        keys = ops.concatenate([real, ops.logical_not(later)], axis=1)  # (B, S)
         attend = ops.broadcast_to(keys[:, None], (B, P, P + length))
         x = masks.zero_masked(x, real)
         caches = self.stack.caches(B, P + length)
@@ -122,19 +138,19 @@ class Network:
         return {
             "index": ops.zeros((B,), "int32"),
             "prefix": ops.full((B,), P, "int32"),
-            "real": ops.concatenate([real, words], axis=1),
+            "real": ops.concatenate([real, later], axis=1),
             "caches": caches,
         }
 
     def step(
         self, state: dict[str, Any], token: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Returns logits `(B, V)` of the word after `token` `(B,)`, and the state."""
+        """Returns logits `(B, V)` of the id after `token` `(B,)`, and the state."""
         index = state["index"][0]  # the same in all rows
         place = state["prefix"][0] + index
         at = ops.arange(state["real"].shape[1], dtype="int32")
         attend = ops.logical_and(state["real"], (at <= place)[None])[:, None]
-        x = self.fronts[TEXTS].at(token, index)
+        x = self.written.at(token, index)
         h, caches = self.stack.advance(x, state["caches"], place, attend)
         after = {**state, "index": state["index"] + 1, "caches": caches}
-        return self.fronts[TEXTS].logits(h)[:, 0], after
+        return self.written.logits(h)[:, 0], after

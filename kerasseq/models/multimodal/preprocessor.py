@@ -1,5 +1,6 @@
 """What users pass to a `Multimodal`: pictures, films, sounds and texts, by kind."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +8,21 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.padding import bucket, padded
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import readable_rows
-from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, KINDS, TEXTS
+from kerasseq.models.multimodal.kinds import (
+    AUDIO,
+    CODES,
+    IMAGES,
+    KINDS,
+    PADDING,
+    TEXTS,
+)
 from kerasseq.models.multimodal.pictures import PictureReader
 from kerasseq.models.multimodal.rows import MultimodalRows
-from kerasseq.models.vit import inputs
+from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
+from kerasseq.models.vit import inputs, sizes
 from kerasseq.speech.audio_inputs import AudioPreprocessor
 from kerasseq.speech.transcripts import unknown_finder
 from kerasseq.tasks import text_inputs
@@ -39,10 +49,12 @@ class MultimodalPreprocessor(Preprocessor):
 
     Args:
         arguments: The arguments of the model.
+        codebook: The tokenizer of pictures that are drawn, or None.
 
     Attributes:
         kinds: The kinds of the model, in the order of their tokens; texts last.
         samples: Samples of the longest sound.
+        grid: Rows and columns of the tokens of a picture that is drawn.
 
     Raises:
         TypeError: If the tokenizer is none.
@@ -51,7 +63,9 @@ class MultimodalPreprocessor(Preprocessor):
 
     has_texts: bool = False
 
-    def __init__(self, arguments: Config) -> None:
+    def __init__(
+        self, arguments: Config, codebook: PictureTokenizer | None = None
+    ) -> None:
         given = text_inputs.check_tokenizer(arguments["tokenizer"])
         if given is None:
             raise TypeError(
@@ -61,11 +75,17 @@ class MultimodalPreprocessor(Preprocessor):
         arguments["tokenizer"] = given
         self.tokenizer: Tokenizer | None = None if isinstance(given, str) else given
         self.longest: int = arguments["max_sequence_length"]
-        self.writes: bool = arguments["head"] == "caption"
+        self.writes: bool = arguments["head"] != "contrastive"
+        self.codebook: PictureTokenizer | None = codebook
+        self.grid: tuple[int, ...] = ()
         self.pictures: PictureReader | None = None
         self.sound_reader: SoundReader | None = None
         self.samples: int = 0
-        if arguments["image_size"] is not None:
+        if self.codebook is not None:
+            own = {**arguments, **self.codebook.picture_arguments}
+            self.pictures = PictureReader(own)
+            self.grid = sizes.grid(own["image_size"], own["patch_size"])
+        elif arguments["image_size"] is not None:
             self.pictures = PictureReader(arguments)
         if arguments["num_mels"] is not None:
             self.sound_reader = SoundReader({**arguments, "tokenizer": None})
@@ -88,6 +108,16 @@ class MultimodalPreprocessor(Preprocessor):
     def end(self) -> int:
         """The id after a text."""
         return self.start + 1
+
+    @property
+    def num_codes(self) -> int:
+        """The number of tokens of a picture that is drawn."""
+        return math.prod(self.grid)
+
+    @property
+    def first_written(self) -> int:
+        """The id before the first that is written."""
+        return self.start if self.codebook is None else self.codebook.num_codes
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -217,8 +247,12 @@ class MultimodalPreprocessor(Preprocessor):
                 )
         arrays, count = {}, {}
         if self.pictures is not None:
-            arrays[IMAGES] = self.pictures.reader(x[IMAGES])
-            count[IMAGES] = len(arrays[IMAGES].images)
+            reader = self.pictures.reader(x[IMAGES])
+            count[IMAGES] = len(reader.images)
+            if self.codebook is None:
+                arrays[IMAGES] = reader
+            else:
+                arrays[CODES] = self.codes(reader.images)
         if self.sound_reader is not None:
             arrays[AUDIO] = self.sounds(x[AUDIO])
             count[AUDIO] = len(arrays[AUDIO])
@@ -231,6 +265,15 @@ class MultimodalPreprocessor(Preprocessor):
             most_samples=self.samples,
             writes=self.writes,
         )
+
+    def codes(self, images: Any) -> np.ndarray:
+        """Returns the ids of pictures after that of the start, int32 `(rows, 1 + N)`.
+
+        Args:
+            images: Files or arrays.
+        """
+        ids = self.codebook.encode(images).reshape(-1, self.num_codes)
+        return np.pad(ids, ((0, 0), (1, 0)), constant_values=self.first_written)
 
     def sounds(self, x: Any) -> Any:
         """Sounds as `AudioRows`, none longer than the window."""
@@ -281,6 +324,12 @@ class MultimodalPreprocessor(Preprocessor):
                 )
             found.append(ids)
         return found
+
+    def whole_texts(self, texts: Any) -> np.ndarray:
+        """Returns the ids of texts with start and end, checked, int32 `(rows, T)`."""
+        ids = [np.r_[self.start, each, self.end] for each in self.ids(texts)]
+        longest = max(map(len, ids), default=1)
+        return padded(ids, min(bucket(longest), self.longest + 2), "int32", PADDING)
 
 
 def check_counts(count: Mapping[str, int]) -> None:

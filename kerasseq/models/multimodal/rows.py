@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from kerasseq.core.padding import bucket, padded
-from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, PADDING
+from kerasseq.models.multimodal.kinds import AUDIO, CODES, IMAGES, PADDING
 from kerasseq.speech.audio_inputs import AudioRows
 from kerasseq.training.batches import _Batches
 from kerasseq.training.image_batches import ImageReader
@@ -23,14 +23,16 @@ class MultimodalRows(Rows):
     """Rows of several kinds; files are read batch by batch.
 
     Attributes:
-        arrays: By kind: for "images" an `ImageReader`, for "audio" `AudioRows`.
+        arrays: By kind: for "images" an `ImageReader`, for "audio" `AudioRows`; for
+            pictures that are drawn "codes", int32 `(rows, 1 + N)`: start and ids.
         y: The ids of each text, without start and end; None if there are none.
         weights: The weight of each row, or None.
         count: The number of rows.
         start: The id before a text.
         end: The id after it.
         most_samples: The longest sound that the model reads.
-        writes: Whether the labels are the next ids, or a number of each text.
+        writes: Whether the labels are the next ids, of words or of a picture, or a
+            number of each text.
     """
 
     count: int = 0
@@ -60,6 +62,8 @@ class MultimodalRows(Rows):
             arrays[IMAGES] = ImageReader(images, pictures.read)
         if AUDIO in self.arrays:
             arrays[AUDIO] = self.arrays[AUDIO].part(indices)
+        if CODES in self.arrays:
+            arrays[CODES] = self.arrays[CODES][indices]
         y = None if self.y is None else [self.y[row] for row in indices]
         weights = None if self.weights is None else self.weights[indices]
         return dataclasses.replace(
@@ -92,14 +96,17 @@ class MultimodalRows(Rows):
         if self.y is not None:
             texts = [self.y[row] for row in rows.tolist()]
         longest = max(map(len, texts if self.y is None else self.y))
-        if self.writes:
-            ids = [np.r_[self.start, text] for text in texts]
-            labels = [np.r_[text, self.end] for text in texts]
-            y = padded(labels, longest + 1, "int32", IGNORED)
+        ids = [np.r_[self.start, text, self.end] for text in texts]
+        length = longest + 2
+        if (codes := self.arrays.get(CODES)) is not None:
+            x[CODES], y = codes[rows, :-1], codes[rows, 1:]
+        elif self.writes:
+            length -= 1
+            y = padded([each[1:] for each in ids], length, "int32", IGNORED)
+            ids = [each[:-1] for each in ids]
         else:
-            ids = [np.r_[self.start, text, self.end] for text in texts]
             y = numbers(texts)
-        x["ids"] = padded(ids, longest + 2 - self.writes, "int32", PADDING)
+        x["ids"] = padded(ids, length, "int32", PADDING)
         parts: list[Any] = [x] if self.y is None else [x, y]
         if self.weights is not None:
             weights = self.weights[rows]

@@ -1,14 +1,15 @@
 r"""One sequence of tokens of several kinds, and which of them see which.
 
 With "apart" a token sees those of its own kind, so that one pass through the blocks
-gives what a pass for each kind would. With "prefix" all that come before the words see
-each other, and a word sees them, itself and the words before it:
+gives what a pass for each kind would. With "prefix" the last kind is written, words or
+tokens of a picture. All that come before it see each other, and what is written sees
+them, itself and what was written before it:
 
 $$
 M_{qk} = [k \le P] \;\lor\; [q > P \wedge k \le q]
 $$
 
-with P tokens before the words. The kinds share the blocks as in "VATT" (Akbari et al.
+with P tokens before them. The kinds share the blocks as in "VATT" (Akbari et al.
 2021) and "LIMoE" (Mustafa et al. 2022); the prefix is that of Raffel et al. 2020.
 """
 
@@ -67,7 +68,8 @@ class JoinKinds(Layer):
     """Joins tokens of several kinds to one sequence.
 
     Args:
-        view: "apart" or "prefix", where the last kind are the words.
+        view: "apart": tokens see those of their kind; or "prefix": the last kind is
+            written, and its tokens see the other kinds and those before them.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -106,11 +108,11 @@ class JoinKinds(Layer):
         if self.view == "apart":
             attend = ops.equal(query, key)
         else:
-            words = len(real) - 1
+            last = len(real) - 1
             at = ops.cumsum(ops.ones_like(kind), axis=1)
             earlier = at[:, None, :] <= at[:, :, None]
-            is_word = ops.equal(query, words)
-            attend = (key < words) | (is_word & earlier)
+            is_written = ops.equal(query, last)
+            attend = (key < last) | (is_written & earlier)
         return x, ops.concatenate(real, axis=1), attend
 
     def compute_output_shape(

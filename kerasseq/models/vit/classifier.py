@@ -1,18 +1,17 @@
 """Base class of image models: labels by name, training and prediction."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
-from kerasseq import kernels
 from kerasseq.core.types import Config, Tensor, one_or_several
 from kerasseq.datasets.splitting import split_by_class
 from kerasseq.models.vit import explanations, inputs, pixels
 from kerasseq.models.vit.patches import PatchEmbedding
-from kerasseq.models.vit.preprocessor import ImagePreprocessor
+from kerasseq.models.vit.preprocessor import ImagePreprocessor, reading
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.class_labels import Classification, classify
 from kerasseq.tasks.fitted import check_learned
@@ -243,14 +242,9 @@ class ImageClassifier(LabeledModel):
         check_learned(self)
         return self.preprocessor.rows(inputs.unlabeled(files)).batch()
 
-    @contextlib.contextmanager
-    def reading(self, batches: Any) -> Iterator[None]:
+    def reading(self, batches: Any) -> contextlib.AbstractContextManager[None]:
         """Raises the error of a file as it was, and leaves the model as it was."""
-        if not hasattr(batches, "reader"):
-            yield
-            return
-        with batches.reader.original_errors(), kernels.keep_variables(self):
-            yield
+        return reading(self, batches)
 
     def attention_map(
         self,

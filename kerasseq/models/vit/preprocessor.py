@@ -1,11 +1,14 @@
 """Arrays, files or folders of images as rows of a model."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
+import keras
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import convert, read_image, readable_rows
@@ -150,3 +153,18 @@ class ImagePreprocessor(Preprocessor):
             low, high = self.value_range
             image = (low + image * ((high - low) / 255)).astype("float32")
         return image if self.channels_last else image.transpose(2, 0, 1)
+
+
+@contextlib.contextmanager
+def reading(model: keras.Model, batches: Any) -> Iterator[None]:
+    """Raises the error of a file as it was, and leaves the model as it was.
+
+    Args:
+        model: The model that reads batches.
+        batches: The batches; those with a `reader` may fail.
+    """
+    if not hasattr(batches, "reader"):
+        yield
+        return
+    with batches.reader.original_errors(), kernels.keep_variables(model):
+        yield

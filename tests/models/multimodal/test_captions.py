@@ -131,7 +131,7 @@ def test_captions_of_a_contrastive_model_are_refused():
     with pytest.raises(ValueError, match='describe needs head="caption".*embed_images'):
         model.describe(pictures())
     model = multimodal(num_layers=1, head="caption")
-    with pytest.raises(ValueError, match='vectors are those of head="contrastive"'):
+    with pytest.raises(ValueError, match='embed_texts needs head="contrastive"'):
         model.embed_texts(TEXTS)
     with pytest.raises(ValueError, match="max_length must be at most .*7, received 8"):
         model.describe(pictures(), max_length=8)

@@ -1,0 +1,1 @@
+"""Pictures as grids of ids: a vector quantizer, and the autoencoder around it."""
