@@ -15,6 +15,7 @@ BENCHMARKS = (
     "attention",
     "beyond",
     "bottleneck",
+    "captioning",
     "counting",
     "ctc",
     "experts",

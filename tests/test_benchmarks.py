@@ -16,6 +16,7 @@ from benchmarks import (
     adaptation,
     attention,
     beyond,
+    captioning,
     counting,
     ctc,
     fitting,
@@ -620,7 +621,30 @@ def test_modifications_has_every_option_of_the_block():
     assert {*modifications.POSITIONS} == positions - {"learned"}
 
 
-@pytest.mark.full("ten models for 2 steps")
+@pytest.mark.full("two models for 2 steps")
+def test_captioning(monkeypatch, tmp_path):
+    monkeypatch.setattr(captioning, "UNITS", 8)
+    monkeypatch.setattr(captioning, "TESTED", 5)
+    options = shared(attention="soft,hard", steps=2)
+    options.seeds, options.out = "0", tmp_path / "out.jsonl"
+    found = captioning.run(options)
+    assert found["finished"] == "2 of 2"
+    assert [row["attention"] for row in found["table"]] == ["soft", "hard"]
+    shares = [float(row["in_box"]) for row in found["table"]]
+    assert all(0 <= share <= 1 for share in shares)
+    test = captioning.test_scenes()
+    areas = [
+        np.prod(test.boxes[n][shape][2:] - test.boxes[n][shape][:2]) / 24**2
+        for n in range(5)
+        for _, shape in test.mentions(n)
+    ]
+    uniform = float(found["uniform map, in box"])
+    assert uniform == pytest.approx(np.mean(areas), abs=6e-4)
+    monkeypatch.setattr(captioning, "measure", None)  # not called for what is finished
+    assert captioning.run(options) == found
+
+
+@pytest.mark.full("eight models for 2 steps")
 def test_multimodal(monkeypatch, tmp_path):
     small = {"image_size": 24, "num_layers": 1, "num_heads": 1, "hidden_dim": 8}
     monkeypatch.setattr(multimodal, "SIZES", small)

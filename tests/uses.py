@@ -333,6 +333,7 @@ def of_models():
             *(models.Seq2Seq, FEW, FEW),
             **{"architecture": "gru", **sizes, "attention": "bahdanau", "units": 3},
             **{"num_layers": 1, "bidirectional": True, "input_feeding": False},
+            **{"doubly_stochastic": 0.1, "reinforcement": None},
         ),
         model(models.Transformer, FEW, FEW, **sizes, **writing, position="sinusoidal"),
         model(models.T5, FEW, FEW, vocabulary_size=5, **SMALL, relative_buckets=8),
@@ -786,6 +787,11 @@ def of_training():
             lambda **a: repr(training.ScheduledSampling(**a)),
             {"schedule": "linear", "ratio": None, "steps": 9, "lowest": 0.1}
             | {"sampled": False},
+        ),
+        Use(
+            "Reinforcement",
+            lambda **a: repr(training.Reinforcement(**a)),
+            {"weight": 1.0, "entropy": 0.01, "baseline_decay": 0.9, "soft_share": 0.5},
         ),
         Use(
             "DPO",

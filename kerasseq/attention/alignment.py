@@ -271,11 +271,19 @@ class AlignmentAttention(SingleHeadAttention):
         one = self._position(alpha, training and (self.sampled or self.reinforced))
         if not self.reinforced:
             return alpha + ops.stop_gradient(one - alpha)
-        if training:
-            # 0 for a fully masked query, which chooses nothing.
-            p = ops.cast(ops.sum(one * alpha, axis=-1), _at_least_float32(alpha))
-            log_p = ops.log(ops.where(p > 0, p, ops.ones_like(p)))
-            choices.add(self.name, tracing.record(self, "log_probability", log_p))
+        if not training:
+            return one
+        wide = ops.cast(alpha, _at_least_float32(alpha))
+        log_alpha = ops.log(ops.where(wide > 0, wide, ops.ones_like(wide)))
+        # 0 for a fully masked query, which chooses nothing.
+        log_p = ops.sum(ops.cast(one, wide.dtype) * log_alpha, axis=-1)
+        entropy = -ops.sum(wide * log_alpha, axis=-1)
+        collected = choices.current()
+        if collected is not None and collected.soft is not None:
+            log_p = ops.where(collected.soft[:, None], ops.zeros_like(log_p), log_p)
+            one = ops.where(collected.soft[:, None, None], alpha, one)
+        log_p = tracing.record(self, "log_probability", log_p)
+        choices.add(self.name, log_p, entropy)
         return one
 
     def _position(self, alpha, sampled):
@@ -283,15 +291,23 @@ class AlignmentAttention(SingleHeadAttention):
         alpha = ops.stop_gradient(alpha)
         logits = alpha
         if sampled:  # the argmax of log α + Gumbel noise samples α
-            # Both logarithms are finite from 1e-6 to 1 - 1e-6 in float32.
-            u = keras.random.uniform(
-                ops.shape(alpha), 1e-6, 1 - 1e-6, seed=self.seed_generator
-            )
-            gumbel = ops.cast(-ops.log(-ops.log(u)), alpha.dtype)
+            collected = choices.current()
+            gumbel = None if collected is None else collected.noise
+            if gumbel is None:
+                gumbel = self.gumbel_noise(ops.shape(alpha))
+            gumbel = ops.cast(gumbel, alpha.dtype)
             logits = ops.log(ops.maximum(alpha, 1e-20)) + gumbel
         position = ops.argmax(logits, axis=-1)
         one = ops.one_hot(position, ops.shape(alpha)[-1], dtype=alpha.dtype)
         return ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
+
+    def gumbel_noise(self, shape: Shape) -> Tensor:
+        """Draws the noise that samples one position, for weights of this shape."""
+        # Both logarithms are finite from 1e-6 to 1 - 1e-6 in float32.
+        u = keras.random.uniform(
+            shape, 1e-6, 1 - 1e-6, dtype="float32", seed=self.seed_generator
+        )
+        return -ops.log(-ops.log(u))
 
     def drop(self, alpha: Tensor, training: bool) -> Tensor:
         if not (self.dropout and training):

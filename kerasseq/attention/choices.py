@@ -17,22 +17,49 @@ from keras import ops
 
 from kerasseq.core.types import Tensor
 
-_collected: contextvars.ContextVar[list[Tensor] | None] = contextvars.ContextVar(
+
+class Choices(list[Tensor]):
+    """Log-probabilities `(B, ...)` of what layers sample.
+
+    Args:
+        noise: Gumbel noise of the shape of the weights, for one layer that cannot draw
+            it, as inside the loop of a decoder; None to draw.
+        soft: Boolean `(B,)`, True for rows that read the expected value instead of a
+            sample; None for no row.
+
+    Attributes:
+        entropies: The entropy of the weights of each choice, `(B, ...)`.
+    """
+
+    def __init__(self, noise: Tensor | None = None, soft: Tensor | None = None) -> None:
+        super().__init__()
+        self.noise: Tensor | None = noise
+        self.soft: Tensor | None = soft
+        self.entropies: list[Tensor] = []
+
+
+_collected: contextvars.ContextVar[Choices | None] = contextvars.ContextVar(
     "collected", default=None
 )
 
 
 @contextlib.contextmanager
-def collect() -> Iterator[list[Tensor]]:
+def collect(
+    noise: Tensor | None = None, soft: Tensor | None = None
+) -> Iterator[Choices]:
     """Collects log-probabilities `(B, ...)` of what layers sample in the context.
+
+    Args:
+        noise: As for `Choices`.
+        soft: As for `Choices`.
 
     Examples:
         >>> with collect() as choices:
-        ...     add("attention", np.zeros((2, 3)))
-        >>> [x.shape for x in choices]
-        [(2, 3)]
+        ...     add("attention", np.zeros((2, 3)), np.ones((2, 3)))
+        >>> [x.shape for x in choices], len(choices.entropies)
+        ([(2, 3)], 1)
     """
-    choices: list[Tensor] = []
+    choices = Choices(noise, soft)
     token = _collected.set(choices)
     try:
         yield choices
@@ -40,12 +67,18 @@ def collect() -> Iterator[list[Tensor]]:
         _collected.reset(token)
 
 
-def add(name: str, log_probability: Tensor) -> None:
+def current() -> Choices | None:
+    """Returns the choices that are collected; None outside of `collect`."""
+    return _collected.get()
+
+
+def add(name: str, log_probability: Tensor, entropy: Tensor) -> None:
     """Adds the log-probability of what a layer sampled.
 
     Args:
         name: The name of the layer, for the message.
         log_probability: `(B, ...)`, 0 where nothing was sampled.
+        entropy: Of the distribution, `(B, ...)`.
 
     Raises:
         ValueError: If none collects them, so that the layer would not be trained.
@@ -59,6 +92,7 @@ def add(name: str, log_probability: Tensor) -> None:
             'gradient="straight_through"'
         )
     choices.append(log_probability)
+    choices.entropies.append(entropy)
 
 
 def log_probability(choices: list[Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ from kerasseq.tracing.attention_plots import (
     plot_attention,
     plot_patches,
 )
+from kerasseq.tracing.caption_plot import plot_caption
 from kerasseq.tracing.confusion_plot import plot_confusion
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
 from kerasseq.tracing.expert_plot import plot_experts
@@ -34,6 +35,7 @@ __all__ = [
     "ForecastPanel",
     "plot_alignments",
     "plot_attention",
+    "plot_caption",
     "plot_confusion",
     "plot_experts",
     "plot_forecast",

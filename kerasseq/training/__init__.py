@@ -51,6 +51,7 @@ from kerasseq.training.metrics import (  # noqa: E402
 from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
 from kerasseq.training.ratings import Ratings, elo, ratings  # noqa: E402
+from kerasseq.training.reinforcement import Reinforcement  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
 from kerasseq.training.sentence_pairs import (  # noqa: E402
     MaskedPairs,
@@ -77,6 +78,7 @@ __all__ = [
     "PairBatches",
     "Perplexity",
     "Ratings",
+    "Reinforcement",
     "ScheduledSampling",
     "SentencePairs",
     "SpanCorruption",

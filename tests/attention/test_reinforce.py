@@ -12,7 +12,6 @@ from kerasseq import kernels
 from kerasseq.attention import choices
 from kerasseq.layers import AlignmentAttention, LuongAttention
 from kerasseq.models import ReinforcedModel
-from tests.models.seq2seq import toys
 
 pytestmark = pytest.mark.once("equations of one layer and one model")
 
@@ -243,8 +242,6 @@ def test_wrong_uses():
         AlignmentAttention(3, hard=True, gradient="soft")
     with pytest.raises(ValueError, match="needs a reward in training.*ReinforcedModel"):
         attention()(query, value, training=True)
-    with pytest.raises(ValueError, match='must not have gradient="reinforce" in a dec'):
-        toys.model(attention=attention())
     with pytest.raises(TypeError, match="model must be a keras.Model, received 3"):
         ReinforcedModel(3)
     for options in ({"reward": "bleu"}, {"weight": 0}, {"baseline_decay": 1.5}):

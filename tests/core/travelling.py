@@ -56,6 +56,18 @@ def previous():
     return models.Seq2Seq("gru", LETTERS, LETTERS, units=3, output_reads="previous")
 
 
+def captioner():
+    """Hard attention to the one cell of a feature map, so that no sample differs."""
+    layers = [keras.Input(IMAGES.shape[1:]), keras.layers.Conv2D(5, 4)]
+    return models.Seq2Seq(
+        keras.Sequential(layers, name="convolution"),
+        target_tokenizer=LETTERS,
+        decoder="gru",
+        attention="hard",
+        units=3,
+    )
+
+
 def experts():
     """A T5 whose networks are mixtures of experts, as in Switch Transformers."""
     layer = MixtureOfExperts(3, 7, top_k=1, feed_forward="relu", norm_topk_prob=False)
@@ -119,6 +131,11 @@ KINDS = {
         previous,
         ({"source": IDS, "target": IDS}, NEXT),
         lambda model: model.translate(["abc"], max_length=3)[0].text,
+    ),
+    "captioner": (
+        captioner,
+        ({"source": IMAGES, "target": IDS}, NEXT),
+        lambda model: model.translate(IMAGES[:1], max_length=3)[0].text,
     ),
     "experts": (
         experts,

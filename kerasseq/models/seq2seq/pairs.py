@@ -32,7 +32,8 @@ def read_pairs(
     """
     if y is None and isinstance(x, tuple) and len(x) == 2:
         x, y = x
-    if y is not None and are_arrays(x):
+    of_texts = isinstance(y, list | tuple) and any(isinstance(t, str) for t in y)
+    if y is not None and are_arrays(x) and not of_texts:  # not two pictures
         return x, y
     x, y, weights = sources.read(x, y, rows=rows)
     refuse_weights(weights)

@@ -8,26 +8,31 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.attention import choices
 from kerasseq.attention.alignment import BahdanauAttention, LuongAttention
 from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
 from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.seq2seq.hard_attention import is_reinforced
+from kerasseq.models.seq2seq.pictures import as_maps
 from kerasseq.models.seq2seq.pooling import EncoderPooling, pooling_mode
 from kerasseq.models.seq2seq.recurrent_decoder import (
     OUTPUT_READS,
     RecurrentDecoder,
 )
 from kerasseq.models.seq2seq.target_step import TargetStep
-from kerasseq.models.seq2seq.translator import Translator
-from kerasseq.models.seq2seq.vocabulary import Vocabulary
+from kerasseq.models.seq2seq.translator import BATCH_SIZE, Translator
+from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.inputs import embedding_width
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.tracing.listeners import pause
-from kerasseq.training import ScheduledSampling
+from kerasseq.training import Reinforcement, ScheduledSampling
+
+ATTENTIONS = (None, "bahdanau", "soft", "hard", "luong")
 
 
 @register
@@ -52,10 +57,12 @@ class Seq2Seq(Translator):
         target_tokenizer: The same for targets.
         source_vocabulary_size: Number of ids, for sources of ids; 0 is padding.
         target_vocabulary_size: The same for targets.
-        attention: None; "bahdanau", additive attention before each step; "luong",
-            general attention after each step, which runs for all steps at once; or an
-            attention layer such as `AlignmentAttention`, which is applied after the
-            step unless it is a `BahdanauAttention`.
+        attention: None; "bahdanau", additive attention before each step, which is also
+            the "soft" attention of Xu et al.; "hard", the same with one position for
+            each step, sampled in training, see `reinforcement`; "luong", general
+            attention after each step, which runs for all steps at once; or an attention
+            layer such as `AlignmentAttention`, which is applied after the step unless
+            it is a `BahdanauAttention`.
         decoder: Architecture of the decoder: a name, or a recurrent layer of
             `kerasseq.layers` with `return_sequences=True`. If None, that of the
             encoder.
@@ -72,6 +79,13 @@ class Seq2Seq(Translator):
         output_reads: What the output reads beside the state and the context of a step:
             "previous", the embedding of the previous token, as in Bahdanau's
             $g(y_{t-1}, s_t, c_t)$; nothing if None.
+        doubly_stochastic: $\lambda$ of $\lambda \sum_i (1 - \sum_t \alpha_{ti})^2$,
+            which `fit` adds to the loss of soft attention, as a mean over the batch:
+            with it no position is left out (Xu et al., equation 14).
+        reinforcement: How hard attention is trained, a `training.Reinforcement`; its
+            defaults if None. The position with the highest score is read in `evaluate`,
+            `predict` and `translate`, and the loss that `fit` reports is without the
+            term of the choices.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -87,7 +101,8 @@ class Seq2Seq(Translator):
         (4, ['a', 'b', 'b', 'a'])
 
     References:
-        Cho et al. 2014; Bahdanau et al. 2015; Luong et al. 2015. Slides A, C, D.
+        Cho et al. 2014; Bahdanau et al. 2015; Luong et al. 2015; Xu et al. 2015, whose
+        factor $\beta_t$ of the context is left out. Slides A, B, C, D.
     """
 
     def __init__(
@@ -108,6 +123,8 @@ class Seq2Seq(Translator):
         dropout: float = 0.0,
         scheduled_sampling: ScheduledSampling | None = None,
         output_reads: str | None = None,
+        doubly_stochastic: float = 0.0,
+        reinforcement: Reinforcement | None = None,
         **kwargs: Any,
     ) -> None:
         source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
@@ -128,6 +145,8 @@ class Seq2Seq(Translator):
             "dropout": checks.rate("dropout", dropout),
             "scheduled_sampling": scheduled_sampling,
             "output_reads": checks.one_of("output_reads", output_reads, OUTPUT_READS),
+            "doubly_stochastic": doubly_stochastic,
+            "reinforcement": reinforcement,
         }
         features = isinstance(architecture, keras.Model)  # sources are not ids
         source_vocabulary = None
@@ -176,6 +195,8 @@ class Seq2Seq(Translator):
             dropout=dropout,
             scheduled_sampling=scheduled_sampling,
             output_reads=output_reads,
+            doubly_stochastic=doubly_stochastic,
+            reinforcement=reinforcement,
             name="decoder",
         )
         logits = recurrent_decoder(target, memory, summary, memory_mask=mask)
@@ -183,6 +204,7 @@ class Seq2Seq(Translator):
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.decoder = recurrent_decoder
+        self._encoder_name = architecture.name if features else None
         never = target_vocabulary.never_written
         self.step: MethodLayer = TargetStep(recurrent_decoder, "decode_step", never)
         self._encoder_outputs = {
@@ -190,6 +212,35 @@ class Seq2Seq(Translator):
             "summary": summary,
             "memory_mask": mask,
         }
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        if not (training and is_reinforced(self.decoder.attention)):
+            return super().call(inputs, training=training, mask=mask)
+        with choices.collect() as chosen:
+            logits = super().call(inputs, training=training, mask=mask)
+        vars(self)["_choices"] = (
+            chosen  # not an attribute for Keras, which copies lists
+        )
+        return logits
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Computes the loss of a batch, and in training the gradient of hard attention.
+
+        The term of the choices is 0, and only its gradient counts.
+        """
+        chosen = vars(self).pop("_choices", None)
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if not (training and chosen):
+            return loss
+        term = self.decoder.reinforced_choices.term(chosen, y, y_pred)
+        return loss + ops.cast(term, loss.dtype)
 
     @functools.cached_property
     def initial_state_model(self) -> keras.Model:
@@ -212,6 +263,68 @@ class Seq2Seq(Translator):
             alpha = attention_scores(self.inputs[1], **self._encoder_outputs)
         return keras.Model(self.inputs, alpha)
 
+    def map_shape(self, source: np.ndarray) -> tuple[int, ...] | None:
+        if self.source_vocabulary is not None:
+            return None
+        shape = self.get_layer(self._encoder_name).compute_output_shape(source.shape)
+        return None if len(shape) < 4 else tuple(shape[1:-1])
+
+    def attention_maps(
+        self, sources: Any, targets: Rows, *, batch_size: int = BATCH_SIZE
+    ) -> list[np.ndarray]:
+        """Computes where attention lies over each picture for each word of its caption.
+
+        Args:
+            sources: Pictures, as for `fit`.
+            targets: The caption of each, which need not be what the model writes.
+            batch_size: Pictures that are processed at once.
+
+        Returns:
+            One array for each picture, `(tokens, rows, columns)` of the feature map,
+            each map with the sum 1. The last one is that of the end token.
+
+        Raises:
+            TypeError: If a row has the wrong type.
+            ValueError: If the model has no attention, the encoder returns no feature
+                map, or a row is wrong.
+
+        Examples:
+            >>> from kerasseq.text import WordTokenizer
+            >>> words = WordTokenizer().fit(["red cross"])
+            >>> layers = [keras.Input((8, 8, 3)), keras.layers.Conv2D(7, 4, 4)]
+            >>> encoder = keras.Sequential(layers)
+            >>> model = Seq2Seq(encoder, target_tokenizer=words, decoder="gru", units=5)
+            >>> maps = model.attention_maps(np.zeros((1, 8, 8, 3)), ["red cross"])
+            >>> maps[0].shape
+            (3, 2, 2)
+        """
+        if self.alignment_model is None:
+            raise ValueError(
+                "attention_maps needs a model with attention, received one with "
+                'attention=None. Build it with attention="soft" or "hard"'
+            )
+        rows, _ = self._read_prompts(sources)
+        targets = [targets] if isinstance(targets, str) else targets
+        source, target = self.encode(rows, targets)
+        shape = self.map_shape(source[:1])
+        if shape is None:
+            raise ValueError(
+                "attention_maps needs an encoder model that returns a feature map "
+                "(batch, rows, columns, features), received another one. Use "
+                "translate(...).alignment"
+            )
+        maps = []
+        size = checks.whole_number("batch_size", batch_size)
+        for first in range(0, len(target), size):
+            ids = target[first : first + size]
+            alpha = ops.convert_to_numpy(
+                self.align([source[first : first + size], ids])
+            )
+            lengths = (ids != PADDING).sum(axis=1).tolist()
+            for weights, length in zip(alpha, lengths, strict=True):
+                maps.append(as_maps(weights[:length], shape))
+        return maps
+
     def source_length(self, source: np.ndarray) -> int:
         if self.source_vocabulary is not None:
             return source.shape[1]
@@ -228,11 +341,13 @@ def make_attention(
     """Returns the attention layer of a name; a layer, or None, as it is."""
     if not isinstance(attention, str):
         return attention
-    checks.one_of("attention", attention, (None, "bahdanau", "luong"))
+    checks.one_of("attention", attention, ATTENTIONS)
     name = f"{attention}_attention"
-    if attention == "bahdanau":
-        return BahdanauAttention(units, name=name)
-    return LuongAttention("general", name=name)
+    if attention == "luong":
+        return LuongAttention("general", name=name)
+    if attention == "hard":
+        return BahdanauAttention(units, hard=True, gradient="reinforce", name=name)
+    return BahdanauAttention(units, name=name)
 
 
 def decoder_layers(

@@ -33,6 +33,7 @@ import keras
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.attention import choices
 from kerasseq.attention.alignment import AlignmentAttention, BahdanauAttention
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks, masks
@@ -42,11 +43,18 @@ from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.models.seq2seq import decoder_cells as cells
+from kerasseq.models.seq2seq.hard_attention import (
+    ReinforcedChoices,
+    doubly_stochastic_loss,
+    draw_noise,
+    hand_on,
+    is_reinforced,
+)
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler, deserialize
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import first_output
 from kerasseq.tracing import listeners
-from kerasseq.training import ScheduledSampling
+from kerasseq.training import Reinforcement, ScheduledSampling
 
 OUTPUT_READS = (None, "previous")  # beside the state and the context
 
@@ -66,6 +74,10 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         scheduled_sampling: A `training.ScheduledSampling`; None for teacher forcing.
         output_reads: What $o_t$ reads beside $s_t$ and $c_t$: "previous", the embedding
             $y_{t-1}$ of the previous token; nothing if None.
+        doubly_stochastic: Factor in training of `doubly_stochastic_loss`, for soft
+            attention.
+        reinforcement: A `training.Reinforcement` for hard attention with
+            `gradient="reinforce"`; its defaults if None.
         **kwargs: For `keras.layers.Layer`.
 
     Call arguments:
@@ -81,7 +93,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         weights `(B, T, S)`, if asked for.
 
     Raises:
-        ValueError: If the attention is random, and the steps run one by one.
+        ValueError: If the attention has dropout, and the steps run one by one, or an
+            option is for another attention.
     """
 
     def __init__(
@@ -95,6 +108,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         dropout: float = 0.0,
         scheduled_sampling: ScheduledSampling | None = None,
         output_reads: str | None = None,
+        doubly_stochastic: float = 0.0,
+        reinforcement: Reinforcement | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -136,6 +151,13 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         )
         self.scheduled_sampler: ScheduledSampler = ScheduledSampler(scheduled_sampling)
         self._check_attention()
+        self.doubly_stochastic: float = checks.number(
+            "doubly_stochastic", doubly_stochastic
+        )
+        self._check_options(reinforcement)
+        self.reinforced_choices: ReinforcedChoices | None = None
+        if is_reinforced(self.attention):
+            self.reinforced_choices = ReinforcedChoices(reinforcement, name="choices")
 
     def _check_attention(self):
         attention = self.attention
@@ -146,19 +168,26 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                 'attention must be None, "bahdanau", "luong", or a layer such as '
                 f"kerasseq.layers.AlignmentAttention, received {attention!r}"
             )
-        if getattr(attention, "reinforced", False):
+        if getattr(attention, "dropout", 0) and self.runs_step_by_step(training=True):
             raise ValueError(
-                'attention must not have gradient="reinforce" in a decoder, received '
-                f'{attention!r}. Choose gradient="straight_through", with sampled=True'
+                "attention must not have dropout if the decoder runs step by step, "
+                f"received {attention!r}. Use LuongAttention without input feeding and "
+                "scheduled sampling, or an attention without dropout"
             )
-        random = getattr(attention, "dropout", 0) or getattr(
-            attention, "sampled", False
-        )
-        if random and self.runs_step_by_step(training=True):
+
+    def _check_options(self, reinforcement):
+        attention = self.attention
+        if reinforcement is not None and not is_reinforced(attention):
             raise ValueError(
-                "attention must not have dropout or sampled=True if the decoder runs "
-                f"step by step, received {attention!r}. Use LuongAttention without "
-                "input feeding and scheduled sampling, or an attention without both"
+                'reinforcement needs attention="hard", or a layer with '
+                f'gradient="reinforce", received {attention!r}. Leave it out'
+            )
+        if not self.doubly_stochastic:
+            return
+        if attention is None or getattr(attention, "hard", False):
+            raise ValueError(
+                'doubly_stochastic needs soft attention, such as attention="soft", '
+                f"received {attention!r}. Leave it out"
             )
 
     def runs_step_by_step(self, training: bool) -> bool:
@@ -187,6 +216,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         self.combine.build((None, H + context_size + token_size))
         self.logits.build((None, H))
         self.scheduled_sampler.build()
+        if self.reinforced_choices is not None:
+            self.reinforced_choices.build()
         self.built = True
 
     def _check_memory_length(self, length):
@@ -217,6 +248,10 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             o, alpha = self._call_step_by_step(target, y, state, training)
         else:
             o, alpha = self._call_parallel(y, state, training)
+        if training and self.doubly_stochastic:
+            self.add_loss(
+                self.doubly_stochastic * doubly_stochastic_loss(alpha, target)
+            )
         logits = self.logits(self.dropout_layer(o, training=training))  # (B, T, V)
         return (logits, alpha) if return_attention_scores else logits
 
@@ -293,7 +328,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         Args:
             y: $y_{t-1}$, `(B, E)`.
             state: As returned by `initial_state`.
-            training: Whether the cells apply dropout.
+            training: Whether the cells apply dropout, and attention samples.
 
         Returns:
             $s_t$ `(B, H)`, $c_t$ `(B, M)`, the attention weights `(B, S)` or None, and
@@ -302,7 +337,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         source, cell_states = state["source"], state["cell_states"]
         c, alpha = source["summary"], None
         if self.attends_before_step:
-            c, alpha = self._attend_once(cell_states[-1][0], source)
+            c, alpha = self._attend_once(cell_states[-1][0], source, training)
         inputs = [y] if self.attends_after_step else [y, c]
         if self.input_feeding:
             inputs.append(state["output"])
@@ -311,7 +346,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             x, states = cells.cell_step(layer.cell, x, states, training)
             new_states.append(states)
         if self.attends_after_step:
-            c, alpha = self._attend_once(x, source)
+            c, alpha = self._attend_once(x, source, training)
         return x, c, alpha, new_states
 
     def _attend(self, query, source, training=False):
@@ -326,10 +361,16 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             training=training,
         )
 
-    def _attend_once(self, query, source):
+    def _attend_once(self, query, source, training):
         """The same for one query of each row, `(B, H)`."""
-        c, alpha = self._attend(query[:, None], source)
+        c, alpha = self._attend(query[:, None], source, training)
         return c[:, 0], alpha[:, 0]
+
+    def _draw_soft(self, y, training):
+        """Draws which rows read the expected value of hard attention, or None."""
+        if self.reinforced_choices is None or not training:
+            return None
+        return self.reinforced_choices.draw_soft(ops.shape(y)[0])
 
     def _call_parallel(self, y, state, training):
         """Processes all target tokens at once, layer by layer.
@@ -351,7 +392,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         for layer, first in zip(self.recurrent_layers, states, strict=True):
             x = first_output(layer(x, initial_state=first, training=training))
         if self.attention is not None:
-            c, alpha = self._attend(x, source, training)
+            with choices.collect(soft=self._draw_soft(y, training)) as chosen:
+                c, alpha = self._attend(x, source, training)
+            hand_on(self.attention.name, chosen)
         return self.combine(self._read_by_output(x, c, y)), alpha
 
     def _call_step_by_step(self, target, y, state, training):
@@ -373,8 +416,12 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                 ops.ones_like(y), training=training
             )
             carry["predicted"] = ops.full_like(target[:, 0], START)
+        source, soft = state["source"], self._draw_soft(y, training)
+        noise = draw_noise(self.attention, y, source["memory"]) if training else None
+        if noise is not None:
+            inputs["position_noise"] = noise
         inputs = tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), inputs)
-        step = functools.partial(self._loop_step, state["source"], training)
+        step = functools.partial(self._loop_step, source, soft, training)
         with cells.dropout_masks(self.recurrent_layers, y, training):
             if observed is None or not observed.changes:
                 with listeners.pause():
@@ -384,21 +431,28 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
                 _, changed = cells.run_observed(self, observed, step, carry, inputs)
                 outputs = changed if observed.changes else outputs
         outputs = {name: ops.swapaxes(x, 0, 1) for name, x in outputs.items()}
+        if "log_p" in outputs:
+            choices.add(self.attention.name, outputs["log_p"], outputs["entropy"])
         if "o" not in outputs:  # no step needed it: computed for all steps at once
             read = self._read_by_output(outputs["s"], outputs["c"], y)
             outputs["o"] = self.combine(read)
         return outputs["o"], outputs.get("alpha")
 
-    def _loop_step(self, source, training, carry, inputs):
+    def _loop_step(self, source, soft, training, carry, inputs):
         """One step of the loop over the time: the next carry, and the outputs."""
         y = inputs["y"]
         if "predicted" in carry:
             predicted = self.embedding.call(carry["predicted"]) * inputs["dropout_mask"]
             y = ops.where(inputs["use_target"][:, None], y, predicted)
-        s, c, alpha, cell_states = self._recurrent_step(
-            y, {**carry, "source": source}, training
-        )
+        noise = inputs.get("position_noise")  # (B, S)
+        with choices.collect(None if noise is None else noise[:, None], soft) as chosen:
+            s, c, alpha, cell_states = self._recurrent_step(
+                y, {**carry, "source": source}, training
+            )
         after, outputs = {"cell_states": cell_states}, {"s": s, "c": c}
+        if chosen:
+            outputs["log_p"] = chosen[0][:, 0]  # (B,)
+            outputs["entropy"] = chosen.entropies[0][:, 0]
         if alpha is not None:
             outputs["alpha"] = alpha
         if carry.keys() != after.keys():  # the next step needs o
@@ -424,4 +478,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             "dropout": self.dropout,
             "scheduled_sampling": serialize(self.scheduled_sampler.schedule),
             "output_reads": self.output_reads,
+            "doubly_stochastic": self.doubly_stochastic,
+            "reinforcement": serialize(
+                self.reinforced_choices and self.reinforced_choices.reinforcement
+            ),
         }

@@ -25,6 +25,8 @@ class Translation:
         target_tokens: Labels of its rows.
         candidates: The `n_best` of a beam as pairs of text and score, best first.
         unknown: Characters of the source that the tokenizer does not know, with counts.
+        maps: The alignment over the feature map of a picture, an array `(target tokens,
+            rows, columns)`, see `plot_caption`; None for other sources.
     """
 
     text: Any
@@ -34,6 +36,7 @@ class Translation:
     target_tokens: list[str]
     candidates: list[tuple[Any, float]]
     unknown: dict[str, int]
+    maps: np.ndarray | None = None
 
     @classmethod
     def of(

@@ -25,6 +25,7 @@ from kerasseq.core.types import Tensor, one_or_several
 from kerasseq.datasets.pairs import Pairs
 from kerasseq.decoding.generation import decode
 from kerasseq.models.generation import GenerationMixin
+from kerasseq.models.seq2seq import pictures
 from kerasseq.models.seq2seq.pairs import (
     are_arrays,
     held_out_pairs,
@@ -269,13 +270,7 @@ class Translator(GenerationMixin, TaskModel):
         """Returns sources as rows of ids; for an image encoder as one float array."""
         if self.source_vocabulary is not None:
             return self.source_vocabulary.encode(sources)
-        features, shape = np.asarray(sources), self.inputs[0].shape
-        if features.ndim != len(shape) or features.dtype.kind not in "biuf":
-            raise ValueError(
-                f"sources must be one array of numbers of shape {shape}, received "
-                f"shape {features.shape} of {features.dtype}"
-            )
-        return check_finite("sources", features.astype("float32"))
+        return pictures.read_features(sources, self.inputs[0].shape)
 
     @one_or_several(Translation)
     def translate(
@@ -400,6 +395,7 @@ class Translator(GenerationMixin, TaskModel):
             alignment=alpha,
             source_tokens=source_tokens,
             target_tokens=self.target_vocabulary.tokens(best),
+            maps=pictures.as_maps(alpha, self.map_shape(source[None])),
             unknown=unknown,
         )
 
@@ -410,6 +406,10 @@ class Translator(GenerationMixin, TaskModel):
     def max_target_length(self, source: np.ndarray) -> int:
         """The default of `max_length`."""
         return 3 * bucket(self.source_length(source)) + 32
+
+    def map_shape(self, source: np.ndarray) -> tuple[int, ...] | None:
+        """Rows and columns of the feature map of an encoder model; None for others."""
+        return None
 
     def source_length(self, source: np.ndarray) -> int:
         """Number of positions of a batch of sources."""
@@ -436,8 +436,10 @@ class Translator(GenerationMixin, TaskModel):
     def _read_prompts(self, prompts):
         """Returns the sources as a list, and whether there was only one."""
         check_data(prompts, "sources")
-        vocabulary = self.source_vocabulary
-        single = vocabulary is not None and vocabulary.is_one_row(prompts)
+        if (vocabulary := self.source_vocabulary) is not None:
+            single = vocabulary.is_one_row(prompts)
+        else:
+            single = pictures.is_one(prompts, self.inputs[0].shape)
         return [prompts] if single else list(read(prompts)[0]), single
 
     def _generate_rows(self, rows, options):

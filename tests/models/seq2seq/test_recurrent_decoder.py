@@ -241,11 +241,11 @@ def test_dropout_masks_are_drawn_for_each_call():
         (
             {"attention": LuongAttention(dropout=0.1), "input_feeding": True},
             ValueError,
-            "must not have dropout or sampled=True",
+            "must not have dropout if the decoder runs step by step",
         ),
         (
             {
-                "attention": LuongAttention(hard=True, sampled=True),
+                "attention": LuongAttention(hard=True, sampled=True, dropout=0.1),
                 "scheduled_sampling": ScheduledSampling("constant", ratio=0.5),
             },
             ValueError,
