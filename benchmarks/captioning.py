@@ -17,9 +17,10 @@ import time
 
 import numpy as np
 
-from benchmarks.multimodal import BATCH_SIZE, DRAWN, EVERY, TEST_SEED, optimizer
+from benchmarks.multimodal import BATCH_SIZE, EVERY, optimizer
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
+from benchmarks.scene_rows import DRAWN, TEST_SEED
 
 SIZE, CELL, UNITS, RATE, TESTED = 24, 4, 96, 2e-3, 512
 CELLS = SIZE // CELL
