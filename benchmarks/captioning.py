@@ -7,10 +7,10 @@ has not, the share whose caption is written exactly, where "A left of B" is also
 right of A"; and for the words of color and shape of the true captions the share of the
 weight that lies inside the box of the named shape, each cell spread evenly over its
 pixels. `pointed` is the share of these words whose largest cell has its center in the
-box. A uniform map is printed beside them. Each box covers whole cells, so that 1
-is possible. AdamW as in `multimodal`, batches of
-64. With `--out FILE` each run is a line of the file, so that the same command goes on
-where it was stopped and prints what is finished.
+box. A uniform map is printed beside them. Each box covers at least one whole cell, so
+that 1 is possible. AdamW as in `multimodal`, batches of 64. With `--out FILE` each run
+is a line of the file, so that the same command goes on where it was stopped and prints
+what is finished.
 """
 
 import time

@@ -142,6 +142,7 @@ def doubly_stochastic_loss(alpha: Tensor, target: Tensor) -> Tensor:
         >>> float(doubly_stochastic_loss(alpha, np.array([[1, 7]])))
         0.5
     """
+    alpha = ops.convert_to_tensor(alpha)
     real = ops.cast(ops.not_equal(target, PADDING), alpha.dtype)
     sums = ops.sum(alpha * real[..., None], axis=1)  # (B, S)
     return ops.mean(ops.sum(ops.square(1 - sums), axis=-1))
