@@ -35,11 +35,35 @@ from keras import ops
 from kerasseq.core import checks, masks
 from kerasseq.core.constructors import Layer, passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Shape, Tensor
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.kernels import matmul
 
 LOSSES = ("softmax", "sigmoid")
 LARGEST = math.log(100)  # of tau with "softmax", as in CLIP
+
+
+@register
+class AtMost(keras.constraints.Constraint):
+    """Keeps the values of a variable at or below a number.
+
+    Unlike a minimum in the layer, it leaves the gradient at that number as it is.
+
+    Args:
+        largest: The number.
+
+    Examples:
+        >>> keras.ops.convert_to_numpy(AtMost(0.5)(np.array([0.25, 2.0]))).tolist()
+        [0.25, 0.5]
+    """
+
+    def __init__(self, largest: float) -> None:
+        self.largest = largest
+
+    def __call__(self, w: Tensor) -> Tensor:
+        return ops.minimum(w, ops.cast(self.largest, w.dtype))
+
+    def get_config(self) -> Config:
+        return {"largest": self.largest}
 
 
 @register
@@ -70,24 +94,22 @@ class PairScores(Layer):
         self.loss: str = checks.one_of("loss", loss, LOSSES)
 
     def build(self, shapes: Sequence[Shape]) -> None:
-        first = math.log(1 / 0.07) if self.loss == "softmax" else math.log(10)
-        self.log_scale: keras.Variable = self._number("log_scale", first)
-        if self.loss == "sigmoid":
+        sigmoid = self.loss == "sigmoid"
+        first = math.log(10 if sigmoid else 1 / 0.07)
+        limit = None if sigmoid else AtMost(LARGEST)
+        self.log_scale: keras.Variable = self._number("log_scale", first, limit)
+        if sigmoid:
             self.bias: keras.Variable = self._number("bias", -10)
         self.built = True
 
-    def _number(self, name, first):
-        return self.add_weight(
-            name=name, shape=(), initializer=keras.initializers.Constant(first)
-        )
+    def _number(self, name, first, constraint=None):
+        start = keras.initializers.Constant(first)
+        return self.add_weight((), start, name=name, constraint=constraint)
 
     @property
     def scale(self) -> Tensor:
         r"""$e^{\tau}$, the factor of the scores."""
-        tau = ops.convert_to_tensor(self.log_scale)
-        if self.loss == "softmax":
-            tau = ops.minimum(tau, ops.cast(LARGEST, tau.dtype))
-        return ops.exp(tau)
+        return ops.exp(ops.convert_to_tensor(self.log_scale))
 
     def call(self, vectors: Sequence[Tensor]) -> Tensor:
         found = []

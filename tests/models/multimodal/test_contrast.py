@@ -6,7 +6,11 @@ import pytest
 from keras import ops
 
 from kerasseq import models
-from kerasseq.models.multimodal.contrast import ContrastiveLoss, SigmoidLoss
+from kerasseq.models.multimodal.contrast import (
+    ContrastiveLoss,
+    PairScores,
+    SigmoidLoss,
+)
 from tests.models.multimodal.toys import (
     COUNT,
     FILMS,
@@ -100,6 +104,21 @@ def test_kinds_in_one_sequence_see_themselves_alone():
     s = scale * v["images"] @ v["texts"].T - 10
     found = model.evaluate(images, TEXTS, batch_size=COUNT, verbose=0)
     assert found == pytest.approx(sigmoid_loss(s, GROUPS), abs=1e-4)
+
+
+@pytest.mark.everywhere("constraints of the optimizer of each backend")
+def test_the_factor_of_the_scores_is_at_most_100_and_can_fall_from_there():
+    angles = np.array([0, 0.3], "float32")
+    v = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    kinds = [keras.Input((2,)), keras.Input((2,))]
+    scores = PairScores()
+    model = keras.Model(kinds, scores(kinds))
+    model.compile(keras.optimizers.SGD(5.0), ContrastiveLoss())
+    scores.log_scale.assign(np.log(99))
+    model.fit([v, v], np.arange(2), verbose=0)
+    assert float(numpy(scores.scale)) == pytest.approx(100, rel=1e-5)
+    model.fit([v, v[::-1]], np.arange(2), verbose=0)
+    assert float(numpy(scores.scale)) < 1
 
 
 def test_the_loss_of_a_model_is_that_of_its_vectors(model):
