@@ -9,10 +9,12 @@ A". `films`: four frames of one shape that moves; the share of 512 whose caption
 the direction. `order`: which half of a film of 512 came first, each asked in both
 orders; `shuffled`: the same with the frames of a half shuffled, which leaves nothing
 but chance. `draw`: the share of 512 pictures, drawn from their captions, that show
-color and shape as asked, see `drawn_scenes`. No scene comes twice. AdamW with a decay
-of 0.01, 100 steps of warm-up and a cosine, clipped to a norm of 1, batches of 64. With
-`--out FILE` each run is a line of the file, so that the same command goes on where it
-was stopped and prints what is finished.
+color and shape as asked, see `drawn_scenes`. `experts`: `match` with four experts in
+the last block, two for each token, of half the width; its loss on new scenes beside
+that of `match`, and which kind goes to which expert. No scene comes twice. AdamW with a
+decay of 0.01, 100 steps of warm-up and a cosine, clipped to a norm of 1, batches of 64.
+With `--out FILE` each run is a line of the file, so that the same command goes on where
+it was stopped and prints what is finished.
 """
 
 import itertools
@@ -20,7 +22,7 @@ import time
 
 import numpy as np
 
-from benchmarks import drawn_scenes
+from benchmarks import drawn_scenes, scene_experts
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
 from benchmarks.scene_rows import test_rows, training_rows
@@ -30,6 +32,7 @@ FILMS = {"image_size": (4, 24, 24), "patch_size": (2, 6, 6), "head": "caption"}
 SOUND = {"num_mels": 40, "sampling_rate": 8000, "window": 1.0}
 TASKS = {  # scenes, model, steps, learning rate, tested scenes, what is expected
     "match": ({}, {"patch_size": 4}, 1500, 1e-3, 256, "0.9"),
+    "experts": ({}, {"patch_size": 4, "num_experts": 4}, 1500, 1e-3, 256, "0.9"),
     "unseen": ({"held_out": 0.2}, {"patch_size": 4}, 1500, 1e-3, 256, ""),
     "tones": (
         {"sound": True, "sampling_rate": 8000},
@@ -46,6 +49,7 @@ TASKS = {  # scenes, model, steps, learning rate, tested scenes, what is expecte
     "shuffled": ({"frames": 4}, FILMS, 1500, 2e-3, 512, "0.5 ± 0.03"),
     "draw": ({}, {}, 1200, 2e-3, 512, "0.8"),
 }
+COMPARED = ("match", "experts")  # by their losses
 SIZES = {"image_size": 24, "num_layers": 2, "num_heads": 4, "hidden_dim": 64}
 
 
@@ -76,16 +80,26 @@ def run(options):
             mean = f"{np.mean(of_task):.3f}"
             runs_of = {"task": task, "runs": len(of_task), "mean share": mean}
             means.append({**runs_of, "expected": TASKS[task][5]})
-    table = [flat(row) for row in rows]
-    return {"finished": f"{len(rows)} of {len(runs)}", "table": table, "mean": means}
+    found = {"finished": f"{len(rows)} of {len(runs)}"}
+    found |= {"table": [flat(row) for row in rows], "mean": means}
+    losses = {task: losses_of(rows, task) for task in COMPARED}
+    if all(losses.values()):
+        more = np.mean(losses["experts"]) - np.mean(losses["match"])
+        found["loss of experts beside dense"] = f"{more:+.4f}, expected at most +0.02"
+    return found
+
+
+def losses_of(rows, task):
+    """Returns the losses on new scenes of the runs of a task."""
+    return [row["beside"]["loss"] for row in rows if row["task"] == task]
 
 
 def flat(row):
     """Returns a run as a row of the table."""
-    shares = {name: f"{value:.3f}" for name, value in row["shares"].items()}
+    shares = {**row["shares"], **row.get("beside", {})}
     minutes = f"{row['cpu_seconds'] / 60:.1f}"
     of_run = {name: row[name] for name in ("task", "seed", "steps", "weights")}
-    found = ", ".join(f"{name} {value}" for name, value in shares.items())
+    found = ", ".join(f"{name} {value:.3f}" for name, value in shares.items())
     return {**of_run, "shares": found, "cpu minutes": minutes}
 
 
@@ -114,10 +128,16 @@ def measure(run):
         seconds += time.process_time() - start
         done += steps
     shares = (describe if options.get("head") == "caption" else match)(model, test)
+    beside = {}
+    if run["task"] in COMPARED:
+        beside["loss"] = scene_experts.held_out_loss(model, BATCH_SIZE)
+    if run["task"] == "experts":
+        beside |= scene_experts.routing(model, test)
     counted = "last word" if run["task"] == "films" else "exact"
     return {
         "shares": shares,
         "share": shares.get(counted, min(shares.values())),
+        "beside": beside,
         "cpu_seconds": seconds,
         "weights": model.count_params(),
     }

@@ -644,7 +644,7 @@ def test_captioning(monkeypatch, tmp_path):
     assert captioning.run(options) == found
 
 
-@pytest.mark.full("eight models for 2 steps")
+@pytest.mark.full("nine models for 2 steps")
 def test_multimodal(monkeypatch, tmp_path):
     small = {"image_size": 24, "num_layers": 1, "num_heads": 1, "hidden_dim": 8}
     monkeypatch.setattr(multimodal, "SIZES", small)
@@ -657,8 +657,9 @@ def test_multimodal(monkeypatch, tmp_path):
     options = shared(tasks=",".join(multimodal.TASKS), steps=None)
     options.seeds, options.out = "0", tmp_path / "out.jsonl"
     found = multimodal.run(options)
-    assert found["finished"] == "8 of 8"
+    assert found["finished"] == "9 of 9"
     assert [row["task"] for row in found["table"]] == [*multimodal.TASKS]
+    assert "+0.02" in found["loss of experts beside dense"]
     assert all(0 <= float(row["mean share"]) <= 1 for row in found["mean"])
     test = multimodal.test_rows("unseen", {"held_out": 0.2}, 128)
     shown = multimodal.training_rows("unseen", {"held_out": 0.2}, 4096, 0)[1]

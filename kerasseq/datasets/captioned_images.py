@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from kerasseq.core.checks import fraction, random_generator
 from kerasseq.core.types import FilePath
 from kerasseq.datasets.file_tables import Column, Kind, files_and_texts
 from kerasseq.datasets.files import existing_folder
 from kerasseq.datasets.image_reading import check_image, image_header
+from kerasseq.datasets.splitting import split_at_random
 
 IMAGE = ("image", "file", "path", "file_name", "filename", "image_path", "img")
 TEXT = ("text", "caption", "sentence", "description", "title")
@@ -51,15 +51,10 @@ class CaptionedImages(NamedTuple):
             [['a', 'a', 'b'], ['c']]
         """
         different = list(dict.fromkeys(self.images))
-        count = max(1, round(fraction("test", test) * len(different)))
-        if count >= len(different):
-            raise ValueError(
-                f"a split must leave an image in each part, received test={test} and "
-                f"{len(different)} different images. Choose a smaller share, or more "
-                "images"
-            )
-        order = random_generator(seed).permutation(len(different))
-        held_out = {different[row] for row in order[:count].tolist()}
+        _, rows = split_at_random(
+            len(different), test, seed, "an image", "different images"
+        )
+        held_out = {different[row] for row in rows}
         training, other = (
             self._take(
                 [n for n, f in enumerate(self.images) if (f in held_out) is part]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import fraction, random_generator
+from kerasseq.datasets.splitting import split_at_random
 
 
 class Recordings(NamedTuple):
@@ -40,16 +40,8 @@ class Recordings(NamedTuple):
             >>> [part.texts for part in sounds.split(0.4)]
             [['d', 'a', 'b'], ['c', 'e']]
         """
-        count = len(self.texts)
-        held_out = max(1, round(fraction("test", test) * count))
-        if held_out >= count:
-            raise ValueError(
-                f"a split must leave a sound in each part, received test={test} and "
-                f"{count} sounds. Choose a smaller share, or more sounds"
-            )
-        order = random_generator(seed).permutation(count)
-        parts = (order[held_out:], order[:held_out])
-        training, other = (self._take(part.tolist()) for part in parts)
+        parts = split_at_random(len(self.texts), test, seed, "a sound", "sounds")
+        training, other = map(self._take, parts)
         return training, other
 
     def _take(self, rows: list[int]) -> "Recordings":

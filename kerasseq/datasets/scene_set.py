@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kerasseq.core.checks import fraction, random_generator
 from kerasseq.datasets import scene_captions as captions
 from kerasseq.datasets.film_order import FilmHalves, film_halves
 from kerasseq.datasets.scene_tones import SceneTones
+from kerasseq.datasets.splitting import split_at_random
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +93,9 @@ class Scenes:
         Raises:
             ValueError: If a part would be empty.
         """
-        held_out = max(1, round(fraction("test", test) * len(self)))
-        if held_out >= len(self):
-            raise ValueError(
-                f"a split must leave a scene in each part, received test={test} and "
-                f"{len(self)} scenes. Choose a smaller share, or more scenes"
-            )
-        order = random_generator(seed).permutation(len(self)).tolist()
-        return self.take(order[held_out:]), self.take(order[:held_out])
+        parts = split_at_random(len(self), test, seed, "a scene", "scenes")
+        training, other = map(self.take, parts)
+        return training, other
 
     def true_captions(self, n: int) -> list[str]:
         """Returns all captions that are true of scene `n`, `texts[n]` first.

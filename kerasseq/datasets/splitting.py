@@ -1,9 +1,43 @@
-"""A split of labeled rows into two parts that keeps the shares of the classes."""
+"""Splits of rows into a training set and a test set, at random or class by class."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from kerasseq.core import checks
+
+
+def split_at_random(
+    count: int, test: float, seed: int | None, one: str, several: str
+) -> tuple[list[int], list[int]]:
+    """Splits rows at random into a training set and a test set.
+
+    Args:
+        count: The number of rows.
+        test: Share of the test set, of which there is at least one row.
+        seed: Random seed.
+        one: What a row is, such as "a sound".
+        several: What rows are, such as "sounds".
+
+    Returns:
+        Indices of both parts, in random order.
+
+    Raises:
+        ValueError: If a part would be empty.
+
+    Examples:
+        >>> split_at_random(5, 0.4, 0, "a sound", "sounds")
+        ([3, 0, 1], [2, 4])
+    """
+    held_out = max(1, round(checks.fraction("test", test) * count))
+    if held_out >= count:
+        raise ValueError(
+            f"a split must leave {one} in each part, received test={test} and {count} "
+            f"{several}. Choose a smaller share, or more {several}"
+        )
+    order = checks.random_generator(seed).permutation(count).tolist()
+    return order[held_out:], order[:held_out]
 
 
 def split_by_class(
