@@ -29,6 +29,7 @@ BENCHMARKS = (
     "modifications",
     "multimodal",
     "ngrams",
+    "optimum",
     "own_data",
     "own_rows",
     "preferences",

@@ -26,6 +26,7 @@ from kerasseq.datasets.family_sentences import (
 from kerasseq.datasets.film_order import FilmHalves, film_halves
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
+from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.names import LabeledTexts, names_by_language
@@ -75,6 +76,7 @@ __all__ = [
     "FilmHalves",
     "LabeledImages",
     "LabeledTexts",
+    "MarkovSource",
     "PairSource",
     "Pairs",
     "Parentheses",
@@ -109,6 +111,7 @@ __all__ = [
     "image_files",
     "image_folder",
     "is_balanced",
+    "markov_source",
     "morse",
     "morse_code",
     "names_by_language",

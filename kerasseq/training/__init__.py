@@ -30,6 +30,11 @@ from kerasseq.training.error_rates import (  # noqa: E402
 )
 from kerasseq.training.grpo import GRPO  # noqa: E402
 from kerasseq.training.image_batches import ImageBatches  # noqa: E402
+from kerasseq.training.known_optimum import (  # noqa: E402
+    Excess,
+    KnownOptimum,
+    excess,
+)
 from kerasseq.training.label_reports import (  # noqa: E402
     LabelReport,
     label_report,
@@ -69,8 +74,10 @@ __all__ = [
     "CodePerplexity",
     "DPO",
     "Entity",
+    "Excess",
     "GRPO",
     "ImageBatches",
+    "KnownOptimum",
     "LabelReport",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
@@ -96,6 +103,7 @@ __all__ = [
     "entities",
     "entity_scores",
     "exact_match",
+    "excess",
     "gpt_optimizer",
     "label_report",
     "multilabel_f1",
