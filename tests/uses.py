@@ -539,6 +539,26 @@ def of_datasets():
             lambda **a: datasets.parentheses(**a).ids,
             {"size": 4, "colors": 2, "lengths": (2, 6), "kind": "training", "seed": 0},
         ),
+        Use(
+            "noisy_parentheses",
+            lambda **a: datasets.noisy_parentheses(**a).labels,
+            {"size": 4, "flipped": 0.1, "seed": 0},
+        ),
+        Use(
+            "markov_source",
+            lambda **a: datasets.markov_source(**a).probabilities,
+            {"symbols": 3, "order": 1, "concentration": 0.4, "least": 0.01, "seed": 0},
+        ),
+        Use(
+            "MarkovSource.sample",
+            datasets.markov_source(3, order=1).sample,
+            {"count": 2, "length": 5, "seed": 0},
+        ),
+        Use(
+            "MarkovSource.bits",
+            datasets.markov_source(3, order=1).bits,
+            {"ids": np.array([[0, 1, 2]])},
+        ),
         Use("is_balanced", datasets.is_balanced, {"sequence": [1, 3], "colors": 2}),
         Use(
             "series",

@@ -30,6 +30,7 @@ from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.names import LabeledTexts, names_by_language
+from kerasseq.datasets.noisy_parentheses import NoisyParentheses, noisy_parentheses
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
 from kerasseq.datasets.pair_files import Problem, Report, read_pairs
@@ -77,6 +78,7 @@ __all__ = [
     "LabeledImages",
     "LabeledTexts",
     "MarkovSource",
+    "NoisyParentheses",
     "PairSource",
     "Pairs",
     "Parentheses",
@@ -115,6 +117,7 @@ __all__ = [
     "morse",
     "morse_code",
     "names_by_language",
+    "noisy_parentheses",
     "number_names",
     "number_word",
     "pair_sources",

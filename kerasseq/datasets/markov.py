@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from kerasseq.core import checks
 
 SETTLED = 1e-15  # change of the stationary probabilities at which they are taken
-STEPS = 100_000
+STEPS = 10_000
 
 
 class MarkovSource:
@@ -86,6 +86,8 @@ class MarkovSource:
         """
         count = checks.whole_number("count", count, at_least=0)
         length = checks.whole_number("length", length, at_least=self.order + 1)
+        checks.fits_memory("count", count, self.symbols, bytes_each=8)
+        checks.fits_memory("length", length, count)
         rng, shape = checks.random_generator(seed), self.stationary.shape
         ids = np.zeros((count, length), "int32")
         contexts = _drawn(rng, np.tile(np.cumsum(self.stationary), (count, 1)))
@@ -132,19 +134,23 @@ class MarkovSource:
         return joint / joint.sum(axis=-1, keepdims=True)
 
     def _checked_ids(self, ids):
-        ids = np.asarray(ids)
-        if ids.ndim != 2 or not ids.shape[1]:
+        try:
+            array = np.asarray(ids)
+        except ValueError:  # rows of different lengths
+            array = np.zeros(0)
+        if array.ndim != 2 or not array.shape[1]:
             raise ValueError(
-                f"ids must have the shape (count, T), received the shape {ids.shape}"
+                "ids must have the shape (count, T), received "
+                f"{checks.short(ids)} of the shape {np.shape(array)}"
             )
-        if ids.dtype.kind not in "iu":
-            raise TypeError(f"ids must be whole numbers, received {ids.dtype}")
-        if ids.size and not 0 <= ids.min() <= ids.max() < self.symbols:
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"ids must be whole numbers, received {checks.short(ids)}")
+        if array.size and not 0 <= array.min() <= array.max() < self.symbols:
             raise ValueError(
-                f"ids must be from 0 to {self.symbols - 1}, received {ids.min()} to "
-                f"{ids.max()}"
+                f"ids must be from 0 to {self.symbols - 1}, received {array.min()} to "
+                f"{array.max()}"
             )
-        return ids
+        return array
 
     def __repr__(self) -> str:
         return (

@@ -31,12 +31,15 @@ class Series(NamedTuple):
         dates: `datetime64[D]` of shape `(time,)`, or None for generated series.
         name: Name of the series.
         source: Source of the data.
+        optimum: The least mean squared error of forecasts of the next value, if it is
+            known: the variance of the noise of a generated series.
     """
 
     values: np.ndarray
     dates: np.ndarray | None
     name: str
     source: str
+    optimum: float | None = None
 
 
 def series(
@@ -82,7 +85,8 @@ def series(
     if name == "ar":
         values = _autoregressive(length or 1000, coefficients, noise, seed)
         source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"
-        return Series(values.astype("float32"), None, name, source)
+        values = values.astype("float32")
+        return Series(values, None, name, source, optimum=float(noise) ** 2)
     values, dates, source = (_sunspots if name == "sunspots" else _co2)()
     if length is not None and length > len(values):
         raise ValueError(

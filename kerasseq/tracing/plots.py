@@ -219,7 +219,8 @@ def plot_history(
         history: The result of `model.fit`, a dictionary of lists, or a list with a
             dictionary per epoch.
         baselines: Values of other models by name, drawn as horizontal lines, such as
-            `{"bigrams": 3.5}`.
+            `{"bigrams": 3.5}`. The optimum is another one where the history has it,
+            see `training.KnownOptimum`, for the metrics "bits" and "held_out_bits".
         metric: Name of the metric. Values named `"val_" + metric` are drawn as a
             second curve.
         title: Title of the figure.
@@ -248,7 +249,10 @@ def plot_history(
         values = np.asarray(columns[name], "float64")
         epochs = np.arange(1, len(values) + 1)
         axis.plot(epochs, values, "os"[n] + "-", color=COLORS[n], label=label)
-    for n, (label, value) in enumerate((baselines or {}).items()):
+    baselines = dict(baselines or {})
+    if "optimum" in columns and metric in ("bits", "held_out_bits"):
+        baselines["optimum"] = columns["optimum"][-1]
+    for n, (label, value) in enumerate(baselines.items()):
         color = COLORS[(n + 2) % len(COLORS)]
         axis.axhline(value, linestyle="--", color=color, label=f"{label}: {value:.3g}")
     axis.set_xlabel("epoch")

@@ -220,6 +220,15 @@ def test_history(form):
     draw(plots.plot_history({"accuracy": [0.5]}, metric="accuracy"))
 
 
+def test_a_history_with_an_optimum_draws_it():
+    history = {"bits": [2.0, 1.8], "held_out_bits": [1.9, 1.8], "optimum": [1.7, 1.7]}
+    for metric in ("bits", "held_out_bits"):
+        (axis,) = plots.plot_history(history, metric=metric).axes
+        assert axis.lines[-1].get_label() == "optimum: 1.7"
+    (axis,) = plots.plot_history(history | {"loss": [1.3, 1.2]}, metric="loss").axes
+    assert len(axis.lines) == 1
+
+
 def test_a_history_of_one_point_shows_a_point():
     figure = plots.plot_history([{"bits": 4.0, "val_bits": 4.5}])
     canvas = FigureCanvasAgg(figure)
