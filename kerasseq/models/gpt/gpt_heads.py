@@ -12,7 +12,7 @@ With $h(\cdot)$ the hidden state of the last token, [extract], of a row:
 
 The heads "tag" and "span" are those of BERT.
 
-Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides D.
+Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides C.
 """
 
 import dataclasses

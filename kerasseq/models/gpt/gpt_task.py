@@ -1,6 +1,6 @@
 """`GPTTask`: a pretrained GPT with a task head, for fine-tuning.
 
-Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides D.
+Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides C.
 """
 
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ class GPTTask(HeadedModel):
         (1, 2)
 
     References:
-        Radford et al. 2018, figure 1. Slides D: the GPT architecture.
+        Radford et al. 2018, figure 1. Slides C: the GPT architecture.
     """
 
     heads: dict[str | None, type[bert_heads.Head]] = HEADS

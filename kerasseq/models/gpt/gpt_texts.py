@@ -1,6 +1,6 @@
 """Texts as GPT reads them for a task: rows with a mark at each end and between texts.
 
-Radford et al. 2018, figure 1. Course slides D: the GPT architecture.
+Radford et al. 2018, figure 1. Course slides C: the GPT architecture.
 """
 
 import dataclasses
