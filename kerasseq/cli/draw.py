@@ -72,6 +72,8 @@ OPTIONS = (
     ),
     *models.OPTIONS,
 )
+REPEATED = "Scenes without noise repeat: they differ by what captions say, and a little"
+REPEATED += " by place"
 _ONLY_PICTURES = "kerasseq train draw writes single pictures, so scenes have no "
 UNKNOWN = {
     "--frames": f"{_ONLY_PICTURES}films. For films: kerasseq train captions --frames 4",
@@ -107,7 +109,8 @@ def train(job: "Job") -> runs.Results:
     )
     draw_scores.show(console, scores)
     console.write(judged["sentence"])
-    labeled.show_repeated(console, repeated, len(rows), "pictures")
+    advice = {} if job.settings.file else {"advice": REPEATED}
+    labeled.show_repeated(console, repeated, len(rows), "pictures", **advice)
     title = f"draw on {image_data.printable(job.settings.file or 'scenes')}"
     job.draw(
         lambda: [

@@ -326,13 +326,16 @@ def names(pictures: Captioned) -> list[dict[str, str]]:
 
 
 def of_run(
-    record: dict[str, Any] | None, folder: str
+    record: dict[str, Any] | None,
+    folder: str,
+    advice: str = "Name pictures with --file",
 ) -> tuple[Captioned, options.Settings]:
     """Returns the pictures of a run, and its settings.
 
     Args:
         record: The record of the run, or None for a model without one.
         folder: What the user named, for messages.
+        advice: What to do without them, for messages.
 
     Raises:
         ValueError: If there is no run, or its pictures have changed.
@@ -340,22 +343,26 @@ def of_run(
     if record is None or record["task"] not in LEAST:
         raise UsageError(
             f"{folder} is a model without its run, so the pictures and captions of the "
-            "training are not known. Name pictures with --file"
+            f"training are not known. {advice}"
         )
     settings = options.Settings(**record["arguments"])
     with status("reading the pictures of the run"):
         pictures, data = read(settings, record["task"])
     if data["sha256"] != record["data"]["sha256"]:
         raise ValueError(
-            f"{data['source']} has changed since the run in {folder} was started. Name "
-            "pictures with --file"
+            f"{data['source']} has changed since the run in {folder} was started. "
+            f"{advice}"
         )
     return pictures, settings
 
 
-def held_out(record: dict[str, Any] | None, folder: str) -> Captioned:
+def held_out(
+    record: dict[str, Any] | None,
+    folder: str,
+    advice: str = "Name pictures with --file",
+) -> Captioned:
     """Returns the held-out pictures of a run, as `of_run`."""
-    pictures, settings = of_run(record, folder)
+    pictures, settings = of_run(record, folder, advice)
     return split(pictures, settings, record["task"])[1]
 
 

@@ -130,8 +130,14 @@ def places(
     """Returns the places of the real tokens of each kind in the sequence."""
     mask = trace["block_0/self_attention/mask"][0, 0]  # (T, T)
     every = np.arange(mask.shape[1])
-    end = len(every) - encoded["ids"].shape[1]
-    start = 0
+    count = encoded["ids"].shape[1]
+    end, start = len(every) - count, 0
+    if "codes" in encoded:  # words come before the patches that are drawn
+        real = mask.any(axis=0)
+        return {
+            "images": every[count:],
+            "texts": every[:count][real[:count]],
+        }
     if "images" in model.kinds:
         sizes = [n // p for n, p in zip(*_sizes(model), strict=True)]
         start = int(np.prod(sizes))
