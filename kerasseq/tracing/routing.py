@@ -28,7 +28,7 @@ TOLERANCE = 1e-3  # of the sum of a distribution, for half precision
 
 
 class RoutingInformation(NamedTuple):
-    """Entropies of the choice of experts, in bits.
+    """The entropies of the choice of experts, in bits.
 
     Attributes:
         local_entropy: L, by the name of the kind.

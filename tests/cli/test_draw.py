@@ -1,7 +1,7 @@
 """`kerasseq train draw`; `predict` and `inspect` for its runs."""
 
-import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from PIL import Image
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import draw_scores, looks, main, multimodal_data, options
+from kerasseq.cli import draw_inspect, draw_scores, looks, main, multimodal_data
 from kerasseq.datasets import captioned_images
 from tests.cli.conftest import at_step, snapshot
 from tests.cli.test_multimodal import SMALL, read_json, results_of, write
@@ -18,23 +18,29 @@ pytestmark = pytest.mark.once("the command line")
 
 CODES = ["--num-codes", "7", "--codebook-steps", "4"]
 SCENES = [*SMALL, *CODES, "--count", "17", "--held-out", "0.3"]
-TEXT = "a small red square at the top left"
+SHARE = 0.3
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run on a folder, with figures."""
+    """A run on a folder, with figures; a held-out caption has an unknown word."""
     place = tmp_path_factory.mktemp("draw")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        folder = write(place / "my pictures", count=39)
-        lines = (folder / "all.csv").read_text().splitlines()
-        lines[2] += " zebra"  # of picture 1, which is held out by the seed
-        (folder / "all.csv").write_text("\n".join(lines))
+        table = write(place / "my pictures", count=19) / "all.csv"
+        name = split(place)[1].images[-1].rpartition("/")[2]
+        lines = table.read_text().splitlines()
+        lines = [f"{line} zebra" if line.startswith(name) else line for line in lines]
+        table.write_text("\n".join(lines))
         words = ["train", "draw", "my pictures", *SMALL, *CODES, "--run", "run"]
         words += ["--tokenizer", "word", "--num-experts", "3"]
-        assert main([*words, "--steps", "3", "--held-out", "0.4"]) == 0
+        assert main([*words, "--steps", "3", "--held-out", f"{SHARE}"]) == 0
     return place / "run"
+
+
+def split(place):
+    """The pictures to learn from, and those that are held out."""
+    return captioned_images(place / "my pictures").split(SHARE, 0)
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +48,20 @@ def model(run):
     return kerasseq.load_model(run / "model.keras")
 
 
-def held_out(run):
-    """The held-out pictures of a run on a folder, without the unknown word."""
-    record = json.loads((run / "run.json").read_text())
-    settings = options.Settings(**record["arguments"])
-    pictures = captioned_images(run.parent / "my pictures")
-    own = multimodal_data.split(pictures, settings, "draw")[1]
-    known = [n for n, text in enumerate(own.texts) if "zebra" not in text]
-    assert len(known) == len(own.texts) - 1
-    return multimodal_data.take(own, known)
+@pytest.fixture(scope="module")
+def text(run):
+    """A caption of the training."""
+    return split(run.parent)[0].texts[0]
+
+
+@pytest.fixture(scope="module")
+def held_out(run, model):
+    """The held-out pictures whose captions have known words alone."""
+    own = split(run.parent)[1]
+    find = model.preprocessor.tokenizer.unknown_words
+    return multimodal_data.take(
+        own, [n for n, t in enumerate(own.texts) if not find(t)]
+    )
 
 
 def pixels_of(file):
@@ -58,10 +69,10 @@ def pixels_of(file):
     return np.asarray(Image.open(file))[7::15, 7::15]  # enlarged 15 times
 
 
-def test_a_run_on_a_folder(run, model):
-    results = results_of(run)
-    own = held_out(run)
-    assert results["drawn"] == len(own.texts) == 15
+def test_a_run_on_a_folder(run, model, held_out):
+    results, own = results_of(run), held_out
+    rows = len(own.texts)
+    assert 1 < rows == results["drawn"] < len(split(run.parent)[1].texts)
     assert results["codebook"]["steps"] == 4 and "looks" not in results
     for name in ("loss", "pictures"):
         assert (run / f"{name}.png").stat().st_size > 5000
@@ -71,7 +82,7 @@ def test_a_run_on_a_folder(run, model):
     bits = results["bits"]
     logits = model.predict_on_batch(model.encode(own.images, own.texts))
     log_p = np.log(np.exp(logits) / np.exp(logits).sum(-1, keepdims=True))
-    ids = codebook.encode(own.images).reshape(15, -1)
+    ids = codebook.encode(own.images).reshape(rows, -1)
     found = -np.take_along_axis(log_p, ids[..., None], axis=-1).mean()
     assert bits["the model"] == pytest.approx(found / np.log(2), abs=1e-5)
     assert set(bits) == {*("the model", draw_scores.SHUFFLED, draw_scores.FREQUENCIES)}
@@ -84,12 +95,12 @@ def test_a_run_on_a_folder(run, model):
     assert "bits per id" in results["verdict"]["sentence"]
 
 
-def test_pictures_of_captions(run, model, command, tmp_path):
-    file = command("predict", run, "--text", TEXT).out.strip()
+def test_pictures_of_captions(run, model, text, held_out, command, tmp_path):
+    file = command("predict", run, "--text", text).out.strip()
     assert file == str(run / "drawn-1.png")
-    drawn = np.round(model.draw(TEXT) * 255)
+    drawn = np.round(model.draw(text) * 255)
     np.testing.assert_array_equal(pixels_of(file), drawn)
-    texts = [TEXT, "a large blue cross in the center"]
+    texts = [text, held_out.texts[0]]
     (tmp_path / "texts.txt").write_text("\n\n".join(texts))
     words = ["--file", "texts.txt", "--out", "new", "--temperature", "0.7"]
     words += ["--top-k", "5", "--seed", "3"]
@@ -99,17 +110,16 @@ def test_pictures_of_captions(run, model, command, tmp_path):
     for row, image in zip(rows, sampled, strict=True):
         np.testing.assert_array_equal(pixels_of(row["file"]), np.round(image * 255))
     lines = command("predict", run).out.splitlines()  # what was held out
-    own = held_out(run).texts[:8]
-    own = [f"{run / f'drawn-{n}.png'}  {text}" for n, text in enumerate(own, 2)]
+    own = [f"{run / f'drawn-{n}.png'}  {t}" for n, t in enumerate(held_out.texts, 2)]
     assert lines == own
-    words = ["predict", run / "model.keras", "--text", TEXT, "--out", "one.png"]
+    words = ["predict", run / "model.keras", "--text", text, "--out", "one.png"]
     command(*words)
     assert (tmp_path / "one.png").exists()
 
 
-def test_inspect(run, model, command, tmp_path, drawn):
+def test_inspect(run, model, text, held_out, command, tmp_path, drawn):
     found = read_json(command("inspect", run, "--out", "figures", "--json"))
-    assert found["caption"] == held_out(run).texts[0]
+    assert found["caption"] == held_out.texts[0]
     rows = {row["from"]: row for row in found["attention"]}
     assert rows["words"]["to patches"] == 0  # words come first
     for row in rows.values():
@@ -119,15 +129,20 @@ def test_inspect(run, model, command, tmp_path, drawn):
     assert [row["tokens"] for row in found["experts"]] == ["patches", "words"]
     for name in ("attention", "rebuilt"):
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 5000
-    file = run.parent / "my pictures" / "my picture 2.png"
-    for words in ([], ["--file", file]):
-        words = ["inspect", run, "--text", TEXT, *words, "--out", "figures", "--json"]
-        found = read_json(command(*words))
-        assert found["caption"] == TEXT
+    file, (word, *_) = held_out.images[1], text.split()
+    words = ["--text", word, "--file", file, "--out", "figures", "--json"]
+    found = read_json(command("inspect", run, *words))
+    assert found["caption"] == word
     pixels = np.asarray(Image.open(file))[None] / 255
     rebuilt = model.codebook.decode(model.codebook.encode(pixels))
     error = found["codes"][0]["error of rebuilt pixels"]
     assert error == pytest.approx(np.mean((rebuilt - pixels) ** 2), rel=1e-4)
+
+
+def test_the_picture_that_is_inspected_is_drawn(model, text):
+    args = SimpleNamespace(text=text, file=None, layer=None)
+    example = draw_inspect.make_example(model, None, args)
+    np.testing.assert_array_equal(example.inputs[0], model.draw(text))
 
 
 def test_a_run_that_was_stopped_goes_on_in_either_training(command, refused, tmp_path):
@@ -136,7 +151,7 @@ def test_a_run_that_was_stopped_goes_on_in_either_training(command, refused, tmp
     assert "codes. It is trained first" in out and "color and shape" in out
     with at_step(3):  # of 4 of the codebook
         command(*words, "--run", "stopped", code=130)
-    assert "has no model.keras yet" in refused("predict", "stopped", "--text", TEXT)
+    assert "has no model.keras yet" in refused("predict", "stopped", "--text", "a")
     with at_step(5):  # of 6 of the model
         command("train", "--resume", "stopped", code=130)
     before = (tmp_path / "stopped/codebook/checkpoint.npz").read_bytes()
@@ -183,15 +198,15 @@ def test_scenes_of_two_shapes_and_nothing_written_when_dry(command, tmp_path):
     assert "looks" not in results and "bits" in results["verdict"]["sentence"]
 
 
-def test_wrong_arguments(run, refused, tmp_path):
+def test_wrong_arguments(run, text, refused, tmp_path):
     folder = write(tmp_path / "three", count=3)
-    (tmp_path / "long.txt").write_text(f"{TEXT}\n{TEXT} {TEXT}\n")
+    (tmp_path / "long.txt").write_text(f"{text}\n{text} {text}\n")
     (tmp_path / "empty.txt").write_text("\n \n")
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
     shutil.copytree(folder, tmp_path / "sounds")
     (tmp_path / "sounds" / "my picture 1.png").write_bytes(b"RIFF....WAVEfmt ")
     before = set(snapshot(tmp_path))
-    text = ["--text", TEXT]
+    given = ["--text", text]
     for words, message in (
         (["train", "draw", "no"], "there is no folder"),
         (["train", "draw", "three", "--noise", "0.1"], "--noise is for scenes"),
@@ -206,20 +221,20 @@ def test_wrong_arguments(run, refused, tmp_path):
         (["train", "draw", "--num-codes", "1"], "at least 2"),
         (["train", "draw", "--codebook-steps", "0"], "at least 1"),
         (["predict", run, "--text", " "], "--text must be a caption"),
-        (["predict", run, "--text", "a small zebra"], "['zebra'], which the model"),
-        (["predict", run, "--text", f"{TEXT} {TEXT}"], "--text must have at most 8"),
+        (["predict", run, "--text", f"{text} zebra"], "['zebra'], which the model"),
+        (["predict", run, "--text", f"{text} {text}"], "--text must have at most 8"),
         (["predict", run, "--file", "long.txt"], "long.txt, line 2 must have at most"),
-        (["predict", run, "--file", "empty.txt"], "empty.txt must have captions"),
+        (["predict", run, "--file", "empty.txt"], "empty.txt must have text"),
         (["predict", run, "--file", "a.png"], "draws pictures from captions"),
         (["predict", run, "--file", "three"], "draws pictures from captions"),
-        (["predict", run, *text, "--file", "long.txt"], "exclude each other"),
-        (["predict", run, *text, "--captions", "long.txt"], "--captions is for other"),
-        (["predict", run, *text, "--column", "text"], "add --file"),
-        (["predict", run, *text, "--top-k", "0"], "at least 1"),
-        (["predict", run, *text, "--out", "a.png"], "nothing is overwritten"),
-        (["predict", run, *text, "--out", "a.csv"], "ends in .png, or a folder"),
-        (["predict", run, "--out", "b.png"], "--out must be a folder for 16"),
-        (["predict", f"{run}/codebook", *text], "the codebook of a run"),
+        (["predict", run, *given, "--file", "long.txt"], "exclude each other"),
+        (["predict", run, *given, "--captions", "long.txt"], "--captions is for other"),
+        (["predict", run, *given, "--column", "text"], "add --file"),
+        (["predict", run, *given, "--top-k", "0"], "at least 1"),
+        (["predict", run, *given, "--out", "a.png"], "nothing is overwritten"),
+        (["predict", run, *given, "--out", "a.csv"], "ends in .png, or a folder"),
+        (["predict", run, "--out", "b.png"], "--out must be a folder for 6"),
+        (["predict", f"{run}/codebook", *given], "the codebook of a run"),
         (["predict", f"{run}/model.keras"], "Give a caption with --text"),
         (["inspect", f"{run}/codebook"], "the codebook of a run"),
         (["inspect", run, "--file", "a.png"], "add --text"),
