@@ -100,6 +100,10 @@ TASKS = Modules(
             "captions",
             "describe pictures, trained on a folder with a table of captions",
         ),
+        "draw": (
+            "draw",
+            "draw pictures from captions, trained on pictures and captions",
+        ),
         "bert": ("bert", "pre-train BERT: masked tokens and next sentences"),
         "conversations": (
             "conversations",

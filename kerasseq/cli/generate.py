@@ -18,6 +18,8 @@ from kerasseq.cli.console import choose_backend, print_json, print_result, statu
 from kerasseq.cli.tokenize import note_unknown
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
+SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # what `add_sampler` adds
+
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
@@ -45,6 +47,11 @@ def add_sampling(
     """
     names, text = "--length --max-new-tokens", "number of tokens to generate"
     options.add(parser, names, options.length, text, default=length)
+    add_sampler(parser, temperature)
+
+
+def add_sampler(parser: options.Options, temperature: float | None = None) -> None:
+    """Adds the options of how tokens are drawn, with the default of the temperature."""
     text = "lower is more deterministic, higher more random; 0 is greedy search"
     shown = "0; 1 with --top-k, --top-p or --min-p" if temperature is None else None
     more = {"default": temperature, "shown": shown}

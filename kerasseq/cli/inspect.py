@@ -9,7 +9,9 @@ the patches of an image, and which pixels moved the decision. For word vectors, 
 the nearest words of those in --text, and draw them in the plane. For a model that
 writes captions, print how much patches and words attend to each other, and for a
 contrastive one what each word adds to the cosine with the image. Both draw which
-patches belong to which word, and print which expert takes which kind of token.
+patches belong to which word, and print which expert takes which kind of token. For a
+model that draws, print how many codes are in use, and draw which words each patch
+attends to, and real, rebuilt and drawn pictures.
 
 Examples:
   kerasseq inspect runs/quickstart
@@ -32,6 +34,8 @@ import kerasseq
 from kerasseq import datasets
 from kerasseq.cli import (
     adapting,
+    draw_inspect,
+    draw_predict,
     figures,
     image_data,
     multimodal_inspect,
@@ -136,6 +140,8 @@ def run(args: argparse.Namespace) -> None:
     runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
     if kind not in multimodal_predict.KINDS and None not in (args.text, args.file):
         raise UsageError("--text is not allowed with --file: give one")
+    if multimodal_predict.draws(args.folder, record):
+        draw_predict.check_model(args.folder)
     choose_backend(args.backend)
     model, record = adapting.load_model(args.folder, args.adapter)
     report = Report(args)
@@ -194,9 +200,11 @@ def inspect_multimodal(
     report: Report, model: Any, record: dict[str, Any] | None, args: argparse.Namespace
 ) -> None:
     """Prints and draws what happens between a picture and its caption."""
-    example = multimodal_inspect.make_example(model, record, args)
+    draws = model.get_config()["head"] == "draw"
+    module = draw_inspect if draws else multimodal_inspect
+    example = module.make_example(model, record, args)
     show_structure(report, model)
-    multimodal_inspect.show(report, model, example)
+    module.show(report, model, example)
 
 
 def inspect_vectors(

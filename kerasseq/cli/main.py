@@ -107,12 +107,13 @@ def _parse(argv):
     task = getattr(args, "task", None)
     used = parsers.get((args.command, task), parser)
     if unknown:
+        option = unknown[0].partition("=")[0]
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
+        why = getattr(TASKS[task], "UNKNOWN", {}).get(option) if task in TASKS else None
         raise errors.UsageError(
             f"{used.prog}: unrecognized argument "
-            f"{errors.truncate_word(unknown[0], 60)}."
-            f"{checks.nearest(unknown[0].partition('=')[0], known)} "
-            f"See  {used.prog} --help"
+            f"{errors.truncate_word(unknown[0], 60)}. "
+            + (why or f"{checks.nearest(option, known)[1:]} See  {used.prog} --help")
         )
     return args, _option_names(args.command, task, parsers)
 

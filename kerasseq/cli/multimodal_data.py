@@ -1,4 +1,4 @@
-"""The data of `kerasseq train contrastive` and `captions`: scenes, or a folder.
+"""The data of `kerasseq train contrastive`, `captions` and `draw`: scenes or a folder.
 
 A folder has pictures and a table of their captions. Loads no Keras.
 """
@@ -24,15 +24,15 @@ from kerasseq.datasets.scenes import SMALLEST
 Captioned: TypeAlias = Scenes | CaptionedImages
 
 SCENES = "scenes"
-CONTRASTIVE, CAPTIONS = "contrastive", "captions"  # the tasks
+CONTRASTIVE, CAPTIONS, DRAW = "contrastive", "captions", "draw"  # the tasks
 SIZE = 24  # of scenes, if --image-size is not given
-PATCH = {CONTRASTIVE: 4, CAPTIONS: 6}  # of scenes, if it divides their size
+PATCH = {CONTRASTIVE: 4, CAPTIONS: 6, DRAW: 3}  # of scenes, if it divides their size
 SAMPLING_RATE = 8000  # of the sounds of scenes
-LIGHTING = 0.25  # of scenes, as in the benchmark
-LEAST = {
-    CONTRASTIVE: 2,
-    CAPTIONS: 1,
-}  # pictures in a part: there is a right and a wrong
+# Of scenes, as in the benchmark. A codebook learns clean pictures.
+LIGHTING = {CONTRASTIVE: 0.25, CAPTIONS: 0.25, DRAW: 0.0}
+NOISE = {CONTRASTIVE: 0.05, CAPTIONS: 0.05, DRAW: 0.0}
+# Pictures in a part: a contrastive model compares a right and a wrong one.
+LEAST = {CONTRASTIVE: 2, CAPTIONS: 1, DRAW: 1}
 OF_SCENES = ("count", "objects", "frames", "sound", "language", "noise")
 OF_FOLDER = (
     "table",
@@ -50,7 +50,7 @@ DEFAULTS: dict[str, Any] = {
     "frames": 1,
     "sound": False,
     "language": "en",
-    "noise": 0.05,
+    "noise": NOISE[CAPTIONS],
     "table": None,
     "image_column": None,
     "text_column": None,
@@ -123,13 +123,14 @@ CHOICES = {
 }
 
 
-def check(settings: options.Settings) -> None:
+def check(settings: options.Settings, task: str) -> None:
     """Raises a `UsageError` if an option of scenes is given for a folder."""
     if settings.file is None:
         settings.data = SCENES
         return
+    defaults = {**DEFAULTS, "noise": NOISE[task]}
     for name in OF_SCENES:
-        if getattr(settings, name) != DEFAULTS[name]:
+        if getattr(settings, name, defaults[name]) != defaults[name]:
             raise UsageError(
                 f"--{name} is for scenes, received the folder {settings.file}. Leave "
                 "it out"
@@ -174,10 +175,14 @@ def _scenes(settings, task):
     scenes = datasets.scenes(
         settings.count,
         size=size,
-        lighting=LIGHTING,
+        lighting=LIGHTING[task],
         sampling_rate=SAMPLING_RATE,
         seed=settings.seed,
-        **{name: getattr(settings, name) for name in OF_SCENES if name != "count"},
+        **{
+            name: getattr(settings, name, DEFAULTS[name])
+            for name in OF_SCENES
+            if name != "count"
+        },
     )
     lines = [str(scenes.images.shape), runs.sha256(scenes.images.tobytes())]
     data = {"source": SCENES, "rows": len(scenes)}
@@ -249,7 +254,7 @@ def split(
     where = settings.table or settings.file or SCENES
     if count < 2 * least:
         why = "2 are compared in training and 2 held out"
-        why = "1 is held out" if task == CAPTIONS else why
+        why = "1 is held out" if least == 1 else why
         raise ValueError(
             f"{where} must have at least {2 * least} pictures with captions, as {why}, "
             f"received {count}. Add pictures"
@@ -321,13 +326,16 @@ def names(pictures: Captioned) -> list[dict[str, str]]:
 
 
 def of_run(
-    record: dict[str, Any] | None, folder: str
+    record: dict[str, Any] | None,
+    folder: str,
+    advice: str = "Name pictures with --file",
 ) -> tuple[Captioned, options.Settings]:
     """Returns the pictures of a run, and its settings.
 
     Args:
         record: The record of the run, or None for a model without one.
         folder: What the user named, for messages.
+        advice: What to do without them, for messages.
 
     Raises:
         ValueError: If there is no run, or its pictures have changed.
@@ -335,22 +343,26 @@ def of_run(
     if record is None or record["task"] not in LEAST:
         raise UsageError(
             f"{folder} is a model without its run, so the pictures and captions of the "
-            "training are not known. Name pictures with --file"
+            f"training are not known. {advice}"
         )
     settings = options.Settings(**record["arguments"])
     with status("reading the pictures of the run"):
         pictures, data = read(settings, record["task"])
     if data["sha256"] != record["data"]["sha256"]:
         raise ValueError(
-            f"{data['source']} has changed since the run in {folder} was started. Name "
-            "pictures with --file"
+            f"{data['source']} has changed since the run in {folder} was started. "
+            f"{advice}"
         )
     return pictures, settings
 
 
-def held_out(record: dict[str, Any] | None, folder: str) -> Captioned:
+def held_out(
+    record: dict[str, Any] | None,
+    folder: str,
+    advice: str = "Name pictures with --file",
+) -> Captioned:
     """Returns the held-out pictures of a run, as `of_run`."""
-    pictures, settings = of_run(record, folder)
+    pictures, settings = of_run(record, folder, advice)
     return split(pictures, settings, record["task"])[1]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import figures, image_data, multimodal_data, multimodal_predict
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import status
@@ -13,7 +14,6 @@ from kerasseq.cli.errors import UsageError
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
 
 if TYPE_CHECKING:
-    import kerasseq
     from kerasseq.cli.inspect import Report
 
 ROWS = 64  # held-out pictures whose tokens are counted by expert
@@ -130,8 +130,14 @@ def places(
     """Returns the places of the real tokens of each kind in the sequence."""
     mask = trace["block_0/self_attention/mask"][0, 0]  # (T, T)
     every = np.arange(mask.shape[1])
-    end = len(every) - encoded["ids"].shape[1]
-    start = 0
+    count = encoded["ids"].shape[1]
+    end, start = len(every) - count, 0
+    if "codes" in encoded:  # words come before the patches that are drawn
+        real = mask.any(axis=0)
+        return {
+            "images": every[count:],
+            "texts": every[:count][real[:count]],
+        }
     if "images" in model.kinds:
         sizes = [n // p for n, p in zip(*_sizes(model), strict=True)]
         start = int(np.prod(sizes))
@@ -243,15 +249,23 @@ def show_experts(
         some = multimodal_data.take(held_out, range(min(ROWS, len(held_out.texts))))
         some = models.with_known_words(model.preprocessor.tokenizer, some)
         x, text = multimodal_data.inputs(some), some.texts
-    counts = expert_counts(model, x, text)
+    counts, router = routed(model, x, text)
     shares = counts / counts.sum(axis=1, keepdims=True)
+    entropies = kerasseq.tracing.routing_information(router)
+    by_kind = dict(zip(model.kinds, shares[:, None], strict=True))
+    bits = kerasseq.tracing.routing_information(by_kind).mutual_information
     rows = [
-        (NAMES[kind], *map(float, share))
-        for kind, share in zip(model.kinds, shares, strict=True)
+        (
+            NAMES[kind],
+            *map(float, by_kind[kind][0]),
+            entropies.local_entropy[kind],
+            entropies.global_entropy[kind],
+        )
+        for kind in model.kinds
     ]
     columns = {"tokens": "{}"}
     columns |= {f">expert {n + 1}": "{:.3f}" for n in range(shares.shape[1])}
-    bits = information(shares)
+    columns |= {">bits of a token": "{:.3f}", ">bits of their mean": "{:.3f}"}
     report.data["information"] = bits
     pictures = f"{len(text):,} picture{'s' * (len(text) > 1)}"
     title = f"Which expert reads which kind, {pictures}; information between kind and "
@@ -259,49 +273,40 @@ def show_experts(
     report.table("experts", title, columns, rows)
 
 
-def expert_counts(
+def routed(
     model: "kerasseq.models.Multimodal", x: Any, texts: list[str]
-) -> np.ndarray:
-    """Counts how often tokens of each kind chose each expert, `(kinds, experts)`."""
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Returns how tokens of each kind are routed.
+
+    Args:
+        model: A model with experts.
+        x: Pictures or sounds.
+        texts: Their captions.
+
+    Returns:
+        How often each expert was chosen, `(kinds, E)`, and the probabilities of the
+        router for each token, `(tokens, E)` by kind.
+    """
     experts = model.get_config()["num_experts"]
     layer = f"block_{model.get_config()['num_layers'] - 1}/feed_forward"
     counts = np.zeros((len(model.kinds), experts))
+    router: dict[str, list[np.ndarray]] = {kind: [] for kind in model.kinds}
     for row, text in enumerate(texts):  # alone, so that no words are padded
         one = _row(x, row)
         encoded = model.encode(one, [text])
         trace = figures.record(model, encoded)
         chosen = trace[f"{layer}/chosen"][0]  # (T, 2)
-        for kind, tokens in enumerate(places(model, trace, encoded).values()):
+        for n, (kind, tokens) in enumerate(places(model, trace, encoded).items()):
             found = chosen[tokens].ravel().astype(int)
-            counts[kind] += np.bincount(found[found >= 0], minlength=experts)
-    return counts
+            counts[n] += np.bincount(found[found >= 0], minlength=experts)
+            router[kind].append(trace[f"{layer}/router"][0, tokens])
+    return counts, {kind: np.concatenate(parts) for kind, parts in router.items()}
 
 
 def _row(x, row):
     if isinstance(x, dict):
         return {name: part[row : row + 1] for name, part in x.items()}
     return x[row : row + 1]
-
-
-def information(shares: np.ndarray) -> float:
-    r"""Returns the bits that the kind of a token tells about its expert.
-
-    $I = H(\bar p) - \frac{1}{K} \sum_k H(p_k)$ with the shares $p_k$ of K kinds that
-    are equally frequent, as in "LIMoE" (Mustafa et al., 2022).
-
-    Args:
-        shares: `(kinds, experts)`, rows that sum to 1.
-
-    Examples:
-        >>> information(np.array([[1, 0], [0, 1]])), information(np.full((2, 2), 0.5))
-        (1.0, 0.0)
-    """
-
-    def entropy(p):
-        return -np.sum(np.where(p > 0, p * np.log2(np.maximum(p, 1e-300)), 0), axis=-1)
-
-    bits = entropy(shares.mean(axis=0)) - entropy(shares).mean()
-    return float(np.maximum(bits, 0))
 
 
 # Figures
@@ -315,9 +320,7 @@ def draw(
     title: str,
 ) -> Any:
     """Draws the picture once for each word, beside the word's map of patches."""
-    from kerasseq import tracing
-
-    plots = tracing.plots
+    plots = kerasseq.tracing.plots
     image = models.shown(model, encoded["images"][0])
     names = [textwrap.shorten(word, 20) for word, _ in drawn]
     images = np.stack([image] * len(drawn))

@@ -1,4 +1,7 @@
-"""The model of `kerasseq train contrastive` and `captions`, and how it is trained."""
+"""The model of `kerasseq train contrastive` and `captions`, and how it is trained.
+
+`draw_models` trains the model that draws, with what is the same here.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -106,7 +109,7 @@ def fit(job: "Job", **options_of_head: Any) -> Trained:
     from kerasseq.cli.fitting import check_memory  # loads Keras
 
     settings, task = job.settings, job.task
-    multimodal_data.check(settings)
+    multimodal_data.check(settings, task)
     limits.set_patience(settings, settings.file is not None)
     pictures, data = job.read(
         "the pictures", lambda given: multimodal_data.read(given, task)
@@ -118,24 +121,45 @@ def fit(job: "Job", **options_of_head: Any) -> Trained:
         model, held_out = build(settings, learned, held_out, **options_of_head)
     part, validation = multimodal_data.validation_part(learned, settings, task)
     batches = model.batches(part, batch_size=settings.batch_size, seed=settings.seed)
-    images = learned.images
-    keys = image_data.keys(images)
-    counts = [multimodal_data.number_of(each) for each in (learned, held_out)]
-    job.start(
-        data,
-        f"{data['source']}: {counts[0]:,} pictures with captions to learn from, "
-        f"{counts[1]:,} held out. {patches:,} patches of each: --image-size "
-        f"{settings.image_size} --patch-size {settings.patch_size} --channels "
-        f"{settings.channels}; at most {model.preprocessor.longest:,} tokens of a "
-        "caption.",
-        keys,
-    )
+    keys, longest = keys_of(learned), model.preprocessor.longest
+    parts = (learned, held_out)
+    job.start(data, described(data, settings, parts, patches, longest), keys)
     steps = compile_for(model, settings, batches.steps_per_epoch)
     metric = "accuracy" if task == CAPTIONS else None
     with model.reading(batches):
         history = job.fit(model, batches, steps, metric, validation=validation)
     multimodal_data.check_unchanged(pictures, data, settings)
     return Trained(model, history, steps, learned, held_out, keys)
+
+
+def keys_of(learned: Captioned) -> list[bytes]:
+    """Returns what tells equal pictures."""
+    return image_data.keys(learned.images)
+
+
+def described(
+    data: dict[str, Any],
+    settings: options.Settings,
+    parts: tuple[Captioned, Captioned],
+    patches: int,
+    longest: int,
+) -> str:
+    """Returns a sentence about the data of a run.
+
+    Args:
+        data: Their source.
+        settings: Arguments of the run.
+        parts: The pictures to learn from, and those that are held out.
+        patches: The number of patches of a picture.
+        longest: Tokens of the longest caption.
+    """
+    counts = [multimodal_data.number_of(each) for each in parts]
+    return (
+        f"{data['source']}: {counts[0]:,} pictures with captions to learn from, "
+        f"{counts[1]:,} held out. {patches:,} patches of each: --image-size "
+        f"{settings.image_size} --patch-size {settings.patch_size} --channels "
+        f"{settings.channels}; at most {longest:,} tokens of a caption."
+    )
 
 
 def number_of_patches(settings: options.Settings) -> int:
@@ -171,11 +195,7 @@ def build(
     Returns:
         The model, and the held-out pictures whose captions its tokenizer knows.
     """
-    tokenizer = heads.trained_tokenizer(settings, "\n".join(learned.texts))
-    check_known(tokenizer, learned.texts, settings)
-    held_out = with_known_words(tokenizer, held_out)
-    texts = dict.fromkeys([*learned.texts, *held_out.texts])
-    longest = max(len(tokenizer.encode(text)) for text in texts)
+    tokenizer, held_out, longest = tokenizer_for(settings, learned, held_out)
     size, patch = settings.image_size, settings.patch_size
     films = settings.frames > 1
     set_seed(settings.seed)
@@ -196,6 +216,27 @@ def build(
         **options_of_head,
     )
     return model, held_out
+
+
+def tokenizer_for(
+    settings: options.Settings, learned: Captioned, held_out: Captioned
+) -> tuple[Any, Captioned, int]:
+    """Trains the tokenizer on the captions to learn from.
+
+    Args:
+        settings: Arguments of the run.
+        learned: The pictures to learn from.
+        held_out: The others.
+
+    Returns:
+        The tokenizer, the held-out pictures whose captions it knows, and the tokens of
+        the longest caption.
+    """
+    tokenizer = heads.trained_tokenizer(settings, "\n".join(learned.texts))
+    check_known(tokenizer, learned.texts, settings)
+    held_out = with_known_words(tokenizer, held_out)
+    texts = dict.fromkeys([*learned.texts, *held_out.texts])
+    return tokenizer, held_out, max(len(tokenizer.encode(text)) for text in texts)
 
 
 def unknown_finder(tokenizer: Any) -> Callable[[str], dict[str, int]]:
@@ -257,13 +298,18 @@ def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) ->
     Returns:
         The number of training steps.
     """
+    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    compile_with(model, settings, steps)
+    return steps
+
+
+def compile_with(model: Any, settings: options.Settings, steps: int) -> None:
+    """Compiles a model for a number of steps, as `compile_for`."""
     from kerasseq.cli.fitting import adam  # loads Keras
 
-    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
     warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
     of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
     model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
-    return steps
 
 
 def draw(job: "Job", trained: Trained, rows: list[int], titles: list[str]) -> None:

@@ -10,7 +10,7 @@ from kerasseq.cli import image_data, multimodal_data, options, runs, text_tables
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import choose_backend, note, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, Captioned
+from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
 from kerasseq.datasets import text_file
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 MODEL = "Multimodal"  # the class of the model in a .keras file
-KINDS = (CONTRASTIVE, CAPTIONS, MODEL)
+KINDS = (CONTRASTIVE, CAPTIONS, DRAW, MODEL)
+HEADS = {"caption": CAPTIONS, "draw": DRAW}  # the tasks of models without a run
 HELD_OUT = 8  # pictures that are shown, if none is named
 NEAREST = 5  # pictures that are shown for a caption
 DIGITS = 4  # of a cosine
@@ -32,7 +33,13 @@ def task_of(folder: str, record: dict[str, Any] | None) -> str:
     if record is not None:
         return record["task"]
     config = read_config(runs.find_model(folder)[0])["config"]
-    return CAPTIONS if config.get("head") == "caption" else CONTRASTIVE
+    return HEADS.get(config.get("head"), CONTRASTIVE)
+
+
+def draws(folder: str, record: dict[str, Any] | None) -> bool:
+    """Whether a model draws pictures."""
+    kind = runs.kind(folder, record)
+    return kind in KINDS and task_of(folder, record) == DRAW
 
 
 def predict(args: argparse.Namespace, record: dict[str, Any] | None) -> Rows:
@@ -138,7 +145,16 @@ def captions(
     """
     if args.captions is None:
         return of_run(record, args.folder, "Give captions with --captions")
-    file = args.captions
+    return read_captions(args.captions, args)
+
+
+def read_captions(file: str, args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Returns the captions of a file, each once, and what each is called in messages.
+
+    Args:
+        file: A table, or a text with one on each line.
+        args: The arguments, with `column`, `no_header` and `encoding`.
+    """
     if file.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".jsonl")):
         table = text_tables.read_texts(file, args.encoding, not args.no_header)
         with about(file):

@@ -5,7 +5,8 @@ tagger a tag for each word, a translation model translations, a language model t
 probable next tokens, and BERT the most probable tokens for [MASK] and the probability
 that a second text follows. Word vectors give the nearest words of a word, and for three
 words the answer of an analogy. A classifier of images takes an image or a folder. A
-forecast continues its series, or those of a newer table with the same columns.
+model that draws writes a picture for each caption. A forecast continues its series, or
+those of a newer table with the same columns.
 
 Examples:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
@@ -16,6 +17,7 @@ Examples:
   kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
   kerasseq predict runs/captions-1 --file pictures
   kerasseq predict runs/contrastive-1 --text "a red square" --file pictures
+  kerasseq predict runs/draw-1 --text "a large blue cross at the top" --temperature 0.7
   kerasseq predict runs/forecast-lstm-1 --horizon 6
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv
 """
@@ -30,6 +32,8 @@ import numpy as np
 from kerasseq.cli import (
     adapting,
     competitor,
+    draw_predict,
+    generate,
     image_data,
     images,
     labeled,
@@ -79,8 +83,14 @@ def add_command(add: options.Add) -> None:
     )
     kind = options.one_of("choice", {**dict.fromkeys(forecasts.MISSING), "skip": None})
     options.add(parser, "--missing", kind, text, "NAME")
-    text = "write the predictions as csv or jsonl; nothing is overwritten"
+    text = (
+        "write the predictions as csv or jsonl; of a model that draws a png, or the "
+        "folder of several; nothing is overwritten"
+    )
     options.add(parser, "--out", str, text, "FILE")
+    group = parser.add_argument_group("a model that draws")
+    generate.add_sampler(group)
+    options.add_seed(group, None)
     options.add_shared(parser, "no_header")
     options.add_rows(parser, COLUMNS)
     options.add_encoding(parser)
@@ -90,9 +100,13 @@ def add_command(add: options.Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq predict`."""
+    _, record = runs.find_model(args.folder)
+    if multimodal_predict.draws(args.folder, record):
+        draw(args, record)
+        return
+    check_no_sampling(args)
     if args.out is not None:
         check_out(args.out)
-    _, record = runs.find_model(args.folder)
     if record and record["task"] == "forecast":
         forecast(args)
         return
@@ -112,6 +126,24 @@ def run(args: argparse.Namespace) -> None:
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
             print_result(f"{name}{shown(row)}")
+
+
+def check_no_sampling(args: argparse.Namespace) -> None:
+    """Raises a `UsageError` if options of a model that draws are given."""
+    for name in (*generate.SAMPLING, "seed"):
+        if getattr(args, name) is not None:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} is for a run of kerasseq train draw")
+
+
+def draw(args: argparse.Namespace, record: Any) -> None:
+    """Draws captions, and prints the files of the pictures."""
+    rows = draw_predict.predict(args, record)
+    if args.json:
+        print_json(rows)
+        return
+    for row in rows:
+        print_result(draw_predict.describe(row, alone=len(rows) == 1))
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@
     results.json     final results; if it exists, the run is finished
     training_rows.npy  checksums of the training rows of a classifier or tagger
     model.keras      the trained model
+    codebook/        of a model that draws: what was trained before it, as a run
     *.png            figures
 
 Loads no Keras.
@@ -40,6 +41,7 @@ from kerasseq.core.progress import read_state
 if TYPE_CHECKING:
     import keras
 
+CODEBOOK = "codebook"  # the folder of a model's codebook, inside that of its run
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
 # Arguments that runs of earlier versions do not have, with their values there.
 ADDED = {"missing": "error", "no_header": False, "patience": 0, "max_minutes": None}
@@ -289,7 +291,8 @@ def _record_of_model(path):
 
 
 def _no_model(path, record):
-    parts = sorted(str(file.parent) for file in path.glob(f"*/{MODEL}"))
+    folders = [file.parent for file in path.glob(f"*/{MODEL}")]
+    parts = sorted(str(folder) for folder in folders if folder.name != CODEBOOK)
     if parts:
         return f"{path} contains several models. Choose one: {', '.join(parts)}"
     if record is None:

@@ -2,8 +2,9 @@
 
 `trace` records gates, states and attention weights, and `intervene` replaces them.
 `gradient_flow` measures gradients per time step, `attribution` which tokens moved a
-decision, `position_criteria` what position encodings can do. `plots` draws. A layer of
-your own calls `record` to be traced.
+decision, `position_criteria` what position encodings can do, `routing_information`
+which experts take which kind of token. `plots` draws. A layer of your own calls
+`record` to be traced.
 """
 
 import importlib
@@ -24,6 +25,7 @@ from kerasseq.tracing.positions import (
 )
 from kerasseq.tracing.recording import Trace, trace
 from kerasseq.tracing.rollout import attention_rollout
+from kerasseq.tracing.routing import RoutingInformation, routing_information
 
 if TYPE_CHECKING:
     from kerasseq.tracing import plots
@@ -33,6 +35,7 @@ __all__ = [
     "Attribution",
     "Criterion",
     "LogitLens",
+    "RoutingInformation",
     "Trace",
     "at",
     "attention_rollout",
@@ -46,6 +49,7 @@ __all__ = [
     "position_criteria",
     "position_relation",
     "record",
+    "routing_information",
     "trace",
 ]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kerasseq.core import checks
 from kerasseq.tracing import drawing
 from kerasseq.tracing.attention_plots import displayable
 
@@ -22,14 +23,17 @@ def plot_images(
     images: Sequence[ArrayLike],
     titles: Sequence[str] | None = None,
     title: str | None = None,
+    *,
+    columns: int = IMAGES_PER_ROW,
 ) -> "Figure":
-    """Plots images in rows of at most eight, each with a title.
+    """Plots images in rows, each with a title.
 
     Args:
         images: Arrays `(H, W)` or `(H, W, C)` with C = 1 or 3, which may have different
             sizes.
         titles: One title per image, which may have several lines.
         title: Title of the figure.
+        columns: The most images in a row.
 
     Returns:
         A matplotlib `Figure`.
@@ -49,7 +53,7 @@ def plot_images(
             "images must be at least one image, and titles have one entry for each, "
             f"received {len(images)} images and {len(titles)} titles"
         )
-    columns = min(IMAGES_PER_ROW, len(images))
+    columns = min(checks.whole_number("columns", columns), len(images))
     rows = -(-len(images) // columns)
     lines = max(text.count("\n") for text in titles) + 1
     height = IMAGE_SIZE + 0.17 * lines

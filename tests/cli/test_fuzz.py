@@ -51,6 +51,7 @@ BASES = [
     ["train", "speech", "--data", "missing"],
     ["train", "contrastive", "missing"],
     ["train", "captions", "missing"],
+    ["train", "draw", "missing"],
     ["train", "--resume", "missing"],
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],

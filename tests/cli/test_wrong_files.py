@@ -32,6 +32,8 @@ SALES = "date,sales\n" + "".join(
 PAIRS = "".join(f"go {n}\tva {n}\n" for n in range(20))
 CAPTIONS = "image,text\n" + "".join(f"{n}.png,a {w}\n" for n, w in enumerate("xyzxy"))
 SEEN = "--units 4 --batch-size 2 --steps 1 --image-size 4 --patch-size 4"
+CAPTIONED = {"contrastive": "", "captions": "", "draw": "--num-codes 2"}
+CAPTIONED["draw"] += " --codebook-steps 1"
 LINES = '{"text": "aaa", "label": "x"}\n{"text": "bbb", "label": "y"}\n' * 6
 VOTES = '{"chosen_model": "a", "rejected_model": "b"}\n' * 6
 PREFERENCES = "".join(
@@ -74,11 +76,11 @@ USES = [
     (TEXT, "d", f"train speech --data F --run OUT {SIZES}"),
     (TEXT, "json", f"train speech --count 9 --tokenizer F --run OUT {SIZES}"),
     *((TEXT, "d", f"train {task} {name}F --run OUT --steps 1")
-      for task in ("contrastive", "captions") for name in ("", "--file ")),
-    *((CAPTIONS, "csv", f"train {task} pictures --table F --run OUT {SEEN}")
-      for task in ("contrastive", "captions")),
-    *((TEXT, "json", f"train {task} pictures --tokenizer F --run OUT {SEEN}")
-      for task in ("contrastive", "captions")),
+      for task in CAPTIONED for name in ("", "--file ")),
+    *((CAPTIONS, "csv", f"train {task} pictures --table F --run OUT {SEEN} {more}")
+      for task, more in CAPTIONED.items()),
+    *((TEXT, "json", f"train {task} pictures --tokenizer F --run OUT {SEEN} {more}")
+      for task, more in CAPTIONED.items()),
     (TEXT, "d", "train classify --preset F --run OUT --steps 1"),
     (TEXT, "d", "train tag --preset F --run OUT --steps 1"),
     (TEXT, "json", "train language-model --text text.txt --tokenizer F --run OUT"),
@@ -121,6 +123,7 @@ USES = [
     (CAPTIONS, "csv", "predict contrastive --captions F"),
     ("a x\na y\n", "txt", "predict contrastive --captions F"),
     (TEXT, "png", "predict captions --file F"),
+    ("a x\na y\n", "txt", "predict draw --file F --out OUT"),
     (TABLE, "csv", "evaluate classify --file F"),
     (WORDS, "conll", "evaluate tag --file F"),
     ("a cat\n", "png", "inspect classify --file F --out OUT"),
@@ -152,6 +155,7 @@ SETUP = {
     "speech": "--count 9 --sampling-rate 2000 --num-mels 5",
     "contrastive": "pictures --image-size 4 --patch-size 4",
     "captions": "pictures --image-size 4 --patch-size 4",
+    "draw": f"pictures --image-size 4 --patch-size 4 {CAPTIONED['draw']}",
 }
 
 

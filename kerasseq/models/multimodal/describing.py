@@ -28,6 +28,8 @@ class Describing(Writing):
     ) -> str | list[str]:
         """Writes a caption for each picture, film or sound.
 
+        No caption has the token of unknown words, nor special tokens such as `<pad>`.
+
         Args:
             x: Pictures or sounds, or a dictionary of both, as for `fit`; or one row.
             max_length: The most tokens of a caption; `max_sequence_length` if None.

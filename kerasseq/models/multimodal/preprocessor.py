@@ -120,6 +120,16 @@ class MultimodalPreprocessor(Preprocessor):
         return self.start if self.codebook is None else self.codebook.num_codes
 
     @property
+    def never_written(self) -> tuple[int, ...]:
+        """The ids that are not written: before a row, special and unknown tokens."""
+        if self.codebook is not None:
+            return (self.first_written,)
+        own = self.tokenizer
+        tokens = [*own.special_tokens, getattr(own, "unknown", None)]
+        ids = {own.id_of(token) for token in tokens if token is not None}
+        return (*sorted(ids), self.start)
+
+    @property
     def others(self) -> tuple[str, ...]:
         """The kinds beside texts."""
         return self.kinds[:-1]

@@ -84,7 +84,7 @@ class Writing:
     @functools.cached_property
     def step(self) -> MethodLayer:
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        return TargetStep(self, "decode_step", (self.preprocessor.first_written,))
+        return TargetStep(self, "decode_step", self.preprocessor.never_written)
 
     def decode_step(
         self, state: dict[str, Any], token: Tensor

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from kerasseq import decoding, kernels, models
+from kerasseq import decoding, kernels, models, text
 from tests.models.multimodal.toys import (
     COUNT,
     FILMS,
+    PICTURES,
+    SIZES,
     SOUNDS,
     TEXTS,
     multimodal,
@@ -38,14 +40,14 @@ def whole(model):
 def check_steps(model, x, logits):
     """Compares logits of all words at once with those of steps with caches."""
     step = kernels.compiled(lambda *given: model.step(*given), pure=True)
-    state, start = model.initial_state(x, 7), model.preprocessor.start
-    kept = np.arange(logits.shape[-1]) != start
+    state, never = model.initial_state(x, 7), [*model.preprocessor.never_written]
+    kept = ~np.isin(np.arange(logits.shape[-1]), never)
     for t in range(x["ids"].shape[1]):
         token = ops.convert_to_tensor(np.maximum(x["ids"][:, t], 0))
         found, state = step(state, token)
         real = x["ids"][:, t] >= 0
         found = numpy(found)
-        assert np.isneginf(found[:, start]).all()  # it is never written
+        assert np.isneginf(found[:, never]).all()
         np.testing.assert_allclose(
             found[real][:, kept], logits[real, t][:, kept], atol=1e-4
         )
@@ -97,13 +99,30 @@ def test_a_caption_is_what_the_logits_say(model, whole):
     own, ids = model.preprocessor, np.full((COUNT, 1), model.preprocessor.start)
     for _ in range(4):  # without caches
         logits = numpy(model({**x, "ids": ids.astype("int32")}))[:, -1]
-        logits[:, own.start] = -np.inf
+        logits[:, list(own.never_written)] = -np.inf
         ids = np.concatenate([ids, logits.argmax(-1)[:, None]], axis=1)
-    for text, row in zip(found, ids[:, 1:].tolist(), strict=True):
+    for caption, row in zip(found, ids[:, 1:].tolist(), strict=True):
         row = row[: row.index(own.end)] if own.end in row else row
-        assert text == own.tokenizer.decode(row)
+        assert caption == own.tokenizer.decode(row)
     one = {kind: part[3] for kind, part in rows.items()}
     assert model.describe(one, max_length=4) == found[3]  # padding changes nothing
+
+
+def test_captions_have_no_special_tokens():
+    words = text.WordTokenizer(special_tokens=["<pad>", "<x>"]).fit("red ball")
+    model = models.Multimodal(words, head="caption", **{**SIZES, **PICTURES})
+    own = model.preprocessor
+    assert [words.decode([n]) for n in own.never_written[:-1]] == [
+        *("<unk>", "<pad>", "<x>")
+    ]
+    options = {"temperature": 1e6, "seed": 2}  # each id is as probable as another one
+    written = " ".join(model.describe(pictures(), **options)).split()
+    assert set(written) == {"red", "ball"} and len(written) > 7
+    for kind in (text.CharacterTokenizer, text.BytePairTokenizer):
+        other = kind().fit("red ball")
+        own = models.Multimodal(other, head="caption", **{**SIZES, **PICTURES})
+        never = own.preprocessor.never_written
+        assert len(never) == 1 + (other.unknown is not None)
 
 
 @pytest.mark.parametrize("kind", ["pictures", "sounds"])
