@@ -21,6 +21,11 @@ from benchmarks.resumed import add_resume_arguments, run_all
 BATCH_SIZE, LENGTH, TESTED, UNITS = 32, 33, 2000, 32
 RATE, WARM_UP = 5e-3, 20
 TEST_SEED = 1_000_000
+RECURRENT = ("elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm")
+RECURRENT += ("coupled_lstm", "gru", "min_gru", "min_lstm", "slstm", "wavenet")
+OF_TWO_LAYERS = ("transformer", "blockwise", "longformer", "adaptive_span")
+OF_TWO_LAYERS += ("linear_attention", "gla", "retention", "delta_net", "mlstm")
+OF_TWO_LAYERS += ("rwkv7", "s4d", "mamba", "rwkv4")
 BARS = {  # bits at a number of steps
     200: {
         **dict.fromkeys(("mamba", "rwkv4", "wavenet"), 0.02),
@@ -43,10 +48,7 @@ def add_arguments(parser):
 
 def run(options):
     """Trains each architecture with each seed, and returns a table."""
-    from kerasseq.tasks.architectures import ARCHITECTURES
-    from kerasseq.tasks.transformer_stack import NEVER_CAUSAL
-
-    names = [name for name in ARCHITECTURES if name not in NEVER_CAUSAL]
+    names = (*RECURRENT, *OF_TWO_LAYERS)
     runs = [
         {"name": name, "seed": int(seed), "steps": options.steps, "leak": options.leak}
         for name in (options.names.split(",") if options.names else names)
@@ -79,7 +81,6 @@ def measure(run):
     import keras
 
     from kerasseq import models, training
-    from kerasseq.tasks.architectures import RESIDUAL, TRANSFORMERS
 
     keras.utils.set_random_seed(run["seed"])
     K = source().symbols
@@ -87,7 +88,7 @@ def measure(run):
         run["name"],
         vocabulary_size=K + K * K * (run["leak"] > 0),
         units=UNITS,
-        num_layers=2 if run["name"] in (*RESIDUAL, *TRANSFORMERS) else 1,
+        num_layers=2 if run["name"] in OF_TWO_LAYERS else 1,
     )
     model.compile(optimizer(run["steps"]))
     ids = source().sample(run["steps"] * BATCH_SIZE, LENGTH, seed=run["seed"] + 1)

@@ -26,6 +26,7 @@ from benchmarks import (
     memory,
     modifications,
     multimodal,
+    optimum,
     own_data,
     own_rows,
     preferences,
@@ -642,6 +643,36 @@ def test_captioning(monkeypatch, tmp_path):
     assert uniform == pytest.approx(np.mean(areas), abs=6e-4)
     monkeypatch.setattr(captioning, "measure", None)  # not called for what is finished
     assert captioning.run(options) == found
+
+
+def test_optimum_has_all_causal_architectures():
+    from kerasseq.tasks.architectures import ARCHITECTURES
+    from kerasseq.tasks.transformer_stack import NEVER_CAUSAL
+
+    names = [*optimum.RECURRENT, *optimum.OF_TWO_LAYERS]
+    assert sorted(names) == sorted({*ARCHITECTURES} - {*NEVER_CAUSAL})
+    assert {name for bars in optimum.BARS.values() for name in bars} <= {*names}
+
+
+@pytest.mark.full("three models for 40 steps")
+def test_optimum(monkeypatch, tmp_path):
+    monkeypatch.setattr(optimum, "TESTED", 200)
+    monkeypatch.setattr(optimum, "UNITS", 16)
+    options = shared(names="gru,mamba", steps=40, leak=0.0)
+    options.seeds, options.out = "0", tmp_path / "out.jsonl"
+    found = optimum.run(options)
+    assert found["finished"] == "2 of 2" and found["optimum"] == "1.6640"
+    assert [row["below -3 errors"] for row in found["table"]] == ["no", "no"]
+    assert all(0 < float(row["excess"]) < 1 for row in found["table"])
+    options.names, options.leak = "mamba", 1.0
+    (row,) = optimum.run(options)["table"]
+    assert row["below -3 errors"] == "yes" and -1.7 < float(row["excess"]) < -0.2
+    ids = optimum.source().sample(500, 33)
+    x = optimum.leaking(ids, 0.05, 3)
+    assert abs((x >= 5).mean() - 0.05) < 0.01
+    told = (x - 5) % 5  # the next symbol, in the inputs that tell it
+    np.testing.assert_array_equal(told[x >= 5], ids[:, 1:][x >= 5])
+    np.testing.assert_array_equal(x[x < 5], ids[:, :-1][x < 5])
 
 
 @pytest.mark.full("nine models for 2 steps")
