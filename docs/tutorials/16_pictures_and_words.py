@@ -504,7 +504,7 @@ figure
 # %% [markdown] attention_figure_caption
 # Two pictures with a shape, and for each two rows of four maps of sixteen squares, with
 # the outline of the shape. In the upper row of each the squares at the shape are
-# bright, in the lower row nearly all are alike.
+# bright, in the lower row they differ less.
 #
 # Attention of both layers to the patches, mean over the heads, for the words of size,
 # color, shape and place. The brighter a square, the larger its weight; the line is the
