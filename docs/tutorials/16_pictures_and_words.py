@@ -330,7 +330,7 @@ size_better, color_better, shape_better, place_better = better.values()
 # pictures, with another color in {{ color_better | percent }}, another place in
 # {{ place_better | percent }}, another shape in {{ shape_better | percent }}. With
 # another shape the mean cosine falls least: in a few pixels a small circle is much like
-# a small square. So the mistakes of the retrieval are mostly mistakes about shapes.
+# a small square. So most mistakes of the retrieval must be about shapes.
 
 # %% [markdown] writing_text
 # ## A model that writes captions
@@ -407,7 +407,7 @@ print("losses", np.round(losses, 2))
 
 # %% [markdown] writing_after
 # {{ written_right | percent }} of the captions are exact, and so are all of their
-# parts. This looks perfect, but a figure needs its comparison. A caption that is always
+# parts. This looks perfect, but a number needs its comparison. A caption that is always
 # the same is right in {{ frequent_right | percent }}; that of the nearest of
 # {{ (steps * batch_size) | integer }} pictures of the training, pixel by pixel, in
 # {{ nearest_right | percent }}. With so many pictures of so few captions there is
@@ -566,10 +566,9 @@ see_all, not_last, only_last, not_any, only_any = right.values()
 # bright patches of the last layer are not where the color was read. If the words attend
 # to the shape in no layer, {{ not_any | percent }} are right, where one of six would be
 # chance. No word has seen a colored pixel then: the color came from other patches,
-# which had read the shape in the first layer. The words alone know nothing of the
-# color, and the cut is new for the model, so that the share might be higher after
-# training with it. A map shows where weights are. To find out where something comes
-# from, one must change it.
+# which had read the shape in the first layer. The cut is new for the model, and the
+# share might be higher after training with it. A map shows where weights are. To find
+# out where something comes from, one must change it.
 
 # %% [markdown] experiment
 # ## The experiment
@@ -617,7 +616,8 @@ result, result_name = unseen_written, "exact captions of what training never sho
 # none of them is right. Both models put words together.
 #
 # What this does not say: a word that was never shown has no vector, and here every two
-# of the three had been seen together. With fewer combinations in training it is harder.
+# of the three had been seen together. How few combinations are enough was not tried
+# here.
 
 # %% [markdown] exercises
 # ## Exercises
@@ -626,8 +626,8 @@ result, result_name = unseen_written, "exact captions of what training never sho
 #    loss of a perfect model if equal captions stay in the denominator?
 # 2. Does the first model read the order of the words? Shuffle the words of each caption
 #    and find the caption of a picture again. Why could the training do without it?
-# 3. How many tokens and how many pairs does the mask of a picture and a caption of nine
-#    tokens allow with patches of 2, 3, 4, 6, 8 and 12 pixels?
+# 3. How many tokens are a picture and a caption of nine tokens together, and how many
+#    pairs does the mask allow, with patches of 2, 3, 4, 6, 8 and 12 pixels?
 
 # %% solution_loss tags=["solution"]
 same = np.ones((B, B))
