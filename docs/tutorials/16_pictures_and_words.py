@@ -98,8 +98,8 @@ for text in examples.texts:
 # %% [markdown] scratch_text
 # ## From scratch
 #
-# Patches are two calls: one splits both sides of the picture, one exchanges axes, so
-# that the pixels of a patch stand together. The rest are the equations.
+# For the patches `reshape` splits both sides of the picture, and `transpose` exchanges
+# axes, so that the pixels of a patch stand together. The rest are the equations.
 
 
 # %% scratch tags=["scratch"]
@@ -330,7 +330,7 @@ size_better, color_better, shape_better, place_better = better.values()
 # pictures, with another color in {{ color_better | percent }}, another place in
 # {{ place_better | percent }}, another shape in {{ shape_better | percent }}. With
 # another shape the mean cosine falls least: in a few pixels a small circle is much like
-# a small square. So the mistakes of the retrieval are mostly mistakes about shapes.
+# a small square. So most mistakes of the retrieval must be about shapes.
 
 # %% [markdown] writing_text
 # ## A model that writes captions
@@ -407,7 +407,7 @@ print("losses", np.round(losses, 2))
 
 # %% [markdown] writing_after
 # {{ written_right | percent }} of the captions are exact, and so are all of their
-# parts. This looks perfect, but a figure needs its comparison. A caption that is always
+# parts. This looks perfect, but a number needs its comparison. A caption that is always
 # the same is right in {{ frequent_right | percent }}; that of the nearest of
 # {{ (steps * batch_size) | integer }} pictures of the training, pixel by pixel, in
 # {{ nearest_right | percent }}. With so many pictures of so few captions there is
@@ -432,7 +432,8 @@ maps = [
     inside[f"block_{n}/self_attention/alignment"].mean(axis=1)[:, P:, :P]
     for n in range(layers)
 ]  # (scenes, words, patches) of each layer
-maps = [each / each.sum(axis=2, keepdims=True) for each in maps]
+least = 1e-9  # padding attends to nothing
+maps = [each / np.maximum(each.sum(axis=2, keepdims=True), least) for each in maps]
 
 longest = int((inputs["ids"] >= 0).sum(axis=1).argmax())  # has no padding
 its_mask = inside["block_0/self_attention/mask"][longest, 0]
@@ -457,63 +458,65 @@ print(f"a uniform map: {uniform:.3f} of its weight on the shape")
 at = {"size": 1, "color": 2, "shape": 3, "place": 6}  # "at the top": word 6 is "top"
 shares = {}
 for name, t in at.items():
-    print(f"{name:6}", end="")
+    line = []
     for n, layer in enumerate(maps):
         shares[name] = float((layer[:, t] * on_shape).sum(axis=1).mean())
-        brightest = layer[:, t].argmax(axis=1)
-        hits = on_shape[np.arange(captions), brightest].mean()
-        print(f" layer {n + 1}: {shares[name]:.3f}", end=", ")
-        print(f"brightest patch on the shape {hits:.3f}", end=";")
-    print()
+        brightest = on_shape[np.arange(captions), layer[:, t].argmax(axis=1)]
+        line.append(f"layer {n + 1}: {shares[name]:.3f}, brightest patch on the shape ")
+        line[-1] += f"in {brightest.mean():.3f}"
+    print(f"{name:6}", "; ".join(line))
 size_share, color_share, shape_share, place_share = shares.values()  # last layer
 
 # %% attention_figure tags=["figure"]
-gap, rows = size + 3, 3
-pictures = np.zeros((rows * gap - 3, size, 4), "uint8")
-grid = np.full((rows * gap - 3, len(at) * gap - 3), np.nan)
+gap, drawings = size + 3, [(n, layer) for n in range(2) for layer in range(layers)]
+pictures = np.zeros((gap * len(drawings) - 3, size, 4), "uint8")
+grid = np.full((gap * len(drawings) - 3, gap * len(at) - 3), np.nan)
 figure, (left, right) = plt.subplots(
-    1, 2, figsize=(6, 3.4), width_ratios=(size, grid.shape[1]), layout="constrained"
+    1, 2, figsize=(6, 4.4), width_ratios=(size, grid.shape[1]), layout="constrained"
 )
-for n in range(rows):
-    y = slice(gap * n, gap * n + size)
-    pictures[y, :, :3] = shown.images[n] * (
-        shown.images[n] > 60
-    )  # noise makes it large
-    pictures[y, :, 3] = 255
+for row, (n, layer) in enumerate(drawings):
+    y = slice(gap * row, gap * row + size)
+    if layer == 0:
+        image = shown.images[n]
+        pictures[y, :, :3] = image * (image > 60)  # noise would make the file large
+        pictures[y, :, 3] = 255
     x0, y0, x1, y1 = shown.boxes[n, 0] - 0.5
     for column, t in enumerate(at.values()):
-        square = maps[-1][n, t].reshape(size // patch_size, -1)
+        square = maps[layer][n, t].reshape(size // patch_size, -1)
         square = square.repeat(patch_size, axis=0).repeat(patch_size, axis=1)
         grid[y, gap * column : gap * column + size] = square
         x = gap * column + np.array([x0, x1, x1, x0, x0])
-        right.plot(x, gap * n + np.array([y0, y0, y1, y1, y0]), color="w", lw=1)
+        right.plot(x, gap * row + np.array([y0, y0, y1, y1, y0]), color="#eeeeee", lw=1)
 left.imshow(pictures, interpolation="none")
 right.imshow(grid, interpolation="none", vmin=0)
 left.set_xticks([size / 2], ["picture"])
+left.set_yticks([])
 middles = gap * np.arange(len(at)) + size / 2
 right.set_xticks(middles, ["size", "color", "shape", "place"])
+middles = gap * np.arange(len(drawings)) + size / 2
+right.set_yticks(middles, ["layer 1", "layer 2"][:layers] * 2)
 for axis in (left, right):
-    axis.set_yticks([])
     axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
 plt.close(figure)
 figure
 
 # %% [markdown] attention_figure_caption
-# Three pictures with a shape, and for each four maps of sixteen squares, with the
-# outline of the shape in white.
+# Two pictures with a shape, and for each two rows of four maps of sixteen squares, with
+# the outline of the shape. In the upper row of each the squares at the shape are
+# bright, in the lower row they differ less.
 #
-# Attention of the last layer to the patches, mean over the heads, for the words of
-# size, color, shape and place. The brighter a square, the larger its weight; the white
-# line is the box of the shape.
+# Attention of both layers to the patches, mean over the heads, for the words of size,
+# color, shape and place. The brighter a square, the larger its weight; the line is the
+# box of the shape.
 
 # %% [markdown] attention_after
 # In the first layer most of the weight goes to the shape, for each of the words. In the
-# last one, which is drawn, {{ color_share | percent }} of the weight for the color is
-# on patches that the shape touches, {{ shape_share | percent }} for the shape,
+# last one {{ color_share | percent }} of the weight for the color is on patches that
+# the shape touches, {{ shape_share | percent }} for the shape,
 # {{ size_share | percent }} for the size and {{ place_share | percent }} for the place;
-# a uniform map has {{ uniform | percent }} there. That is more than nothing, and far
-# from what a picture with one bright patch suggests.
+# a uniform map has {{ uniform | percent }} there. That is more than nothing, and
+# little.
 
 # %% [markdown] misconception
 # ## A misconception
@@ -535,7 +538,7 @@ def colors_right(hidden, cut_layers):
     def cut(weights, step):
         weights = weights.copy()  # (scenes, heads, queries, keys)
         weights[:, :, P:, :P] *= ~hidden[:, None, None]
-        return weights / weights.sum(axis=-1, keepdims=True)
+        return weights / np.maximum(weights.sum(axis=-1, keepdims=True), least)
 
     keys = [f"block_{n}/self_attention/alignment" for n in cut_layers]
     with kerasseq.tracing.intervene(writer, dict.fromkeys(keys, cut)):
@@ -560,13 +563,12 @@ see_all, not_last, only_last, not_any, only_any = right.values()
 # %% [markdown] cut_after
 # In the last layer the words can do without the shape: {{ not_last | percent }} of the
 # colors are right if it is cut there, {{ see_all | percent }} if nothing is. So the
-# bright patches of the figure are not where the color was read. If the words attend to
-# the shape in no layer, {{ not_any | percent }} are right, where one of six would be
+# bright patches of the last layer are not where the color was read. If the words attend
+# to the shape in no layer, {{ not_any | percent }} are right, where one of six would be
 # chance. No word has seen a colored pixel then: the color came from other patches,
-# which had read the shape in the first layer. The words alone know nothing of the
-# color, and the cut is new for the model, so that the share might be higher after
-# training with it. A map shows where weights are. To find out where something comes
-# from, one must change it.
+# which had read the shape in the first layer. The cut is new for the model, and the
+# share might be higher after training with it. A map shows where weights are. To find
+# out where something comes from, one must change it.
 
 # %% [markdown] experiment
 # ## The experiment
@@ -614,7 +616,8 @@ result, result_name = unseen_written, "exact captions of what training never sho
 # none of them is right. Both models put words together.
 #
 # What this does not say: a word that was never shown has no vector, and here every two
-# of the three had been seen together. With fewer combinations in training it is harder.
+# of the three had been seen together. How few combinations are enough was not tried
+# here.
 
 # %% [markdown] exercises
 # ## Exercises
@@ -623,8 +626,8 @@ result, result_name = unseen_written, "exact captions of what training never sho
 #    loss of a perfect model if equal captions stay in the denominator?
 # 2. Does the first model read the order of the words? Shuffle the words of each caption
 #    and find the caption of a picture again. Why could the training do without it?
-# 3. How many tokens and how many pairs does the mask of a picture and a caption of nine
-#    tokens allow with patches of 2, 3, 4, 6, 8 and 12 pixels?
+# 3. How many tokens are a picture and a caption of nine tokens together, and how many
+#    pairs does the mask allow, with patches of 2, 3, 4, 6, 8 and 12 pixels?
 
 # %% solution_loss tags=["solution"]
 same = np.ones((B, B))
@@ -675,8 +678,8 @@ for side in (2, 3, 4, 6, 8, 12):
 # %% [markdown] summary
 # ## What we have seen
 #
-# - A picture is a row of patches, made by reshape and transpose; with positions and a
-#   vector for the kind, patches and words go through the same blocks.
+# - A picture is a row of patches, made by `reshape` and `transpose`; with positions and
+#   a vector for the kind, patches and words go through the same blocks.
 # - The contrastive loss by hand is that of `Multimodal`; equal captions leave its
 #   denominator, since they are right as well. Among {{ captions | integer }} captions
 #   the right one is the nearest in {{ right_caption | percent }}.
