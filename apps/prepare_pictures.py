@@ -60,17 +60,26 @@ def matched(model):
 
 
 def described(model):
-    """Returns shares of scenes whose caption is written without a mistake."""
+    """Returns shares of scenes whose caption is right, or is but for the relation."""
     from labs.code import pictures as code
+    from parts import scenes as lab
 
     found = {}
     for kind, scenes in tests():
         written = [
-            code.describe(model, image, scenes.language).replace(" - ", "-")
-            for image in scenes.images
+            text.replace(" - ", "-")
+            for text in code.describe(model, scenes.images, scenes.language)
         ]
         right = [text in scenes.true_captions(n) for n, text in enumerate(written)]
         found[f"exact_{kind}"] = float(np.mean(right))
+        if kind.startswith("2"):
+            each = zip(scenes.colors, scenes.shapes, scenes.sizes, strict=True)
+            named = [
+                text
+                in lab.any_relation(tuple(zip(*looks, strict=True)), scenes.language)
+                for text, looks in zip(written, each, strict=True)
+            ]
+            found[f"named_{kind}"] = float(np.mean(named))
     return found
 
 

@@ -44,8 +44,8 @@ TRIES = (
     {"view": "batch", "scale": "1"},
     {"view": "batch", "kind": "sigmoid"},
     {"view": "words", "layer": "1"},
-    {"view": "words", "layer": "2"},
-    {"view": "words", "objects": "1"},
+    {"view": "words", "layer": "2", "head": "3"},
+    {"view": "words", "seed": "1"},
 )
 LONGEST = caption_words.LONGEST
 SCALES = (1, 2, 5, 10, 20, 50, 100)

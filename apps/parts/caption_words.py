@@ -32,7 +32,9 @@ def draw(here: Any) -> None:
         ("written", written or "∅"),
         ("is_true", here.text("yes" if written in true else "no")),
     )
-    here.say("trained_words", **scene_views.rates(here, "exact"))
+    named = scenes.quality()[f"named_2_{here.language}"]
+    rates = scene_views.rates(here, "exact") | {"named": here.write(100 * named, 1)}
+    here.say("trained_words", **rates)
     read = here.compute(scenes.read, image, here.language, text or written)
     pieces, p = read["words"], read["p"].tolist()
     here.strip(

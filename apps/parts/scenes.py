@@ -67,6 +67,15 @@ def caption(looks: Looks, where: str, language: str) -> str:
     return " ".join(parts if len(looks) == 1 else [*parts, second[looks[1]]])
 
 
+def any_relation(looks: Looks, language: str) -> set[str]:
+    """Returns the captions that name two shapes, with any relation of them."""
+    return {
+        caption(pair, relation, language)
+        for relation in RELATIONS
+        for pair in (looks, looks[::-1])
+    }
+
+
 def shown(looks: Looks, where: str, seed: int, noise: float) -> dict[str, np.ndarray]:
     """Returns a scene as "image" `(24, 24, 3)` and "boxes" `(shapes, 4)`.
 
@@ -232,7 +241,7 @@ def added(image: np.ndarray, text: str, language: str) -> dict[str, Any]:
 
 def described(image: np.ndarray, language: str) -> str:
     """Returns the caption that a network writes."""
-    written = code.describe(network("caption"), image, language)
+    (written,) = code.describe(network("caption"), image[None], language)
     return written.replace(" - ", "-")
 
 

@@ -138,23 +138,23 @@ def blanked(model, image, caption):
     return cosines[-1] - cosines[:-1]
 
 
-def describe(model, image, language):
-    """Returns the caption that a model writes after the word for a language.
+def describe(model, images, language):
+    """Returns the captions that a model writes after the word for a language.
 
     Each time the most probable word is taken.
     """
     import keras
 
-    words = [TAGS[language]]
-    while len(words) < SIZES["max_sequence_length"]:
-        inputs = model.encode(image[None], [" ".join(words)])
-        logits = keras.ops.convert_to_numpy(model(inputs))[0]
-        after = logits[len(model.tokenizer.encode(" ".join(words)))]
-        best = 1 + int(after[1:].argmax())  # 0 stands for unknown words
-        if best >= model.tokenizer.vocabulary_size:  # the end
-            break
-        words.append(model.tokenizer.vocabulary[best])
-    return " ".join(words[1:])
+    tokenizer, captions = model.tokenizer, [[TAGS[language]] for _ in images]
+    for _ in range(SIZES["max_sequence_length"] - 1):
+        texts = [" ".join(words) for words in captions]
+        logits = keras.ops.convert_to_numpy(model(model.encode(images, texts)))
+        for words, text, row in zip(captions, texts, logits, strict=True):
+            after = row[len(tokenizer.encode(text))]
+            best = 1 + int(after[1:].argmax())  # 0 stands for unknown words
+            if best < tokenizer.vocabulary_size:  # else it is the end
+                words.append(tokenizer.vocabulary[best])
+    return [" ".join(words[1:]) for words in captions]
 
 
 def attention(model, image, caption, language):
@@ -230,7 +230,7 @@ for scale in ({scale}, model.temperature):
     print("scale", scale, "loss", loss(cosines, scale, {kind}, {bias}))
 """
 WORDS = """
-caption = {caption} or describe(model, image, {language})
+caption = {caption} or describe(model, image[None], {language})[0]
 weights, p = attention(model, image, caption, {language})
 layer, head = {layer}, {head}  # 0: the mean of all
 weights = weights[layer - 1] if layer else weights.mean(axis=0)
