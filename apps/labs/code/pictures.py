@@ -34,7 +34,7 @@ def words():
     """Returns a tokenizer of the words of all captions."""
     from kerasseq import text
 
-    _, captions = joined(captioned(4000, 1), tagged=True)
+    _, captions = joined(captioned(1200, 1), tagged=True)
     found = sorted({word for caption in captions for word in caption.split()})
     return text.WordTokenizer().fit([" ".join(found)])
 
