@@ -27,6 +27,7 @@ ICONS = {
     "count": "calculate",
     "experts": "alt_route",
     "speech": "graphic_eq",
+    "pictures": "shapes",
 }
 
 

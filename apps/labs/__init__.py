@@ -16,6 +16,7 @@ SECTIONS = {  # titles of the sections and the labs are in texts/*/common.toml
             "votes",
             "experts",
             "speech",
+            "pictures",
         ),
     ),
 }

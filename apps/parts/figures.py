@@ -271,8 +271,12 @@ def bars(
         bar = bar.encode(yOffset=alt.YOffset(f"{by}:N", sort=shown))
         legend = LEGEND * -(-len(shown) // 3)
         return finish(style, bar, 24 * len(rows) + 10 * len(order) + AXIS + legend)
-    text = base.mark_text(align="left", dx=5, fontSize=style.font_size).encode(
-        text=alt.Text(f"{value}:Q", format=format), color=alt.value(_gray(style))
+    # Beside a bar to the left, its number stands to the right of 0.
+    beside = base.transform_calculate(end=f"max(0, datum['{value}'])")
+    text = beside.mark_text(align="left", dx=5, fontSize=style.font_size).encode(
+        x=alt.X("end:Q", title=titles.get(value, value)),
+        text=alt.Text(f"{value}:Q", format=format),
+        color=alt.value(_gray(style)),
     )
     return finish(style, bar + text, 32 * len(order) + AXIS)
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.once("the documentation")
 WORDS = dict(seven=7, twelve=12, douze=12, thirteen=13, treize=13, fourteen=14)
 WORDS |= dict(quatorze=14, fifteen=15, quinze=15, eight=8, nine=9, ten=10)
 WORDS |= {"sixteen": 16, "seize": 16, "seventeen": 17, "dix-sept": 17}
-WORDS |= {"eighteen": 18, "dix-huit": 18}
+WORDS |= {"eighteen": 18, "dix-huit": 18, "nineteen": 19, "dix-neuf": 19}
 
 
 def models_of_the_app():
