@@ -148,6 +148,9 @@ figure, (left, right) = plt.subplots(
 )
 left.imshow(x[0], interpolation="none")
 left.set_xlabel("picture")
+for line in range(patch_size, size, patch_size):
+    left.axhline(line - 0.5, color="#eeeeee", lw=0.5)
+    left.axvline(line - 0.5, color="#eeeeee", lw=0.5)
 right.imshow(row, interpolation="none")
 right.set_xlabel("patches")
 for axis in (left, right):
@@ -161,8 +164,8 @@ figure
 # A square picture with a colored shape on black, and beside it sixteen small squares in
 # a row, some of which have a part of the shape.
 #
-# A scene and its patches. Each is a row of 108 numbers for the model: three for each of
-# its 36 pixels.
+# A scene, where it is cut, and its patches. Each is a row of 108 numbers for the model:
+# three for each of its 36 pixels.
 
 # %% [markdown] library
 # ## The same with kerasseq
