@@ -148,7 +148,11 @@ def describe(model, images, language):
     tokenizer, captions = model.tokenizer, [[TAGS[language]] for _ in images]
     for _ in range(SIZES["max_sequence_length"] - 1):
         texts = [" ".join(words) for words in captions]
-        logits = keras.ops.convert_to_numpy(model(model.encode(images, texts)))
+        inputs = model.encode(images, texts)
+        # Of one length at each word, so that a backend compiles once; -1 is not read.
+        later = SIZES["max_sequence_length"] + 1 - inputs["ids"].shape[1]
+        inputs["ids"] = np.pad(inputs["ids"], ((0, 0), (0, later)), constant_values=-1)
+        logits = keras.ops.convert_to_numpy(model(inputs))
         for words, text, row in zip(captions, texts, logits, strict=True):
             after = row[len(tokenizer.encode(text))]
             best = 1 + int(after[1:].argmax())  # 0 stands for unknown words
@@ -168,7 +172,7 @@ def attention(model, image, caption, language):
 
     from kerasseq import tracing
 
-    caption = f"{TAGS[language]} {caption}"
+    caption = " ".join([TAGS[language], caption])
     ids, patches = model.tokenizer.encode(caption), (SIDE // PATCH) ** 2
     with tracing.trace(model) as inside:
         logits = model(model.encode(image[None], [caption]))
