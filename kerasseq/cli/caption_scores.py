@@ -1,7 +1,7 @@
 """Scores of written captions, beside those of three simple models."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,17 @@ def describe(model: "kerasseq.models.Multimodal", pictures: Captioned) -> list[s
         some = multimodal_data.take(pictures, part)
         texts += model.describe(multimodal_data.inputs(some), batch_size=PART)
     return texts
+
+
+def speller(tokenizer: Any) -> Callable[[str], str]:
+    """Returns what spells captions as a tokenizer does, to compare them with its own.
+
+    Examples:
+        >>> from kerasseq.text import WordTokenizer
+        >>> speller(WordTokenizer().fit(["au-dessus"]))("au-dessus")
+        'au - dessus'
+    """
+    return lambda text: tokenizer.decode(tokenizer.encode(text))
 
 
 def words_right(text: str, truth: str) -> tuple[int, int]:
@@ -104,14 +115,16 @@ def baselines(
     tested: Captioned,
     truths: Sequence[Sequence[str]],
     settings: options.Settings,
+    spelled: Callable[[str], str],
 ) -> dict[str, dict[str, Any]]:
     """Scores captions that need no model, by name.
 
     Args:
         learned: The pictures of the training.
         tested: The held-out pictures.
-        truths: Their true captions.
+        truths: Their true captions, as the tokenizer of the model spells them.
         settings: Arguments of the run.
+        spelled: What spells the others like them.
     """
     most = Counter(learned.texts).most_common(1)[0][0]
     with status("finding the nearest pictures to compare with"):
@@ -121,7 +134,9 @@ def baselines(
         PLACES: [frequent_words(learned.texts)] * len(truths),
         NEAREST: near,
     }
-    return {name: scores(texts, truths) for name, texts in simple.items()}
+    return {
+        name: scores([*map(spelled, texts)], truths) for name, texts in simple.items()
+    }
 
 
 def nearest(

@@ -57,10 +57,13 @@ def train(job: "Job") -> runs.Results:
     rows = caption_scores.rows(held_out, job.settings.seed)
     tested = multimodal_data.take(held_out, rows)
     every = multimodal_data.true_captions(held_out)
-    truths = [every[row] for row in rows]
+    spelled = caption_scores.speller(model.preprocessor.tokenizer)
+    truths = [[*map(spelled, every[row])] for row in rows]
     texts = caption_scores.describe(model, tested)
     own = caption_scores.scores(texts, truths)
-    others = caption_scores.baselines(trained.learned, tested, truths, job.settings)
+    others = caption_scores.baselines(
+        trained.learned, tested, truths, job.settings, spelled
+    )
     judged = caption_scores.judge(own, others)
     repeated = labeled.repeated(trained.keys, image_data.keys(tested.images))
     names = multimodal_data.names(tested)
