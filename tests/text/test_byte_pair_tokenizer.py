@@ -291,3 +291,45 @@ def test_characters_with_bytes_for_the_others(tmp_path):
     assert BytePairTokenizer.load(tmp_path / "t.json") == tokenizer
     with pytest.raises(ValueError, match="vocabulary_size must be at least 266"):
         BytePairTokenizer(265, **options).fit(text)
+
+
+def test_marks_of_ends_of_words_as_on_the_slide():
+    text = "Paul est " * 20 + "basketteur basketball baskets facteur moteur " * 4
+    marks = {"level": "character", "end_of_word": "_"}
+    tokenizer = BytePairTokenizer(37, **marks).fit(text)
+    pieces = tokenizer.tokenize("Paul est basketteur")
+    assert pieces == ["Paul_", "est_", "basket", "teur"]
+    assert tokenizer.decode(tokenizer.encode("Paul est basketteur")) == (
+        "Paul est basketteur"
+    )
+    again = type(tokenizer).from_own_config(tokenizer.own_config())
+    assert again.end_of_word == "_" and again.tokenize("Paul est") == ["Paul_", "est"]
+    offsets = tokenizer.encode_with_offsets("Paul est ").offsets
+    assert offsets.tolist() == [[0, 5], [5, 9]]
+    # Merges are those of the same text with the mark in place of spaces.
+    plain = BytePairTokenizer(37, level="character", pattern=r"[^_\n]+_?|\n|_")
+    plain.fit(text.replace(" ", "_"))
+    assert plain.vocabulary == tokenizer.vocabulary
+    assert plain.trace() == tokenizer.trace()
+
+
+@given(st.text("ab \n\t", max_size=31))
+def test_marks_of_ends_of_words_lose_nothing(text):
+    tokenizer = BytePairTokenizer(
+        11, level="character", end_of_word="_", min_count=1
+    ).fit("ab a b \n\tab")
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"end_of_word": "</w>"}, ValueError, "one character that is no space"),
+        ({"end_of_word": " "}, ValueError, "one character that is no space"),
+        ({"end_of_word": 7}, TypeError, "end_of_word must be a character, received 7"),
+        ({"end_of_word": "_", "level": "byte"}, ValueError, 'level="character"'),
+    ],
+)
+def test_wrong_marks_of_ends_of_words(options, error, message):
+    with pytest.raises(error, match=message):
+        BytePairTokenizer(99, **{"level": "character", **options})

@@ -13,8 +13,8 @@ has an encoding, and decoding restores it exactly. To understand the algorithm, 
 tested. The fast version of training and merging is in `bpe.py`.
 
 Sennrich et al. 2016; on bytes Radford et al. 2019 (GPT-2); with bytes for unknown
-characters Kudo and Richardson 2018 (SentencePiece, LLaMA 2); course slide E. Left out:
-BPE dropout, and end-of-word markers.
+characters Kudo and Richardson 2018 (SentencePiece, LLaMA 2); course slide E; with marks
+of ends of words Sennrich et al. 2016, course slide A. Left out: BPE dropout.
 """
 
 import os
@@ -48,6 +48,7 @@ SCHEMA = {
     "min_count": int,
     "pattern": str,
     "ignore_merges?": bool,  # not in older files
+    "end_of_word?": str | None,  # not in older files
     "vocabulary": [str],
     "merges": [(str, str, int | None)],
 }
@@ -75,10 +76,14 @@ class BytePairTokenizer(Tokenizer):
         all_bytes: With level "byte", whether the alphabet is all 256 bytes, or only
             those in the training text.
         min_count: Minimum count of a pair to be merged.
-        pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces", a regular
-            expression of the package `regex`, or "none" for the whole text.
+        pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces" (before words),
+            "ends" (spaces after them), a regular expression of the package `regex`, or
+            "none" for the whole text.
         ignore_merges: Whether a word of the vocabulary is one token, whatever the
             merges, as in LLaMA 3.
+        end_of_word: With level "character", a character such as "_" that is written for
+            the space after a word and belongs to it; decoding restores every text
+            without this character. Words end there, whatever the pattern.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -98,6 +103,10 @@ class BytePairTokenizer(Tokenizer):
         >>> tokenizer = BytePairTokenizer(267, level="sentencepiece").fit("low lower")
         >>> tokenizer.tokenize("low é")
         ['▁low', '▁', '<0xC3>', '<0xA9>']
+        >>> options = {"level": "character", "end_of_word": "_"}
+        >>> tokenizer = BytePairTokenizer(12, **options).fit("low low lower lower")
+        >>> tokenizer.tokenize("low lower")
+        ['low_', 'lower']
     """
 
     def __init__(
@@ -111,6 +120,7 @@ class BytePairTokenizer(Tokenizer):
         min_count: int = 2,
         pattern: str = "gpt2",
         ignore_merges: bool = False,
+        end_of_word: str | None = None,
     ):
         self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
         self.level: str = one_of("level", level, LEVELS)
@@ -124,6 +134,7 @@ class BytePairTokenizer(Tokenizer):
             raise TypeError(f"pattern must be a string, received {pattern!r}")
         self.pattern = pattern
         self.ignore_merges: bool = truth("ignore_merges", ignore_merges)
+        self.end_of_word: str | None = _checked_mark(end_of_word, level)
         self._use([], [])
 
     @property
@@ -163,12 +174,14 @@ class BytePairTokenizer(Tokenizer):
     def _split(self, part: str) -> list[str]:
         """Returns the words of a part between special tokens."""
         begin = " " if part and self.level == "sentencepiece" else ""
-        return split(begin + part, self.pattern)
+        pattern = self.pattern if self.end_of_word is None else "ends"
+        return split(begin + part, pattern)
 
     def _spell(self, word: str) -> str:
         if self.level == "byte":
             return byte_alphabet.spell(utf8(word))
-        return word.replace(" ", SPACE) if self.level == "sentencepiece" else word
+        mark = SPACE if self.level == "sentencepiece" else self.end_of_word
+        return word if mark is None else word.replace(" ", mark)
 
     def _alphabet(self, words) -> list[str]:
         if self.level == "byte" and self.all_bytes:
@@ -285,7 +298,9 @@ class BytePairTokenizer(Tokenizer):
         if self.level == "sentencepiece":
             return byte_alphabet.decode_tokens(tokens).replace(SPACE, " ")
         if self.level == "character":
-            return "".join(tokens)
+            mark = self.end_of_word
+            text = "".join(tokens)
+            return text if mark is None else text.replace(mark, " ")
         return byte_alphabet.read("".join(tokens)).decode("utf-8", "replace")
 
     def own_config(self) -> dict[str, Any]:
@@ -299,6 +314,7 @@ class BytePairTokenizer(Tokenizer):
             "min_count": self.min_count,
             "pattern": self.pattern,
             "ignore_merges": self.ignore_merges,
+            "end_of_word": self.end_of_word,
             "vocabulary": list(self._vocabulary),
             "merges": [[left, right, count] for left, right, _, count in self._merges],
         }
@@ -390,6 +406,24 @@ class BytePairTokenizer(Tokenizer):
             left, right, *count = merge
             learned.append(Merge(left, right, left + right, *(count or [None])))
         self._use(list(vocabulary), learned)
+
+
+def _checked_mark(end_of_word, level) -> str | None:
+    if end_of_word is None:
+        return None
+    if not isinstance(end_of_word, str):
+        raise TypeError(f"end_of_word must be a character, received {end_of_word!r}")
+    if len(end_of_word) != 1 or end_of_word.isspace():
+        raise ValueError(
+            'end_of_word must be one character that is no space, such as "_", received '
+            f"{end_of_word!r}"
+        )
+    if level != "character":
+        raise ValueError(
+            f"end_of_word must be None with level={level!r}, received {end_of_word!r}: "
+            'it is for level="character"'
+        )
+    return end_of_word
 
 
 def _is_merge(merge, known) -> bool:

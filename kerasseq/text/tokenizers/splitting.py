@@ -23,6 +23,8 @@ PATTERNS = {
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     # Whitespace with the word after it.
     "spaces": r"\s*\S+|\s+",
+    # A space with the word before it.
+    "ends": r"\S+ ?|\s",
     # The whole text.
     "none": r"(?s:.+)",
 }
