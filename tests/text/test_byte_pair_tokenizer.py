@@ -1,6 +1,5 @@
 """Byte-pair encoding: course E's example, a naive trainer, any text there and back."""
 
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from kerasseq.datasets import python_reference
 from kerasseq.text import BytePairTokenizer
 from kerasseq.text.tokenizers.bpe import apply_merges, learn, merge_pair
-from kerasseq.text.tokenizers.splitting import split
 
 COURSE_E = [
     "This example is taken from the multitude of tokenizer examples explained on the "
@@ -43,16 +41,30 @@ def test_the_example_of_course_e():
     assert pieces == ["Th", "is", "Gis", "G", "n", "o", "t", "Ga", "Gtoken", "."]
 
 
-def test_the_pairs_that_course_e_counts():
-    numbers = Counter()
-    for text in COURSE_E:
-        for word in split(text, "gpt2"):
-            numbers.update(pairwise(word.replace(" ", "G")))
-    shown = ["Th", "hi", "is", "Ge", "ex", "xa", "am", "mp", "pl", "le", "Gi", "Gt"]
+def test_the_words_and_pairs_that_course_e_counts():
+    tokenizer = fitted_e()
+    numbers = {w.strip(): n for w, n in tokenizer.word_counts(COURSE_E).items()}
+    shown = {"This": 2, "example": 2, "is": 3, "the": 2, ".": 4, ",": 1, "tokens": 1}
+    assert len(numbers) == 36 and shown.items() <= numbers.items()
+    first, second, *_, last = tokenizer.steps(COURSE_E)
+    assert first.words["Ġexample"] == [*"Ġexample"]
+    shown = ["Th", "hi", "is", "Ġe", "ex", "xa", "am", "mp", "pl", "le", "Ġi", "Ġt"]
     counts = [3, 2, 5, 4, 4, 3, 3, 3, 4, 4, 3, 10]
-    assert [numbers[tuple(pair)] for pair in shown] == counts
-    first = fitted_e().trace()[0]
-    assert (first.left, first.right, first.count) == ("Ġ", "t", 10)
+    assert [first.pairs[tuple(pair)] for pair in shown] == counts
+    assert first.merge == ("Ġ", "t", "Ġt", 10)
+    assert second.words["Ġtrained"] == ["Ġt", *"rained"]
+    assert second.words["Ġtokens"] == ["Ġt", *"okens"]
+    assert last.merge is None and last.words["Ġtokens"] == ["Ġtoken", "s"]
+
+
+def test_steps_count_what_training_counted():
+    text = python_reference()[:3000]
+    tokenizer = BytePairTokenizer(290).fit(text)
+    steps = [*tokenizer.steps(text)]
+    assert len(steps) == len(tokenizer.trace()) + 1 > 20
+    for step in steps[:-1]:
+        left, right, _, count = step.merge
+        assert step.pairs[left, right] == max(step.pairs.values()) == count
 
 
 def naive(words, vocabulary, size, min_count):

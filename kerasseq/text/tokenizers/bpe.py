@@ -44,6 +44,21 @@ class Merge(NamedTuple):
     count: int | None
 
 
+def is_merge(merge: object, known: set[str]) -> bool:
+    """Whether this is a pair of tokens, with a count or without, that gives a token.
+
+    Examples:
+        >>> is_merge(["a", "b", 3], {"a", "b", "ab"}), is_merge("ab", {"a", "b", "ab"})
+        (True, False)
+    """
+    if not isinstance(merge, list | tuple) or len(merge) not in (2, 3):
+        return False
+    left, right = merge[:2]
+    if not isinstance(left, str) or not isinstance(right, str):
+        return False
+    return left in known and right in known and left + right in known
+
+
 def learn(
     words: dict[str, str],
     numbers: Iterable[int],

@@ -19,7 +19,7 @@ of ends of words Sennrich et al. 2016, course slide A. Left out: BPE dropout.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -31,9 +31,10 @@ from kerasseq.text.files import tokens_in_order
 from kerasseq.text.texts import cut_out, each_row, training_texts, utf8
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.tokenizers import byte_alphabet
-from kerasseq.text.tokenizers.bpe import Merge, apply_merges, learn
+from kerasseq.text.tokenizers.bpe import Merge, apply_merges, is_merge, learn
+from kerasseq.text.tokenizers.bpe_steps import MergeStep, merge_steps
 from kerasseq.text.tokenizers.byte_alphabet import BYTES, SPACE
-from kerasseq.text.tokenizers.splitting import split
+from kerasseq.text.tokenizers.splitting import checked_mark, split
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 CACHE_SIZE = 2**16  # words
@@ -134,7 +135,7 @@ class BytePairTokenizer(Tokenizer):
             raise TypeError(f"pattern must be a string, received {pattern!r}")
         self.pattern = pattern
         self.ignore_merges: bool = truth("ignore_merges", ignore_merges)
-        self.end_of_word: str | None = _checked_mark(end_of_word, level)
+        self.end_of_word: str | None = checked_mark(end_of_word, level)
         self._use([], [])
 
     @property
@@ -156,11 +157,7 @@ class BytePairTokenizer(Tokenizer):
             ValueError: If the text is empty, or `vocabulary_size` is smaller than the
                 alphabet.
         """
-        numbers = Counter()
-        for one in training_texts(text):
-            for part, special in cut_out(one, self.special_tokens):
-                if not special:
-                    numbers.update(self._split(part))
+        numbers = self.word_counts(text)
         words = {word: self._spell(word) for word in numbers}
         vocabulary = [*self.special_tokens, *self._alphabet(words.values())]
         self._check_size(len(vocabulary))
@@ -170,6 +167,41 @@ class BytePairTokenizer(Tokenizer):
             )
         )
         return self
+
+    def word_counts(self, text: str | Iterable[str]) -> Counter[str]:
+        """Returns how often each word of a text occurs, in order of appearance.
+
+        Args:
+            text: A string, or a list of strings.
+
+        Examples:
+            >>> BytePairTokenizer().word_counts("is it, is it")
+            Counter({' it': 2, 'is': 1, ',': 1, ' is': 1})
+        """
+        numbers: Counter[str] = Counter()
+        for one in training_texts(text):
+            for part, special in cut_out(one, self.special_tokens):
+                if not special:
+                    numbers.update(self._split(part))
+        return numbers
+
+    def steps(self, text: str | Iterable[str]) -> Iterator[MergeStep]:
+        """Yields words and counts of pairs before each merge, and after the last one.
+
+        Args:
+            text: The training text, as for `fit`.
+
+        Examples:
+            >>> tokenizer = BytePairTokenizer(9, level="character").fit("low lower")
+            >>> first = next(tokenizer.steps("low lower"))
+            >>> first.words
+            {'low': ['l', 'o', 'w'], ' lower': [' ', 'l', 'o', 'w', 'e', 'r']}
+            >>> first.pairs["l", "o"], first.merge.token
+            (2, 'lo')
+        """
+        numbers = self.word_counts(text).items()
+        words = Counter({self._spell(word): number for word, number in numbers})
+        return merge_steps(words, self._merges)
 
     def _split(self, part: str) -> list[str]:
         """Returns the words of a part between special tokens."""
@@ -372,7 +404,7 @@ class BytePairTokenizer(Tokenizer):
         merges = merges[bool(merges and merges[0][:1] == ["#version:"]) :]
         if "special_tokens" not in options:
             known = set(vocabulary)
-            made = {m[0] + m[1] for m in merges if _is_merge(m, known)}
+            made = {m[0] + m[1] for m in merges if is_merge(m, known)}
             special = [t for t in vocabulary if len(t) > 1 and t not in made]
             options["special_tokens"] = special
         tokenizer = cls(len(vocabulary), **options)
@@ -398,7 +430,7 @@ class BytePairTokenizer(Tokenizer):
             raise ValueError(f"the vocabulary lacks the special tokens {lacking}")
         learned = []
         for number, merge in enumerate(merges):
-            if not _is_merge(merge, known):
+            if not is_merge(merge, known):
                 raise ValueError(
                     f"merge number {number} must be a pair of tokens that together are "
                     f"a token of the vocabulary, received {repr(merge)[:60]}"
@@ -406,33 +438,6 @@ class BytePairTokenizer(Tokenizer):
             left, right, *count = merge
             learned.append(Merge(left, right, left + right, *(count or [None])))
         self._use(list(vocabulary), learned)
-
-
-def _checked_mark(end_of_word, level) -> str | None:
-    if end_of_word is None:
-        return None
-    if not isinstance(end_of_word, str):
-        raise TypeError(f"end_of_word must be a character, received {end_of_word!r}")
-    if len(end_of_word) != 1 or end_of_word.isspace():
-        raise ValueError(
-            'end_of_word must be one character that is no space, such as "_", received '
-            f"{end_of_word!r}"
-        )
-    if level != "character":
-        raise ValueError(
-            f"end_of_word must be None with level={level!r}, received {end_of_word!r}: "
-            'it is for level="character"'
-        )
-    return end_of_word
-
-
-def _is_merge(merge, known) -> bool:
-    if not isinstance(merge, list | tuple) or len(merge) not in (2, 3):
-        return False
-    left, right = merge[:2]
-    if not isinstance(left, str) or not isinstance(right, str):
-        return False
-    return left in known and right in known and left + right in known
 
 
 def _unseen(word, symbol):

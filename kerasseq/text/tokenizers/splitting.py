@@ -120,3 +120,31 @@ def split(text: str, pattern: str) -> list[str]:
         words += [text[done : match.start()], match.group()]
         done = match.end()
     return [word for word in [*words, text[done:]] if word]
+
+
+def checked_mark(end_of_word: object, level: str) -> str | None:
+    """Returns the mark of the end of a word, or None.
+
+    Args:
+        end_of_word: A character.
+        level: The initial tokens of a byte-pair encoding.
+
+    Raises:
+        TypeError: If it is no string.
+        ValueError: If it is no single character, or the tokens are no characters.
+    """
+    if end_of_word is None:
+        return None
+    if not isinstance(end_of_word, str):
+        raise TypeError(f"end_of_word must be a character, received {end_of_word!r}")
+    if len(end_of_word) != 1 or end_of_word.isspace():
+        raise ValueError(
+            'end_of_word must be one character that is no space, such as "_", received '
+            f"{end_of_word!r}"
+        )
+    if level != "character":
+        raise ValueError(
+            f"end_of_word must be None with level={level!r}, received {end_of_word!r}: "
+            'it is for level="character"'
+        )
+    return end_of_word
