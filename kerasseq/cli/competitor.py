@@ -16,14 +16,19 @@ import kerasseq
 from kerasseq.cli import contest, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.datasets import Parentheses, parentheses
+from kerasseq.datasets import (
+    NoisyParentheses,
+    Parentheses,
+    noisy_parentheses,
+    parentheses,
+)
 
 if TYPE_CHECKING:
     import keras
 
     from kerasseq.cli.job import Job
 
-Tests = dict[str, Parentheses]
+Tests = dict[str, Parentheses | NoisyParentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
 TEST_SEED = 2**20  # and the following, which no training uses
 BRACKETS = "()[]{}<>«»"  # a pair for each of the first colors
@@ -118,12 +123,15 @@ def evaluation_sets(settings: options.Settings) -> Tests:
         }
 
 
-def strings(settings: options.Settings, kind: str, size: int, seed: int) -> Parentheses:
-    """Generates strings of a kind, of the lengths of the race."""
-    lengths = bounds(settings.lengths)
-    return parentheses(
-        size, colors=settings.colors, lengths=lengths, kind=kind, seed=seed
-    )
+def strings(
+    settings: options.Settings, kind: str, size: int, seed: int
+) -> Parentheses | NoisyParentheses:
+    """Generates strings of a kind, of the lengths of the race, some labels flipped."""
+    options_of = {"colors": settings.colors, "lengths": bounds(settings.lengths)}
+    options_of |= {"kind": kind, "seed": seed}
+    if settings.flipped:
+        return noisy_parentheses(size, flipped=settings.flipped, **options_of)
+    return parentheses(size, **options_of)
 
 
 def lengths(value: str) -> str:
@@ -274,7 +282,9 @@ def check_options(settings: options.Settings) -> None:
         )
 
 
-def accuracy(model: "kerasseq.models.SequenceClassifier", test: Parentheses) -> float:
+def accuracy(
+    model: "kerasseq.models.SequenceClassifier", test: Parentheses | NoisyParentheses
+) -> float:
     """Computes the fraction of strings that are classified correctly."""
     logits = model.predict(test.ids, batch_size=500, verbose=0)
     return float(np.mean(np.asarray(logits).argmax(axis=-1) == test.labels))

@@ -212,13 +212,14 @@ def images(
 
 
 def race(
-    folder: pathlib.Path, accuracies: dict[str, dict[str, list[float]]]
+    folder: pathlib.Path,
+    accuracies: dict[str, dict[str, list[float]]],
+    optimum: float | None,
 ) -> pathlib.Path:
     """Draws the accuracies of several models."""
     title = "Balanced or not? Accuracy on strings of parentheses"
-    return save(
-        kerasseq.tracing.plots.plot_race(accuracies, title), folder / "race.png"
-    )
+    plot = kerasseq.tracing.plots.plot_race(accuracies, title, optimum=optimum)
+    return save(plot, folder / "race.png")
 
 
 def comparison(file: pathlib.Path, results: dict[str, Any]) -> pathlib.Path:

@@ -3,13 +3,16 @@ r"""`kerasseq train parentheses`: a race between architectures on the same strin
 Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
 long. Test them on balanced strings, on strings like those of the training, and on hard
 ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only. Each
-competitor, a model with a seed, has a run folder of its own in that of the race.
+competitor, a model with a seed, has a run folder of its own in that of the race. With
+--flipped some labels are wrong, in training and tests, so that the best possible
+accuracy is known.
 
 Examples:
   kerasseq train parentheses
   kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
   kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \
       --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2
+  kerasseq train parentheses --model lstm,gru --flipped 0.1
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,6 +34,7 @@ DEFAULTS = {
     "colors": 5,
     "kind": "training",
     "lengths": None,
+    "flipped": 0.0,
     "units": 50,
     "num_layers": 1,
     "activation": None,
@@ -49,6 +53,7 @@ DEFAULTS = {
 KINDS = ("training", "hard")  # of training strings
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "softsign", "linear")
 MAJORITY = "always balanced"
+OPTIMUM = "best possible"
 ADVICE = ("--steps", "--units")
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 
@@ -59,6 +64,8 @@ _NUMBER, _COLORS = options.integer(at_most=256), options.integer(at_most=1000)
 _FORGET = "initial bias of the forget gate of an LSTM"
 _SCALE = "factor of the initial recurrent weights: their spectral radius"
 _LENGTHS = "lengths of all strings, such as 40-60 (default: 4-20; hard: 22-40)"
+_FLIPPED = "share of labels that are wrong, from 0 to 0.5, in training and tests"
+_HALF = options.bounded(lambda share: 0 <= share <= 0.5, "from 0 to 0.5")
 _CLIP = "largest norm of the gradient; a longer one is scaled (default: none)"
 _TESTED = "strings in each test set"
 _PROCESSES = "competitors that train at the same time, each in a process of its own"
@@ -66,6 +73,7 @@ OPTIONS = (
     Option("--colors", _COLORS, "colors of parentheses"),
     Option("--kind", "kind of strings", "the kinds of training strings", "NAME"),
     Option("--lengths", competitor.lengths, _LENGTHS, "A-B"),
+    Option("--flipped", _HALF, _FLIPPED, "Q"),
     Option("--activation", "activation", "of the state", "NAME", "model"),
     Option("--forget-bias", options.real, _FORGET, "X", "model"),
     Option("--recurrent-scale", options.positive, _SCALE, "X", "model"),
@@ -127,6 +135,7 @@ def train(job: "Job") -> runs.Results:
             for name, by_seed in by_model.items()
         },
         "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
+        "optimum": 1 - settings.flipped,
         "repeated": _repeated(job),
         "tested": settings.test_examples * len(settings.seeds),
         "seeds": settings.seeds,
@@ -134,7 +143,7 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
     }
     show(job.console, results)
-    job.draw(lambda: [draw(job, results["accuracy"])])
+    job.draw(lambda: [draw(job, results)])
     return job.finish(results)
 
 
@@ -157,7 +166,9 @@ def show(console: Console, results: dict[str, Any]) -> None:
         (name, *(f"{np.mean(values):.3f}" for values in by_kind.values()))
         for name, by_kind in accuracies.items()
     ]
-    count = len(results["seeds"])
+    optimum, count = results["optimum"], len(results["seeds"])
+    if optimum < 1:
+        rows.append((OPTIMUM, *[f"{optimum:.3f}"] * len(majority)))
     title = f"Accuracy, mean of {count} seed{'s' if count > 1 else ''}"
     console.table(title, ("model", *(f">{TITLES[k]}" for k in majority)), rows)
     for name, by_kind in accuracies.items():
@@ -171,6 +182,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
                 if gains.mean <= 0:
                     said = verdict.verdict(*words, rows="seeds")["sentence"]
                     console.write(said)
+    for sentence in leaks(results):
+        console.write(sentence)
     for kind, count in results["repeated"].items():
         name = f"test strings ({TITLES[kind]})"
         advice = "Longer strings repeat less: --lengths"
@@ -180,11 +193,37 @@ def show(console: Console, results: dict[str, Any]) -> None:
         )
 
 
-def draw(job: "Job", accuracies: Accuracies) -> Any:
+def leaks(results: dict[str, Any]) -> list[str]:
+    """Returns a sentence for each model that is better than the best possible one.
+
+    Args:
+        results: Results of a race.
+
+    Examples:
+        >>> results = {"optimum": 0.9, "seeds": [0], "tested": 100}
+        >>> leaks(results | {"accuracy": {"gru": {"hard": [0.92], "training": [1.0]}}})
+        ['gru: the accuracy 1.000 on test strings (like training) is above the best \
+possible one, 0.900, by more than 3 standard errors: the labels are told somewhere']
+    """
+    best = results["optimum"]
+    tested = results["tested"] / len(results["seeds"])
+    error = (best * (1 - best) / tested) ** 0.5  # the seeds share the tests
+    return [
+        f"{name}: the accuracy {np.mean(values):.3f} on test strings ({TITLES[kind]}) "
+        f"is above the best possible one, {best:.3f}, by more than 3 standard errors: "
+        "the labels are told somewhere"
+        for name, by_kind in results["accuracy"].items()
+        for kind, values in by_kind.items()
+        if np.mean(values) > best + 3 * error
+    ]
+
+
+def draw(job: "Job", results: dict[str, Any]) -> Any:
     """Draws the accuracies."""
     by_title = {
         name: {TITLES[kind]: values for kind, values in by_kind.items()}
-        for name, by_kind in accuracies.items()
+        for name, by_kind in results["accuracy"].items()
     }
     choose_backend(None)  # the figures are drawn by a module that loads Keras
-    return figures.race(job.folder, by_title)
+    optimum = results["optimum"] if results["optimum"] < 1 else None
+    return figures.race(job.folder, by_title, optimum)

@@ -269,6 +269,7 @@ def plot_race(
     title: str | None = None,
     *,
     chance: float | None = 0.5,
+    optimum: float | None = None,
 ) -> "Figure":
     """Plots the accuracy of several models on several test sets.
 
@@ -278,6 +279,7 @@ def plot_race(
         results: Accuracies `results[model][test_set]`, a list with one value per seed.
         title: Title of the figure.
         chance: Accuracy of random guessing, drawn as a line; None for no line.
+        optimum: Accuracy of the best possible model, drawn as a line, where known.
 
     Returns:
         A matplotlib `Figure`.
@@ -297,6 +299,8 @@ def plot_race(
             "results must have results[model][test_set] = [accuracy], but results is "
             "empty"
         )
+    known = {"chance": chance, "best possible": optimum}
+    lines = {name: value for name, value in known.items() if value is not None}
     bar = 0.8 / max(len(results), 2)
     figure = drawing.figure(max(5, 1.6 + 0.6 * len(results) * len(tests)), 4.4)
     axis = figure.subplots()
@@ -313,11 +317,13 @@ def plot_race(
             across = x + bar * 0.2 * np.linspace(-1, 1, len(seeds) + 2)[1:-1]
             axis.plot(across, seeds, "o", color="white", markeredgecolor="k", ms=4)
             y = max(mean, seeds.max()) + 0.035
-            if chance is not None and y - 0.01 < chance < y + LABEL_HEIGHT:
-                y = max(y, chance + 0.02)  # keep the label off the chance line
+            for value in lines.values():  # keep the label off the lines
+                if y - 0.01 < value < y + LABEL_HEIGHT:
+                    y = max(y, value + 0.02)
             axis.text(x, y, f"{mean:.2f}", ha="center", fontsize=8)
-    if chance is not None:
-        axis.axhline(chance, color="k", linestyle=":", label=f"chance: {chance:.3g}")
+    for (name, value), style in zip(lines.items(), (":", "--"), strict=False):
+        label = f"{name}: {value:.3g}"
+        axis.axhline(value, color="k", linestyle=style, label=label)
     axis.set_xticks(range(len(tests)), [words(test) for test in tests])
     axis.set_xlim(-0.55, len(tests) - 0.45)
     axis.set(ylim=(0, 1.1), yticks=np.linspace(0, 1, 6), ylabel="accuracy, 0 to 1")

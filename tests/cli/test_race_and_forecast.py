@@ -22,8 +22,27 @@ RACE = ["train", "parentheses", "--units", "3", "--steps", "4", "--checkpoint-ev
 
 def competitor_settings(colors):
     return options.Settings(
-        colors=colors, lengths=None, kind="training", test_examples=20
+        colors=colors, lengths=None, kind="training", test_examples=20, flipped=0.0
     )
+
+
+def test_race_with_flipped_labels(command, refused, monkeypatch, tmp_path, drawn):
+    def knows(model, test):
+        return np.mean(test.balanced == test.labels)
+
+    monkeypatch.setattr(competitor, "accuracy", knows)
+    words = [*RACE, "--model", "gru", "--flipped", "0.2"]
+    done = command(*words, "--run", "r", "--json")
+    results = json.loads(done.out)
+    assert results["optimum"] == 0.8
+    for found in results["accuracy"]["gru"].values():
+        assert 0.5 < found[0] < 1
+    assert "best possible" in done.err and "told somewhere" not in done.err
+    monkeypatch.setattr(competitor, "accuracy", lambda model, test: 1.0)
+    words[words.index("--test-examples") + 1] = "80"
+    leaking = " ".join(command(*words, "--run", "leaking").out.split())
+    assert "accuracy 1.000 on test strings (hard) is above the best possible" in leaking
+    assert "0 to 0.5" in refused(*words, "--flipped", "0.6")
 
 
 @pytest.mark.parametrize("colors", [5, 1])

@@ -273,6 +273,9 @@ def test_race():
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["elman", "lstm", "chance: 0.5"]
     assert len(draw(plots.plot_race(results, chance=None)).axes[0].lines) == 3
+    (axis,) = draw(plots.plot_race(results, optimum=0.9)).axes
+    names = [line.get_label() for line in axis.lines[-2:]]
+    assert names == ["chance: 0.5", "best possible: 0.9"]
 
 
 def test_a_figure_shows_itself_in_a_notebook_and_can_be_pickled():
