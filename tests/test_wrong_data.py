@@ -86,7 +86,7 @@ RESULTS = {  # classes of results, which a user does not make
     *("Recordings", "SpokenDigits", "WaveFiles"),
     *("CaptionedImages", "FilmHalves", "SceneTones", "Scenes"),
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
-    "Preferences",
+    *("Preferences", "NoisyParentheses"),
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),

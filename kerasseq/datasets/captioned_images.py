@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from kerasseq.core.checks import one_of
 from kerasseq.core.types import FilePath
 from kerasseq.datasets.file_tables import Column, Kind, files_and_texts
 from kerasseq.datasets.files import existing_folder
@@ -120,6 +121,7 @@ def captioned_images(
         >>> data.texts
         ['a red sheet']
     """
+    one_of("missing", missing, ("error", "skip"))
     check = check_image if missing == "skip" else image_header
     pairs: set[tuple[str, str]] = set()
 

@@ -15,8 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import number, random_generator
+from kerasseq.core.checks import (
+    fits_memory,
+    number,
+    random_generator,
+    whole_number,
+)
 from kerasseq.datasets.parentheses import parentheses
+
+BYTES = 100  # at least, of a string
 
 
 class NoisyParentheses(NamedTuple):
@@ -67,6 +74,8 @@ def noisy_parentheses(
     q = number("flipped", flipped)
     if not 0 <= q <= 0.5:
         raise ValueError(f"flipped must be from 0 to 0.5, received {q}")
+    size = whole_number("size", size, at_least=0)
+    fits_memory("size", size, bytes_each=BYTES)
     rng = random_generator(seed)
     clean = parentheses(size, seed=int(rng.integers(2**31)), **kwargs)
     labels = np.where(rng.random(size) < q, 1 - clean.labels, clean.labels)

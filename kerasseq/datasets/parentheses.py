@@ -14,13 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import (
-    fits_memory,
-    one_of,
-    random_generator,
-    several,
-    whole_number,
-)
+from kerasseq.core.checks import one_of, random_generator, several, whole_number
 
 LENGTHS = {"training": (4, 20), "balanced": (4, 20), "hard": (22, 40)}
 
@@ -85,7 +79,6 @@ def parentheses(
     colors = whole_number("colors", colors, at_least=1)
     one_of("kind", kind, LENGTHS)
     even = _even_lengths(LENGTHS[kind] if lengths is None else lengths)
-    fits_memory("size", size, int(even[-1]), bytes_each=8)
     rng = random_generator(seed)
 
     rows = _balanced_rows(rng, rng.choice(even, size), colors)

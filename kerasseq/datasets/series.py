@@ -31,15 +31,12 @@ class Series(NamedTuple):
         dates: `datetime64[D]` of shape `(time,)`, or None for generated series.
         name: Name of the series.
         source: Source of the data.
-        optimum: The least mean squared error of forecasts of the next value, if it is
-            known: the variance of the noise of a generated series.
     """
 
     values: np.ndarray
     dates: np.ndarray | None
     name: str
     source: str
-    optimum: float | None = None
 
 
 def series(
@@ -85,8 +82,7 @@ def series(
     if name == "ar":
         values = _autoregressive(length or 1000, coefficients, noise, seed)
         source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"
-        values = values.astype("float32")
-        return Series(values, None, name, source, optimum=float(noise) ** 2)
+        return Series(values.astype("float32"), None, name, source)
     values, dates, source = (_sunspots if name == "sunspots" else _co2)()
     if length is not None and length > len(values):
         raise ValueError(
@@ -202,8 +198,8 @@ def windows(
         raise ValueError(f"`target` is {target}, but there are {features} features.")
     if time < length + horizon:
         raise ValueError(
-            f"`values` has {time} steps, fewer than length + horizon = "
-            f"{length + horizon}. Use shorter windows or a longer series."
+            f"`values` has {time} steps, fewer than length {length} + horizon "
+            f"{horizon} = {length + horizon}. Use shorter windows or a longer series."
         )
     starts = np.arange(0, time - length - horizon + 1, stride)[:, None]
     x = table[starts + np.arange(length)]  # (windows, length, features)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kerasseq.datasets import is_balanced, noisy_parentheses, series
+from kerasseq.datasets import is_balanced, noisy_parentheses
 
 pytestmark = pytest.mark.once("NumPy alone")
 
@@ -37,11 +37,3 @@ def test_no_noise_and_nothing_but_noise(flipped, optimum):
 def test_a_share_that_is_none(flipped):
     with pytest.raises(ValueError, match="flipped must be from 0 to 0.5"):
         noisy_parentheses(3, flipped=flipped)
-
-
-def test_the_optimum_of_a_series_is_the_error_of_the_true_coefficients():
-    data = series("ar", length=20_000, coefficients=(0.6, -0.3), noise=1.7, seed=1)
-    assert data.optimum == pytest.approx(2.89)
-    x = data.values.astype("float64")
-    error = x[2:] - 0.6 * x[1:-1] + 0.3 * x[:-2]
-    assert np.mean(error**2) == pytest.approx(data.optimum, rel=0.04)
