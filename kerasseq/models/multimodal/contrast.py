@@ -60,7 +60,7 @@ class AtMost(keras.constraints.Constraint):
         self.largest = largest
 
     def __call__(self, w: Tensor) -> Tensor:
-        return ops.minimum(w, ops.cast(self.largest, w.dtype))
+        return ops.minimum(w, self.largest)
 
     def get_config(self) -> Config:
         return {"largest": self.largest}
