@@ -4,12 +4,12 @@ They are plain specifications of Vega-Lite, as those of `figures_images`.
 """
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from parts import figures
 from parts.figures_images import BELOW, GRAY, ORANGE
@@ -29,40 +29,9 @@ def png(image: np.ndarray, scale: int = 8) -> str:
         image: uint8 `(height, width, 3)`.
         scale: Screen pixels of a pixel.
     """
-    large = image.repeat(scale, axis=0).repeat(scale, axis=1)
-    height, width, _ = large.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(large))
-
-    def chunk(kind, data):
-        check = zlib.crc32(kind + data)
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-    file += chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(file).decode()
-
-
-def patches(weights: np.ndarray, across: int) -> list[dict[str, Any]]:
-    """Returns a row for each patch, numbered from 1, row by row.
-
-    Args:
-        weights: The weight of each.
-        across: Patches in a row of patches.
-
-    Examples:
-        >>> patches(np.array([0.5, 0, 0.25, 0.25]), 2)[2]
-        {'patch': '3', 'row': 1, 'column': 0, 'weight': 0.25}
-    """
-    return [
-        {
-            "patch": str(n + 1),
-            "row": n // across,
-            "column": n % across,
-            "weight": round(float(weight), 6),
-        }
-        for n, weight in enumerate(weights)
-    ]
+    large, file = image.repeat(scale, axis=0).repeat(scale, axis=1), io.BytesIO()
+    Image.fromarray(large).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def picture(
@@ -83,7 +52,7 @@ def picture(
     Args:
         style: The style.
         image: uint8 `(height, width, 3)`.
-        parts: Patches, from `patches`.
+        parts: Patches, from `figures_images.patches` with size 1.
         across: Patches in a row of patches.
         peak: The weight whose square fills the patch.
         boxes: First column, first row, and column and row behind the last, of parts
@@ -97,7 +66,7 @@ def picture(
     rows = []
     for part in parts:
         half = LARGEST * size / 2 * min(1.0, abs(part["weight"]) / (peak or 1.0)) ** 0.5
-        x, y = (part["column"] + 0.5) * size, (part["row"] + 0.5) * size
+        x, y = (part["column"] - 0.5) * size, (part["row"] - 0.5) * size
         rows.append(
             part | {"x": x - half, "x2": x + half, "y": y - half, "y2": y + half}
         )

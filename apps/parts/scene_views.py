@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from labs.code import pictures as code
-from parts import figures_scene, panels, scenes
+from parts import figures_images, figures_scene, panels, scenes
 from parts.errors import Refused
 
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -82,7 +82,7 @@ def maps(here, name, shown, found, boxes, together=True):
     peaks = [float(np.abs(weights).max()) for _, weights in found]
     charts, rows = {}, []
     for n, (title, weights) in enumerate(found):
-        parts = figures_scene.patches(weights, GRID)
+        parts = figures_images.patches(1, GRID, weights)
         options = {"across": GRID, "titles": map_titles(here), "boxes": boxes[n]}
         options["peak"] = max(peaks) if together else peaks[n]
         title = f"{n + 1} · {title}"  # a word can come twice
@@ -91,8 +91,8 @@ def maps(here, name, shown, found, boxes, together=True):
             {
                 "word": title,
                 "patch": part["patch"],
-                "patch_row": part["row"] + 1,
-                "patch_column": part["column"] + 1,
+                "patch_row": part["row"],
+                "patch_column": part["column"],
                 "weight": part["weight"],
             }
             for part in parts

@@ -150,14 +150,5 @@ def build(
         codebook: The trained codebook.
     """
     set_seed(settings.seed)
-    return kerasseq.models.Multimodal(
-        tokenizer,
-        head="draw",
-        codebook=codebook,
-        num_layers=settings.num_layers,
-        num_heads=settings.num_heads,
-        hidden_dim=settings.units,
-        dropout=settings.dropout,
-        max_sequence_length=longest,
-        num_experts=settings.num_experts,
-    )
+    own = {"head": "draw", "codebook": codebook, **models.sizes(settings, longest)}
+    return kerasseq.models.Multimodal(tokenizer, **own)

@@ -77,7 +77,7 @@ def save(
     figure = kerasseq.tracing.plots.plot_images(
         images,
         titles,
-        "Held-out pictures, rebuilt from their ids, and drawn from their captions",
+        "Pictures, rebuilt from their ids, and drawn from their captions",
         columns=len(texts),
     )
     return figures.save(figure, folder / f"{name}.png")

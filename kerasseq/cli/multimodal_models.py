@@ -204,18 +204,30 @@ def build(
         image_size=(settings.frames, size, size) if films else size,
         patch_size=(tube(settings.frames), patch, patch) if films else patch,
         channels=settings.channels,
-        num_layers=settings.num_layers,
-        num_heads=settings.num_heads,
-        hidden_dim=settings.units,
-        dropout=settings.dropout,
-        max_sequence_length=longest,
         sampling_rate=multimodal_data.SAMPLING_RATE,
-        num_experts=settings.num_experts,
         resize=settings.resize,
+        **sizes(settings, longest),
         **(SOUNDS if settings.sound else {}),
         **options_of_head,
     )
     return model, held_out
+
+
+def sizes(settings: options.Settings, longest: int) -> dict[str, Any]:
+    """Returns the sizes of a model, as arguments of `Multimodal`.
+
+    Args:
+        settings: Arguments of the run.
+        longest: Tokens of the longest caption.
+    """
+    return {
+        "num_layers": settings.num_layers,
+        "num_heads": settings.num_heads,
+        "hidden_dim": settings.units,
+        "dropout": settings.dropout,
+        "max_sequence_length": longest,
+        "num_experts": settings.num_experts,
+    }
 
 
 def tokenizer_for(

@@ -234,7 +234,13 @@ def _stationary(P):
 
 
 def _checked(probabilities):
-    P = np.asarray(probabilities, "float64")
+    try:
+        P = np.asarray(probabilities, "float64")
+    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+        raise ValueError(
+            "probabilities must be an array of numbers, (K, ..., K), received "
+            f"{checks.short(probabilities)}"
+        ) from None
     if P.ndim < 2 or len({*P.shape}) > 1 or P.shape[-1] < 2:
         raise ValueError(
             "probabilities must have the shape (K, ..., K) of a context and the next "

@@ -98,10 +98,11 @@ def excess(
         raise ValueError(f"inputs must have {len(ids)} rows, as ids, received {len(x)}")
     size = checks.whole_number("batch_size", batch_size)
     logits = model.predict(x, batch_size=size, verbose=0).astype("float64")
-    if logits.shape[:2] != optimum.shape:
+    if logits.shape[:2] != optimum.shape or logits.shape[-1] <= ids.max():
         raise ValueError(
-            f"model must have outputs (N, T - 1, V) = {(*optimum.shape, 'V')} for ids "
-            f"{ids.shape}, received {logits.shape}"
+            f"model must have outputs (N, T - 1, V) = {(*optimum.shape, 'V')} with a V "
+            f"above the ids, of which the largest is {ids.max()}, received "
+            f"{logits.shape}"
         )
     target = np.take_along_axis(logits, ids[:, 1:, None], axis=-1)[..., 0]
     bits = (np.logaddexp.reduce(logits, axis=-1) - target) / np.log(2)  # (N, T - 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from labs.code import pictures as code
-from parts import figures_scene, scenes
+from parts import figures_images, figures_scene, scenes
 from parts.errors import Refused
 from tests.apps import pages
 from tests.processes import ROOT
@@ -143,7 +143,7 @@ def test_a_picture_is_a_png_and_squares_are_weights():
         np.testing.assert_array_equal(np.asarray(read)[::2, ::2], pixels)
     from parts.style import Style
 
-    parts = figures_scene.patches(np.array([0.5, 0, -0.125, 0.25]), 2)
+    parts = figures_images.patches(1, 2, [0.5, 0, -0.125, 0.25])
     options = {"across": 2, "peak": 0.5, "titles": {"patch": "p", "weight": "w"}}
     spec = figures_scene.picture(
         Style(), np.zeros((4, 4, 3), "uint8"), parts, boxes=[(0, 1, 2, 3)], **options

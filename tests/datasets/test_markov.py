@@ -79,6 +79,8 @@ def test_a_drawn_source():
         (lambda: markov_source().bits([0, 1]), ValueError, r"shape \(count, T\)"),
         (lambda: markov_source().bits([[0, 5]]), ValueError, "0 to 4, received 0 to 5"),
         (lambda: markov_source().bits([[0.0, 1.0]]), TypeError, "whole numbers"),
+        (lambda: MarkovSource([[1], [0.5, 0.5]]), ValueError, "an array of numbers"),
+        (lambda: MarkovSource("x"), ValueError, "received 'x'"),
         (lambda: MarkovSource([1.0]), ValueError, r"shape \(K, ..., K\)"),
         (lambda: MarkovSource([[0.5, 0.5]]), ValueError, r"received the shape \(1, 2"),
         (lambda: MarkovSource([[0.5, 0.5], [0, 1]]), ValueError, r"after \(1,\)"),

@@ -71,10 +71,11 @@ def test_fit_draws_the_optimum_and_warns_of_a_leak():
         ({"ids": IDS + 1}, "ids must be from 0 to 2"),
         ({"inputs": IDS[:7, 1:]}, "211 rows, as ids, received 7"),
         ({"inputs": IDS}, "must have outputs"),
+        ({"model": reader(np.zeros((3, 2)))}, "the largest is 2"),
         ({"batch_size": 0}, "batch_size"),
     ],
 )
 def test_wrong_arguments(change, message):
-    options = {"ids": IDS, **change}
+    options = {"ids": IDS, "model": reader(np.zeros((3, 3))), **change}
     with pytest.raises(ValueError, match=message):
-        training.excess(reader(np.zeros((3, 3))), SOURCE, **options)
+        training.excess(source=SOURCE, **options)
