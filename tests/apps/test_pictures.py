@@ -111,6 +111,17 @@ def test_a_caption_is_written_as_by_the_model(shown):
 
 
 @pytest.mark.everywhere("stored weights on another backend", cases=1)
+def test_attention_to_patches_is_that_of_the_token_before_a_word(shown):
+    model = scenes.network("caption")
+    texts = ("a small red cross", "the small red cross")
+    a, b = (code.attention(model, shown["image"], text, "en") for text in texts)
+    weights = abs(a[0] - b[0]).max(axis=(1, 3))  # (layers, words)
+    # The first word is written before it is read, and is read for each later one.
+    assert (weights[:, 0] < 1e-6).all() and (weights[:, 1:] > 1e-6).all(axis=1)[-1]
+    p = abs(a[1] - b[1])
+    assert (p[1:] > 1e-7).any()
+
+
 def test_the_networks_have_learned():
     image = scenes.shown(ONE, "top left", 0, 0.0)["image"]
     english, french = (scenes.caption(ONE, "top left", each) for each in ("en", "fr"))
