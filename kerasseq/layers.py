@@ -49,6 +49,7 @@ from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.positions.sine import SinePositionEncoding
 from kerasseq.positions.tokens import PositionalEmbedding, TokenAndPositionEmbedding
 from kerasseq.positions.transformer_xl import TransformerXLBiases, TransformerXLPosition
+from kerasseq.published.layer_costs import costs
 from kerasseq.rnn.elman import ElmanCell, ElmanRNN, SimpleRNN
 from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
@@ -144,6 +145,7 @@ __all__ = [
     "CRF",
     "ConvSubsampling",
     "ConformerBlock",
+    "costs",
 ]
 
 if not TYPE_CHECKING:  # a checker knows the names by itself

@@ -9,8 +9,9 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import kernels
+from kerasseq import kernels, layers
 
+LAYERS = {n for n in layers.__all__ if isinstance(getattr(layers, n), type)}
 TOLERANCE = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
 
 

@@ -6,7 +6,11 @@ import pytest
 
 from kerasseq import layers
 from tests import layer_checks
-from tests.layer_checks import check_config_names_every_argument, check_layer
+from tests.layer_checks import (
+    LAYERS,
+    check_config_names_every_argument,
+    check_layer,
+)
 from tests.on_itself import (
     Added,
     AsAudio,
@@ -260,8 +264,8 @@ def saved(tmp_path_factory):
 
 
 def test_builders_cover_all_layers():
-    assert set(BUILDERS) == set(layers.__all__)
-    for name in layers.__all__:
+    assert set(BUILDERS) == LAYERS
+    for name in LAYERS:
         built = BUILDERS[name][0]()
         cls = getattr(layers, name)
         inside = [getattr(built, part, None) for part in ("cell", "layer")]

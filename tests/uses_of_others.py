@@ -153,6 +153,12 @@ def of_models():
             {"architecture": "gpt3", "sequence_length": 7, "batch_size": 1}
             | {"dtype": "bfloat16"},
         ),
+        Use(
+            "layers.costs",
+            lambda **a: layers.costs(**a).forward_flops,
+            {"name": "gla", "sequence_length": 7, "units": 4, "input_dim": None}
+            | {"num_layers": 1, "dtype": "float32"},
+        ),
     ]
 
 

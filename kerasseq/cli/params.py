@@ -3,19 +3,21 @@
 Count the parameters of a published model without building it: first its matrices, per
 head and with embedding and unembedding, as in the course; then all parameters, with
 biases, norms and positions, and a tied embedding once. Without a name, list the
-models.
+models. With --layer, count what the layers of an architecture cost: parameters,
+operations, and how many steps follow one another.
 
 Examples:
   kerasseq params
   kerasseq params gpt3
   kerasseq params bert_base --all
   kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12
+  kerasseq params --layer lstm --length 1000 --units 512
 """
 
 import argparse
 import dataclasses
 
-from kerasseq.cli import options
+from kerasseq.cli import layer_costs, options
 from kerasseq.cli.console import Console, print_json
 from kerasseq.cli.errors import UsageError
 from kerasseq.published.architectures import architectures, find
@@ -23,7 +25,7 @@ from kerasseq.published.counting import count
 
 SIZES = {  # attributes of an architecture: their options, and their help
     "num_layers": ("--num-layers --layers", "layers; of each stack, if two"),
-    "hidden_dim": ("--hidden-size --width", "hidden size; other widths follow it"),
+    "hidden_dim": ("--hidden-size --width --units", "hidden size; others follow it"),
     "num_heads": ("--num-heads --heads", "attention heads"),
     "vocabulary_size": ("--vocabulary-size --vocab-size", "tokens in the vocabulary"),
     "max_sequence_length": ("--max-sequence-length --length", "tokens in a sequence"),
@@ -37,6 +39,18 @@ def add_command(add: options.Add) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the model to count")
     parser.add_argument(
         "--all", action="store_true", help="print each weight with its shape"
+    )
+    parser.add_argument(
+        "--layer",
+        metavar="NAME",
+        help="count layers by the name of their architecture, such as lstm, mamba or "
+        "transformer; needs --length and --units",
+    )
+    parser.add_argument(
+        "--input-dim",
+        type=options.integer(),
+        metavar="N",
+        help="features of the inputs of --layer; the units by default",
     )
     group = parser.add_argument_group("other sizes")
     for attribute, (names, what) in SIZES.items():
@@ -52,6 +66,11 @@ def run(args: argparse.Namespace) -> None:
         for attribute in SIZES
         if getattr(args, attribute) is not None
     }
+    if args.layer is not None:
+        layer_costs.run(args)
+        return
+    if args.input_dim is not None:
+        raise UsageError("--input-dim is for --layer")
     if args.name is None:
         if changes or args.all:
             raise UsageError(

@@ -14,7 +14,6 @@ import kerasseq.layers  # noqa: F401  # registers every layer
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.models.bert.bert import BERT
 from kerasseq.models.chat import Chat
-from kerasseq.models.costing import costs
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.language_model import LanguageModel
@@ -31,6 +30,7 @@ from kerasseq.models.whisper.settings import WhisperGeneration
 from kerasseq.models.whisper.whisper import Whisper
 from kerasseq.models.xlstm import XLSTM
 from kerasseq.published.architectures import architectures
+from kerasseq.published.costing import costs
 from kerasseq.published.counting import count
 from kerasseq.series.forecaster import Forecaster
 from kerasseq.speech.recognizer import SpeechRecognizer

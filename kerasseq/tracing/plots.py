@@ -19,6 +19,7 @@ from kerasseq.tracing.caption_plot import plot_caption
 from kerasseq.tracing.confusion_plot import plot_confusion
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
 from kerasseq.tracing.expert_plot import plot_experts
+from kerasseq.tracing.first_steps_plot import plot_first_steps
 from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.positions import plot_positions
@@ -38,6 +39,7 @@ __all__ = [
     "plot_caption",
     "plot_confusion",
     "plot_experts",
+    "plot_first_steps",
     "plot_forecast",
     "plot_gates",
     "plot_gradient_flow",

@@ -7,6 +7,7 @@ import pytest
 from kerasseq import layers
 from kerasseq.cli import positions
 from kerasseq.positions.base import AttentionPosition, PositionEncoding
+from tests.layer_checks import LAYERS
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -35,7 +36,7 @@ def test_every_position_layer_is_shown():
     shown = {type(layer).__name__ for layer in positions.make_layers(5).values()}
     known = {
         name
-        for name in layers.__all__
+        for name in LAYERS
         if issubclass(getattr(layers, name), (PositionEncoding, AttentionPosition))
         and getattr(layers, name) is not AttentionPosition
     }

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from kerasseq.models.costing import costs
 from kerasseq.published.architectures import architectures
+from kerasseq.published.costing import costs
 from kerasseq.published.counting import count
 
 pytestmark = pytest.mark.once("arithmetic on integers")

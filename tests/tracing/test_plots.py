@@ -202,6 +202,19 @@ def test_gradient_flow():
     draw(plots.plot_gradient_flow({"hidden_state": np.zeros(3)}))
 
 
+def test_first_steps_are_written_into_circles():
+    rows = {name: [[1, 2, 4], [2, 3, 5]] for name in ("one", "other")}
+    figure = draw(plots.plot_first_steps(rows))
+    for panel, title in zip(figure.axes, rows, strict=True):
+        places = {text.get_position(): text.get_text() for text in panel.texts}
+        assert places[2, 1] == "5"
+        assert len(places) == 6
+        assert panel.get_title("left") == title
+    for wrong in ({}, {"one": []}, {"one": [[1, 2], [3]]}, {"one": [[]]}):
+        with pytest.raises(ValueError, match="steps must have"):
+            plots.plot_first_steps(wrong)
+
+
 @pytest.mark.parametrize("form", ["epochs", "columns", "History"])
 def test_history(form):
     history = [{"bits": 4.0}, {"bits": 3.0, "val_bits": 3.5}]

@@ -21,7 +21,7 @@ Loads no Keras.
 import dataclasses
 import math
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, positive, whole_number
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.published.counting import weights
 
@@ -90,6 +90,25 @@ class Costs:
             + self.optimizer_bytes
             + self.activations_bytes
         )
+
+    def devices(self, memory: float) -> int:
+        """Returns how many devices hold what training needs, if it is divided evenly.
+
+        Args:
+            memory: Memory of a device, in bytes.
+
+        Raises:
+            TypeError: If it is not a number.
+            ValueError: If it is not positive.
+
+        Examples:
+            >>> costs("gpt3").devices(32e9)  # of 32 GB, for one sequence at a time
+            96
+
+        References:
+            Slides D: from 8 devices of 32 GB to 16,384 of 94 GB.
+        """
+        return math.ceil(self.training_bytes / positive("memory", memory))
 
 
 def costs(
