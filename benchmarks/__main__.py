@@ -35,6 +35,7 @@ BENCHMARKS = (
     "preferences",
     "pretrained",
     "recurrent",
+    "residuals",
     "shakespeare",
     "sparse",
     "sparse_map",

@@ -74,6 +74,7 @@ OPTIONS = {  # of every GPT-2
     "query_key_norm": None,
     "embedding_scale": None,
     "logit_soft_cap": None,
+    "residual": True,
 }
 
 

@@ -156,6 +156,7 @@ OPTIONS = {  # of every LLaMA
     "embedding_scale": None,
     "logit_soft_cap": None,
     "memory_length": None,
+    "residual": True,
 }
 
 

@@ -1,7 +1,8 @@
 """Records what the layers of a model compute, and plots it.
 
 `trace` records gates, states and attention weights, and `intervene` replaces them.
-`gradient_flow` measures gradients per time step, `attribution` which tokens moved a
+`gradient_flow` measures gradients per time step, `gradient_by_depth` per layer,
+`loss_surface` the loss around the weights, `attribution` which tokens moved a
 decision, `position_criteria` what position encodings can do, `routing_information`
 which experts take which kind of token. `plots` draws. A layer of your own calls
 `record` to be traced.
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.tracing.attribution import Attribution, attribution
+from kerasseq.tracing.depth import gradient_by_depth
 from kerasseq.tracing.gradient_distance import gradient_by_distance
 from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.intervention import At, at, intervene
 from kerasseq.tracing.listeners import record
 from kerasseq.tracing.logit_lens import LogitLens, logit_lens
+from kerasseq.tracing.loss_surface import LossSurface, loss_surface
 from kerasseq.tracing.positions import (
     Criterion,
     position_code,
@@ -35,15 +38,18 @@ __all__ = [
     "Attribution",
     "Criterion",
     "LogitLens",
+    "LossSurface",
     "RoutingInformation",
     "Trace",
     "at",
     "attention_rollout",
     "attribution",
+    "gradient_by_depth",
     "gradient_by_distance",
     "gradient_flow",
     "intervene",
     "logit_lens",
+    "loss_surface",
     "plots",
     "position_code",
     "position_criteria",

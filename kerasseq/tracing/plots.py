@@ -22,6 +22,7 @@ from kerasseq.tracing.expert_plot import plot_experts
 from kerasseq.tracing.first_steps_plot import plot_first_steps
 from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
+from kerasseq.tracing.loss_surface_plot import plot_loss_surface
 from kerasseq.tracing.positions import plot_positions
 from kerasseq.tracing.score_plot import plot_scores
 from kerasseq.tracing.tape_plot import plot_tape
@@ -45,6 +46,7 @@ __all__ = [
     "plot_gradient_flow",
     "plot_history",
     "plot_images",
+    "plot_loss_surface",
     "plot_patches",
     "plot_pixels",
     "plot_positions",

@@ -94,6 +94,7 @@ class TransformerBlock(Layer):
         attention: str | keras.Layer = "multi_head",
         max_length: int | None = None,
         max_global_tokens: int | None = None,
+        residual: bool = True,
         **kwargs: Any,
     ) -> None:
         self.input_spec = keras.layers.InputSpec(ndim=3)
@@ -140,6 +141,7 @@ class TransformerBlock(Layer):
         self.max_global_tokens: int | None = optional(
             size, "max_global_tokens", max_global_tokens
         )
+        self.residual: bool = checks.flag("residual", residual)
         self._check_attention_options()
         self._placement = self._check_norm_placement()
         # Each sublayer has a seed of its own, so that dropout differs between them.
@@ -174,6 +176,11 @@ class TransformerBlock(Layer):
             raise ValueError(
                 'norm_placement must be "pre" or "post" with parallel=True, received '
                 'norm_placement="deep". Leave parallel out'
+            )
+        if given == "deep" and not self.residual:
+            raise ValueError(
+                'norm_placement must be "pre" or "post" with residual=False, received '
+                'norm_placement="deep", which scales residual connections'
             )
         if given == "deep" and self.depth is None:
             raise ValueError(
@@ -361,6 +368,7 @@ class TransformerBlock(Layer):
 
     def _post_sublayer(self, x, f_x, norm, name):
         """The residual connection, recorded before the norm, if there is one."""
+        x = x if self.residual else 0.0
         record = functools.partial(tracing.record, self, f"{name}_residual")
         y = residual.post_sublayer(
             x, f_x, lambda z: norm(record(z)), self._placement, self.alpha

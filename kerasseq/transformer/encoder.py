@@ -79,6 +79,8 @@ class TransformerEncoder(TransformerBlock):
         max_length: Length of the longest text, for "linformer", "reformer" and
             "adaptive_span".
         max_global_tokens: The most global tokens of a text, for "longformer".
+        residual: Whether a sublayer is added to its input. Without it, a stack of a few
+            blocks can no longer tell its positions apart (Dong et al. 2021).
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

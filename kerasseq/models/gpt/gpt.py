@@ -97,6 +97,7 @@ class GPT(GenerationMixin, CausalLM):
             batch has rows, and these into segments: each row continues that of the
             batch before. Both begin with an empty memory, which no file contains. In
             `generate` a token sees itself and the M before. A call reads whole texts.
+        residual: Whether the blocks have residual connections.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
@@ -160,6 +161,7 @@ class GPT(GenerationMixin, CausalLM):
         logit_soft_cap: float | None = None,
         global_tokens: str | Sequence[int] | None = None,
         memory_length: int | None = None,
+        residual: bool = True,
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
@@ -203,6 +205,7 @@ class GPT(GenerationMixin, CausalLM):
             "memory_length": segments.check_memory_length(
                 memory_length, position, attention, sliding_window
             ),
+            "residual": checks.flag("residual", residual),
         }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)

@@ -298,6 +298,7 @@ def make_stack(vocabulary_size: int, config: Any) -> Stack:
             use_bias=c.use_bias,
             head_dim=c.head_dim,
             parallel=c.parallel,
+            residual=c.residual,
             depth=L if c.norm_placement == "deep" else None,
             seed=drawn_seed(c.dropout),
             attention=attentions[n],
