@@ -126,7 +126,7 @@ def slides(
 
     Raises:
         FileNotFoundError: If the deck does not exist.
-        TypeError: If `name` is not a string.
+        TypeError: If `name` is not a string, or `deck` not a path.
         ValueError: If there is no such example, or a field of the deck is wrong: the
             message names the file, the example and the field.
 
@@ -140,7 +140,12 @@ def slides(
         >>> len(slides()) > 45, marks.count("computed") > marks.count("given")
         (True, True)
     """
-    found = _course() if deck is None else _read(pathlib.Path(deck))
+    if deck is None:
+        found = _course()
+    elif isinstance(deck, str | os.PathLike):
+        found = _read(pathlib.Path(deck))
+    else:
+        raise TypeError(f"deck must be the path of a TOML file, received {deck!r}")
     if name is None:
         return tuple(found.values())
     if not isinstance(name, str):
