@@ -102,12 +102,12 @@ def merges(here):
     )
     before = [
         {
-            here.text("pair"): " ".join(strips.visible(s) for s in pair),
+            here.text("merge_pair"): " ".join(strips.visible(s) for s in pair),
             here.text("count"): count,
         }
         for pair, count in pairs[n]
     ]
-    here.details("pairs", before)
+    here.details("merge_pairs", before)
     rows = [
         {
             "merges": i,

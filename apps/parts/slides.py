@@ -14,6 +14,7 @@ import streamlit as st
 import kerasseq
 from kerasseq.datasets import SlideExample
 from parts import address
+from parts.errors import Refused
 
 CONTROL = "example"  # the parameter of the address
 OPTION = "KERASSEQ_APP_DECK"  # set by `kerasseq app --deck`
@@ -102,6 +103,9 @@ def _row(here, number, found):
     """Returns a row: what it is, the value of the slides, and that computed here."""
     value, computed = shown(here, number.value), here.text("from_the_slide")
     if number.mark == "computed":
+        if number.result not in found:
+            known = ", ".join(found)
+            raise Refused("no_result", result=number.result, known=known)
         computed = shown(here, _part(found[number.result], number.value))
     name = number.name_fr if here.language == "fr" else number.name
     titles = [here.text(f"slide_{key}") for key in ("name", "value", "computed")]
@@ -120,10 +124,13 @@ def shown(here: Any, value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {shown(here, item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        rows = [shown(here, item) for item in value]
+        parts = [
+            here.write(round(item, 3)) if isinstance(item, float) else shown(here, item)
+            for item in value
+        ]
         nested = any(isinstance(item, list | tuple) for item in value)
         words = any(isinstance(item, str) and " " in item for item in value)
-        return "  \n".join(rows) if nested or words else "  ".join(rows)
+        return "  \n".join(parts) if nested or words else "  ".join(parts)
     if not isinstance(value, float):
         return here.write(value)
     return f"{value:.2e}" if 0 < abs(value) < 5e-4 else here.write(round(value, 3))
