@@ -10,7 +10,7 @@ import pathlib
 from kerasseq import datasets
 
 PAGE = pathlib.Path(__file__).parent / "pages" / "en" / "slides.md"
-BEGIN, END = "<!-- examples: written by python -m docs.examples -->", "<!-- end -->"
+BEGIN, END = "### All examples", "### A deck of your own"
 HEAD = ("slide", "example", "numbers")
 
 
@@ -49,7 +49,7 @@ def row(example: datasets.SlideExample) -> str:
 
 
 def written(page: str) -> str:
-    """Returns the page with the table between its marks."""
+    """Returns the page with the table between the two headings."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"

@@ -80,6 +80,9 @@ class Address:
             self._source = self._kept()
         elif page_before == page and (query == query_before or self._control_moved()):
             self._source = None
+        if self._source:  # for controls that are drawn later, as their model is trained
+            away = state.get(_AWAY, {})
+            state[_AWAY] = away | {page: away.get(page, {}) | self._source}
         if state.get(_SETTLED, (None,))[0] != (page, query):
             state[_SETTLED] = (page, query), set()
 

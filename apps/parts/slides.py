@@ -122,7 +122,7 @@ def _part(found, value):
 def shown(here: Any, value: Any) -> str:
     """Writes a value: rows in lines, the rest side by side."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {shown(here, item)}" for key, item in value.items())
+        return " · ".join(f"{key} {shown(here, item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         parts = [
             here.write(round(item, 3)) if isinstance(item, float) else shown(here, item)
@@ -133,4 +133,7 @@ def shown(here: Any, value: Any) -> str:
         return "  \n".join(parts) if nested or words else "  ".join(parts)
     if not isinstance(value, float):
         return here.write(value)
-    return f"{value:.2e}" if 0 < abs(value) < 5e-4 else here.write(round(value, 3))
+    if value and abs(value) < 5e-4:
+        digits, power = f"{value:.2e}".split("e")
+        return f"{here.write(float(digits), 2)}e{int(power)}"
+    return here.write(round(value, 3))

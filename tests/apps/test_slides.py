@@ -109,3 +109,12 @@ def test_a_wrong_result_of_a_deck_is_a_sentence(stub, folder, monkeypatch):
     page.switch_page("labs/attention.py").run()
     (error,) = page.error
     assert "weights" in error.value and "wrong" in error.value
+
+
+def test_controls_that_are_drawn_later_are_set_too(stub):
+    """As those of a page whose model is trained first."""
+    page = pages.open_lab("attention", view="slide", text="two words or three")
+    assert "attention.text" not in page.session_state
+    page.session_state["attention.view"] = "heads"
+    pages.checked(page.run())
+    assert page.session_state["attention.text"] == "two words or three"
