@@ -82,6 +82,11 @@ def run(args: argparse.Namespace) -> None:
     if args.prepare:
         _wait(subprocess.Popen([sys.executable, find(PREPARE)], env=environment))
         return
+    _start(args, environment)
+
+
+def _start(args, environment):
+    """Claims the folder and the port, and serves."""
     folder = kerasseq.datasets.cache_folder() / "app"
     folder = pathlib.Path(environment.setdefault(RUNS, str(folder)))
     address = f"http://{shown_host(args.host)}:{args.port}"

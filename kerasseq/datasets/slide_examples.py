@@ -14,7 +14,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, overload
 
-from kerasseq.core.checks import nearest
+from kerasseq.core.checks import nearest, short
 
 FILE = pathlib.Path(__file__).with_name("slide_examples.toml")
 KINDS = ("sentence", "scores", "probabilities", "counts", "positions", "dialogue")
@@ -145,15 +145,18 @@ def slides(
     elif isinstance(deck, str | os.PathLike):
         found = _read(pathlib.Path(deck))
     else:
-        raise TypeError(f"deck must be the path of a TOML file, received {deck!r}")
+        raise TypeError(f"deck must be the path of a TOML file, received {short(deck)}")
     if name is None:
         return tuple(found.values())
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string such as 'E:575', received {name!r}")
+        raise TypeError(
+            f"name must be a string such as 'E:575', received {short(name)}"
+        )
     if name not in found:
         where = "the course" if deck is None else str(deck)
         raise ValueError(
-            f"{where} has no example {name!r}.{nearest(name, found)} slides() lists all"
+            f"{where} has no example {short(name)}.{nearest(name, found)} slides() "
+            "lists all"
         )
     return found[name]
 
@@ -186,7 +189,7 @@ class _Table:
 
     def __init__(self, row: Any, where: str, known: tuple[str, ...]):
         if not isinstance(row, dict):
-            raise ValueError(f"{where} must be a table, received {row!r}")
+            raise ValueError(f"{where} must be a table, received {short(row)}")
         self.row, self.where = row, where
         for field in row:
             if field not in known:
@@ -201,7 +204,7 @@ class _Table:
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if not isinstance(value, kind) or (kind is str and not value):
-            got = "none" if field not in self.row else repr(value)
+            got = "none" if field not in self.row else short(value)
             expected = _TYPES[kind]
             raise ValueError(
                 f"{self.where}: `{field}` must be {expected}, received {got}"
@@ -213,8 +216,9 @@ class _Table:
         found = self.get(field, kind, kind())
         for value in found.values() if kind is dict else found:
             if not isinstance(value, str):
+                got = short(value)
                 raise ValueError(
-                    f"{self.where}: `{field}` must hold strings, received {value!r}"
+                    f"{self.where}: `{field}` must hold strings, received {got}"
                 )
         return found
 
@@ -225,7 +229,7 @@ class _Table:
             hint = nearest(value, choices)
             raise ValueError(
                 f"{self.where}: `{field}` must be one of {', '.join(choices)}, "
-                f"received {value!r}.{hint}"
+                f"received {short(value)}.{hint}"
             )
         return value
 
@@ -238,14 +242,16 @@ def _example(row: Any, where: str, before: dict[str, SlideExample]) -> SlideExam
     """Reads an example; `before` has those that stand before it in the file."""
     table = _Table(row, where, _FIELDS)
     name, title = table.get("id", str), table.get("title", str)
-    table.where += f" ({name})"
+    table.where += f" ({name[:40]})"
     if name in before:
-        raise ValueError(f"{table.where}: `id` must be new, received {name!r} again")
+        raise ValueError(
+            f"{table.where}: `id` must be new, received {short(name)} again"
+        )
     for sentence in table.strings("sentences", list):
         if "\n" in sentence:
             raise ValueError(
                 f"{table.where}: `sentences` must be of one line each, received "
-                f"{sentence!r}"
+                f"{short(sentence)}"
             )
     recipe = table.choice("recipe", RECIPES) if "recipe" in row else ""
     rows = enumerate(table.get("numbers", list, []), 1)
