@@ -122,7 +122,7 @@ def _part(found, value):
 def shown(here: Any, value: Any) -> str:
     """Writes a value: rows in lines, the rest side by side."""
     if isinstance(value, Mapping):
-        return " · ".join(f"{key} {shown(here, item)}" for key, item in value.items())
+        return " · ".join(f"{key}: {shown(here, item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         parts = [
             here.write(round(item, 3)) if isinstance(item, float) else shown(here, item)
