@@ -5,7 +5,7 @@ import pathlib
 import streamlit as st
 
 import labs
-from parts import address, browser, phone, style, texts, work
+from parts import address, browser, phone, slides, style, texts, work
 
 FOLDER = pathlib.Path(__file__).parent
 ICONS = {
@@ -59,7 +59,7 @@ def main() -> None:
     phone.close_menu()
     looks = style.current(language, st.session_state["app.projector"] == "1")
     style.apply(looks)
-    here = address.Address(name)
+    here = address.Address(name, slides.states(name))
     st.session_state["app.settled"] = {
         "language": language,
         "style": looks,

@@ -673,6 +673,11 @@ def of_datasets():
             {"path": "no file", "limit": 3, "word_column": 0, "tag_column": -1}
             | {"separator": None, "comments": None, "encoding": "utf-8"},
         ),
+        Use(
+            "slides",
+            lambda **a: datasets.slides(**a).title,
+            {"name": "E:575", "deck": None},
+        ),
     ]
 
 

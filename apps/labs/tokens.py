@@ -1,5 +1,7 @@
 """Lab 12, Tokens: byte-pair encoding, its alternatives, word vectors, and rules."""
 
+from collections import Counter
+
 import streamlit as st
 
 from labs.code import tokens as code
@@ -36,6 +38,7 @@ Hopefully, you will be able to understand how they are trained and generate toke
 SENTENCE = "The tokenizer of an unbelievably long word is unbelievable!"
 VIEWS = ("merges", "compare", "vectors", "ngrams", "eliza")
 MAX_MERGES = 60
+PAIRS = 12  # the most frequent ones that are shown
 CHARACTERS = 100_000  # of the reference of Python, to train on
 KINDS = {  # the classes in kerasseq.text
     "character": "CharacterTokenizer",
@@ -48,14 +51,14 @@ UNKNOWN = ("\N{REPLACEMENT CHARACTER}", "<unk>", "[UNK]")
 
 
 def train(text):
-    """Returns the merges, and the pieces of the text after 0, 1, 2, … of them."""
+    """Returns the merges, and the text and its pairs after 0, 1, 2, … of them."""
     from kerasseq.text import BytePairTokenizer
 
     names = ("left", "right", "token")
     alphabet = BytePairTokenizer(10**6, all_bytes=False, min_count=10**9).fit(text)
     size = alphabet.vocabulary_size
-    merges = BytePairTokenizer(size + MAX_MERGES, all_bytes=False).fit(text).trace()
-    found = []
+    trained = BytePairTokenizer(size + MAX_MERGES, all_bytes=False).fit(text)
+    merges, found = trained.trace(), []
     for n in range(len(merges) + 1):
         tokenizer = BytePairTokenizer(size + n, all_bytes=False).fit(text)
         found.append((tokenizer.tokenize(text), pieces.of(tokenizer, text)))
@@ -64,7 +67,14 @@ def train(text):
         | {f"{n}_text": pieces.readable(getattr(merge, n)) for n in names}
         for merge in merges
     ]
-    return rows, found
+    pairs = [
+        [
+            ([pieces.readable(one) for one in pair], count)
+            for pair, count in Counter(step.pairs).most_common(PAIRS)
+        ]
+        for step in trained.steps(text)
+    ]
+    return rows, found, pairs
 
 
 def merges(here):
@@ -73,7 +83,7 @@ def merges(here):
         text = here.passage("text", CORPUS, most=2000)
     if len(text) < 2:
         raise Refused("too_short")
-    found, cut = here.compute(train, text)
+    found, cut, pairs = here.compute(train, text)
     with here.controls():
         n = here.stepper("merges", 0, len(found), 0)
     tokens, shown = cut[n]
@@ -90,6 +100,14 @@ def merges(here):
         ("tokens", here.write(len(shown))),
         ("per_token", here.write(len(text) / len(shown), 2)),
     )
+    before = [
+        {
+            here.text("merge_pair"): " ".join(strips.visible(s) for s in pair),
+            here.text("count"): count,
+        }
+        for pair, count in pairs[n]
+    ]
+    here.details("merge_pairs", before)
     rows = [
         {
             "merges": i,

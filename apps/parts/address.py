@@ -13,11 +13,12 @@ address settles each control once.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import streamlit as st
 
+Presets = Mapping[str, Mapping[str, str]]
 LONGEST = 1500  # characters of a value in an address; longer ones stay in the session
 SHARED = ("lang", "projector")  # parameters that every page has
 _KEPT, _WRITTEN, _VALUES = "address.kept", "address.written", "address.values"
@@ -61,19 +62,27 @@ class Address:
 
     Args:
         page: The name of the page.
+        presets: What an address that has the parameter `example` alone sets besides, by
+            the values of this parameter.
     """
 
-    def __init__(self, page: str):
+    def __init__(self, page: str, presets: Presets | None = None):
         self.page = page
         self.fields: dict[str, Field] = {}
         state = st.session_state
         query = _own(st.query_params)
         page_before, query_before = state.get(_WRITTEN, (None, {}))
+        preset = (presets or {}).get(query.get("example", ""), {})
         self._source: dict[str, str] | None = query
+        if set(query) == {"example"}:
+            self._source = query | dict(preset)
         if page_before != page and query in ({}, _short(self._kept())):  # by the menu
             self._source = self._kept()
         elif page_before == page and (query == query_before or self._control_moved()):
             self._source = None
+        if self._source:  # for controls that are drawn later, as their model is trained
+            away = state.get(_AWAY, {})
+            state[_AWAY] = away | {page: away.get(page, {}) | self._source}
         if state.get(_SETTLED, (None,))[0] != (page, query):
             state[_SETTLED] = (page, query), set()
 

@@ -17,6 +17,7 @@ from parts import (
     prepared,
     run_panel,
     runs,
+    slides,
     strips,
     style,
     tables,
@@ -216,9 +217,13 @@ def show(
     for line in found:
         st.latex(line)
     st.info(here.of_view("look"), icon=":material/visibility:")
+    example = st.container()
     with boundary(here):
         body(here)
+    with example, boundary(here):
+        slides.card(here)
     _try_this(here, control, views, tries)
+    slides.links(here)
     _code(here)
     _next(here)
 

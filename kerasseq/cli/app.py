@@ -8,6 +8,7 @@ Examples:
   kerasseq app
   kerasseq app --language fr --backend torch
   kerasseq app --prepare
+  kerasseq app --deck my_slides.toml
   kerasseq app --host 0.0.0.0 --port 8080 --no-browser
 """
 
@@ -40,6 +41,7 @@ SCRIPT, PREPARE = "kerasseq_app.py", "prepare.py"
 PATIENCE = 40  # seconds for the server to stop its runs
 START = 60  # seconds until the first page
 RUNS = "KERASSEQ_APP_RUNS"  # the variable that names the folder of the app
+DECK = "KERASSEQ_APP_DECK"  # the variable that names a deck
 CLAIM = "server.json"  # in this folder, locked while a server uses it
 PACKAGES = ("streamlit", "altair", "scikit-learn")  # all of the extra `app`
 MISSING = f"the app needs Streamlit. {packages.install(*PACKAGES)}"
@@ -59,21 +61,32 @@ def add_command(add: options.Add) -> None:
     options.add_backend(parser)
     text = "train all models that the pages need, as before a lecture, and end"
     options.add(parser, "--prepare", None, text)
+    text = "a TOML file with examples of your slides, shown in the labs"
+    options.add(parser, "--deck", str, text, "FILE")
 
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq app`."""
     if importlib.util.find_spec("streamlit") is None:
         raise ModuleNotFoundError(MISSING)
+    if args.deck is not None:
+        kerasseq.datasets.slides(deck=args.deck)  # a wrong field ends the command here
     if args.backend:
         os.environ["KERAS_BACKEND"] = args.backend
     backend.require()
     environment = {**os.environ, "KERAS_BACKEND": backend.chosen()}
     if args.language:
         environment["KERASSEQ_APP_LANGUAGE"] = args.language
+    if args.deck is not None:
+        environment[DECK] = os.path.abspath(args.deck)
     if args.prepare:
         _wait(subprocess.Popen([sys.executable, find(PREPARE)], env=environment))
         return
+    _start(args, environment)
+
+
+def _start(args, environment):
+    """Claims the folder and the port, and serves."""
     folder = kerasseq.datasets.cache_folder() / "app"
     folder = pathlib.Path(environment.setdefault(RUNS, str(folder)))
     address = f"http://{shown_host(args.host)}:{args.port}"

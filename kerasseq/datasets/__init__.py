@@ -54,6 +54,7 @@ from kerasseq.datasets.series import (
     series,
     windows,
 )
+from kerasseq.datasets.slide_examples import SlideExample, SlideNumber, slides
 from kerasseq.datasets.spoken_digits import SpokenDigits, spoken_digits
 from kerasseq.datasets.symbol_tasks import (
     copy_task,
@@ -89,6 +90,8 @@ __all__ = [
     "SceneTones",
     "Scenes",
     "Series",
+    "SlideExample",
+    "SlideNumber",
     "SpokenDigits",
     "Tagged",
     "WaveFiles",
@@ -136,6 +139,7 @@ __all__ = [
     "scenes",
     "season_features",
     "series",
+    "slides",
     "sort_task",
     "split",
     "spoken_digits",

@@ -9,6 +9,7 @@ import keras
 import pytest
 from playwright.sync_api import expect
 
+from kerasseq import datasets
 from parts import prepared, runs
 from tests.apps.drawings import drawing
 from tests.apps.tiny_models import MAKERS, RESULTS
@@ -119,6 +120,32 @@ def test_language_menu_back_and_an_address_from_a_slide(visit):
     page.reload()
     expect(page.get_by_role("heading", name="Compter", exact=True)).to_be_visible()
     expect(page.get_by_role("combobox", name="Modèle")).to_have_value("BLOOM")
+
+
+EXAMPLES = {  # of the labs that train no model first
+    "attention": "E:575",
+    "count": "E:168",
+    "gradients": "D:176",
+    "positions": "A:745",
+    "race": "C:169",
+    "tokens": "E:993",
+}
+
+
+@pytest.mark.full("the pages are read without a browser")
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_an_address_opens_an_example_of_the_slides(visit, language):
+    for lab, name in EXAMPLES.items():
+        page = visit(f"{lab}?example={name}&lang={language}")
+        example = datasets.slides(name)
+        title = example.title_fr if language == "fr" else example.title
+        card = page.locator("p", has_text=title).filter(has=page.locator("strong"))
+        expect(card).to_be_visible()
+        if example.numbers:
+            expect(page.get_by_role("table").first).to_be_visible()
+        settle(page)
+        expect(page.get_by_test_id("stAlertContentError")).to_have_count(0)
+        assert f"example={name.replace(':', '%3A')}" in page.url
 
 
 def test_the_notebook_and_the_table_are_downloaded(visit):

@@ -148,3 +148,14 @@ def test_the_app_is_in_the_wheel():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["force-include"] == {"apps": "kerasseq/apps"}
+
+
+def test_a_wrong_deck(tmp_path, capsys):
+    deck = tmp_path / "deck.toml"
+    assert main(["app", "--deck", str(deck), "--no-browser"]) == 2
+    assert "deck.toml" in capsys.readouterr().err
+    deck.write_text('[[examples]]\nid = "F:1"\ntitle = "a"\nlabb = "tokens"')
+    assert main(["app", "--deck", str(deck), "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "there is no field `labb`" in said
+    assert f"{deck}, example 1" in said

@@ -70,6 +70,7 @@ BASES = [
     ["params", "gpt3"],
     ["eliza", "--rules", "missing.txt"],
     ["arena", "missing", "one", "--prompts", "words.txt"],
+    ["app", "--deck", "missing.toml"],
     [],
 ]
 

@@ -47,6 +47,14 @@ TALKS = """{"messages": [{"role": "user", "content": "the"},\
 ALIGNED = "train preferences --base language-model --run OUT --steps 1"
 TALKING = "train conversations --run OUT --steps 1"
 SAMPLED = f"{ALIGNED} --method grpo --max-new-tokens 2 --num-generations 2"
+DECK = """
+[[examples]]
+id = "F:12"
+title = "Two scores"
+kind = "scores"
+lab = "attention"
+sentences = ["a b"]
+"""
 SIZES = "--units 4 --batch-size 2 --steps 1"
 CONFIG = (
     '{"arguments": {"file": "table.csv", "units": 4, "steps": 1}, "task": "classify"}'
@@ -103,6 +111,7 @@ USES = [
     (MODELS, "json", "compare --config F --run OUT"),
     (TEXT, "d", "compare --resume F"),
     (TEXT, "json", "tokenize one --tokenizer F"),
+    (DECK, "toml", "app --deck F"),
     (TEXT, "txt", "tokenize --file F --tokenizer character"),
     (TEXT, "txt", "tokenize one --corpus F --tokenizer word"),
     (TEXT, "toml", "eliza --rules F"),
@@ -136,7 +145,13 @@ USES = [
     (TEXT, "txt", "arena language-model other --prompts F --votes OUT.jsonl"),
     (VOTES, "jsonl", "arena --votes F"),
 ]  # fmt: skip
-RIGHT = ("txt", "csv", "jsonl", "conll")  # endings of files that are accepted undamaged
+RIGHT = (
+    "txt",
+    "csv",
+    "jsonl",
+    "conll",
+    "toml",
+)  # endings of files that are accepted undamaged
 OUTPUTS = {
     "--output",
     "--run",
@@ -221,6 +236,7 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("files"))
         patch.setattr("kerasseq.cli.figures.available", lambda: False)
+        patch.setattr("kerasseq.cli.app._start", lambda *args: None)
         files = {"text.txt": TEXT, "table.csv": TABLE, "words.conll": WORDS,
                  "sales.csv": SALES, "pairs.txt": PAIRS, "rewards.py": REWARDS,
                  "votes.jsonl": PREFERENCES}  # fmt: skip
