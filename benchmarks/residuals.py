@@ -152,12 +152,12 @@ def digits():
 
 
 def transformer(blocks, residual, seed):
-    """Trains a GPT on a Markov source: its loss, and the spread of states at the start.
+    r"""Trains a GPT on a Markov source; its loss, and the spread of its states.
 
     A model that knows the frequencies of the symbols alone is at 0 above order 0.
 
     The spread of the states h of the last block is how much they differ between
-    positions: $\\sum_t \\|h_t - \\bar h\\|^2 / \\sum_t \\|h_t\\|^2$.
+    positions: $\sum_t \|h_t - \bar h\|^2 / \sum_t \|h_t\|^2$.
     """
     import keras
 

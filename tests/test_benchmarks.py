@@ -31,6 +31,7 @@ from benchmarks import (
     own_rows,
     preferences,
     recurrent,
+    residuals,
     resumed,
     rounds,
     sparse,
@@ -643,6 +644,22 @@ def test_captioning(monkeypatch, tmp_path):
     assert uniform == pytest.approx(np.mean(areas), abs=6e-4)
     monkeypatch.setattr(captioning, "measure", None)  # not called for what is finished
     assert captioning.run(options) == found
+
+
+@pytest.mark.full("eight small networks")
+def test_residuals(monkeypatch, tmp_path):
+    for name, value in {"STEPS": 20, "LINES": 2, "POINTS": 5, "GPT_STEPS": 3}.items():
+        monkeypatch.setattr(residuals, name, value)
+    options = shared(depths="7", seeds="0,1")
+    options.seeds, options.out = "0,1", tmp_path / "out.jsonl"
+    found = residuals.run(options)
+    assert found["finished"] == "8 of 8"
+    assert found["spread of the states with / without"] > 20
+    rows = [json.loads(line) for line in options.out.read_text().splitlines()]
+    rises = {(r["residual"], r["seed"]): r["rise"] for r in rows if "rise" in r}
+    least = min(rises[False, 0], rises[False, 1]) / max(rises[True, 0], rises[True, 1])
+    assert found["rise without / with, depth 7"] == pytest.approx(least, abs=0.051)
+    assert found["trained to 0.9, depth 7"] == "0 with, 0 without"
 
 
 def test_optimum_has_all_causal_architectures():

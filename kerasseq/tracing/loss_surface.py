@@ -7,8 +7,9 @@ $$
 
 $d$ is drawn from a normal distribution and scaled filter by filter: $\theta_f$ are the
 weights with one index of the last axis, which lead to one output. So a network whose
-weights are all twice as large is not taken to be twice as flat. Biases, and the scales and offsets of norms, stay as they
-are. Li et al. 2018 ("Visualizing the loss landscape of neural nets"). Course slides D.
+weights are all twice as large is not taken to be twice as flat. Biases, and the scales
+and offsets of norms, stay as they are. Li et al. 2018 ("Visualizing the loss landscape
+of neural nets"). Course slides D.
 """
 
 import dataclasses

@@ -164,20 +164,19 @@ class GPT(GenerationMixin, CausalLM):
         residual: bool = True,
         **kwargs: Any,
     ) -> None:
-        optional = functools.partial(checks.optional, checks.size)
+        whole = checks.size
+        optional = functools.partial(checks.optional, whole)
         positive = functools.partial(checks.optional, checks.positive)
         tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "tokenizer": tokenizer,
             "vocabulary_size": vocabulary_size,
-            "num_layers": checks.size("num_layers", num_layers),
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
+            "num_layers": whole("num_layers", num_layers),
+            "num_heads": whole("num_heads", num_heads),
+            "hidden_dim": whole("hidden_dim", hidden_dim),
             "intermediate_dim": optional("intermediate_dim", intermediate_dim),
-            "max_sequence_length": checks.size(
-                "max_sequence_length", max_sequence_length
-            ),
+            "max_sequence_length": whole("max_sequence_length", max_sequence_length),
             "dropout": checks.rate("dropout", dropout),
             "norm": norm,
             "norm_placement": checks.one_of(
@@ -266,12 +265,12 @@ class GPT(GenerationMixin, CausalLM):
 
     def padded_inputs(self, ids: np.ndarray, real: np.ndarray) -> Any:
         """As for `CausalLM`; experts must not count padding."""
-        has_experts = self.stack.has_experts
-        return {"ids": ids, "padding_mask": real} if has_experts else ids
+        return {"ids": ids, "padding_mask": real} if self.stack.has_experts else ids
 
     def _advance(self, ids, states, mask, training):
-        x = self.stack.embedding(ids)
-        h, states = self.stack.advance(x, states, mask, training)
+        h, states = self.stack.advance(
+            self.stack.embedding(ids), states, mask, training
+        )
         return (h if self.head is None else self.stack.logits(h)), states
 
     def advance(
