@@ -48,8 +48,7 @@ class GPT(GenerationMixin, CausalLM):
 
     Weights are initialized as in GPT-2, from normal distributions of standard deviation
     0.02, for positions 0.01. With `norm_placement="pre"` it is $0.02 / \sqrt{2 L}$ for
-    the last kernels of attention and feed-forward networks, since 2 L of their outputs
-    are added to the residual stream.
+    the last kernel of each sublayer, as the outputs of 2 L of them are added.
 
     Args:
         tokenizer: Fitted, saved with the model; see `kerasseq.text.as_tokenizer`.
@@ -268,9 +267,8 @@ class GPT(GenerationMixin, CausalLM):
         return {"ids": ids, "padding_mask": real} if self.stack.has_experts else ids
 
     def _advance(self, ids, states, mask, training):
-        h, states = self.stack.advance(
-            self.stack.embedding(ids), states, mask, training
-        )
+        x = self.stack.embedding(ids)
+        h, states = self.stack.advance(x, states, mask, training)
         return (h if self.head is None else self.stack.logits(h)), states
 
     def advance(
