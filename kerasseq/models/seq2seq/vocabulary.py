@@ -118,14 +118,7 @@ class Vocabulary:
                 tokenizer.
             ValueError: If a row is empty or too long, or an id is out of range.
         """
-        if isinstance(rows, str):
-            rows = [rows]
-        is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
-        if not is_list or not len(getattr(rows, "shape", (1,))):
-            raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
-        rows = read(rows)[0]
-        encode = self._encode_text if self.tokenizer else self._encode_ids
-        encoded = [encode(n, row) for n, row in enumerate(rows)]
+        encoded = [self.model_ids(ids) for ids in self.token_ids(rows)]
         for n, ids in enumerate(encoded):
             if self.max_length is not None and len(ids) > self.max_length:
                 raise ValueError(
@@ -134,7 +127,37 @@ class Vocabulary:
                 )
         return encoded
 
-    def _encode_text(self, n, text):
+    def token_ids(self, rows: Rows) -> list[np.ndarray]:
+        """Returns the ids of each row as the tokenizer, or the user, numbers them.
+
+        Args:
+            rows: As for `encode`.
+
+        Raises:
+            TypeError: As `encode`.
+            ValueError: If a row is empty, or an id is out of range.
+        """
+        if isinstance(rows, str):
+            rows = [rows]
+        is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
+        if not is_list or not len(getattr(rows, "shape", (1,))):
+            raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
+        read_row = self._ids_of_text if self.tokenizer else self._ids_of_row
+        return [read_row(n, row) for n, row in enumerate(read(rows)[0])]
+
+    def model_ids(self, ids: np.ndarray) -> np.ndarray:
+        """Returns the ids of the model for ids of `token_ids`.
+
+        Examples:
+            >>> Vocabulary("source", None, 10).model_ids(np.array([9, 1])).tolist()
+            [11, 3]
+        """
+        ids = ids + np.int32(self.offset)
+        if self.tokenizer is not None and self.appends_end:
+            return np.append(ids, np.int32(self.end))
+        return ids
+
+    def _ids_of_text(self, n, text):
         if not isinstance(text, str):
             raise TypeError(
                 f"{self.name}s must be strings, as the model has a tokenizer; received "
@@ -145,10 +168,9 @@ class Vocabulary:
             raise ValueError(
                 f"{self.name} {n} must have at least one token, received {text!r}"
             )
-        ids = ids + self.offset
-        return np.append(ids, np.int32(self.end)) if self.appends_end else ids
+        return ids
 
-    def _encode_ids(self, n, row):
+    def _ids_of_row(self, n, row):
         if isinstance(row, str):
             raise TypeError(
                 f"{self.name}s must be ids, as the model has no {self.name}_tokenizer; "
@@ -179,7 +201,7 @@ class Vocabulary:
             raise ValueError(
                 f"{self.name} {n} must have at least one id, received only padding"
             )
-        return ids.astype("int32") + self.offset
+        return ids.astype("int32")
 
     def is_one_row(self, value: Any) -> bool:
         """Whether `value` is one row, a string or ids, and not a list of rows."""
