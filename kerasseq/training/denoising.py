@@ -104,8 +104,8 @@ class Denoising:
             return None
         if self.tokenizer is None:
             raise ValueError(
-                f"kinds={self.kinds!r} need a mask token, received neither tokenizer "
-                "nor mask_token_id. Pass a tokenizer with a special token <mask>, or "
+                f"kinds={self.kinds!r} need a mask token, received tokenizer=None and "
+                "mask_token_id=None. Pass a tokenizer with a special token <mask>, or "
                 "mask_token_id"
             )
         for token in MASK_TOKENS:
@@ -166,7 +166,12 @@ class Denoising:
                     f"text must be ids, as there is no tokenizer, received {text!r}"
                 )
             text = self.tokenizer.encode(text)
-        ids = np.asarray(text)
+        try:
+            ids = np.asarray(text)
+        except ValueError:  # rows of unequal length
+            raise ValueError(
+                f"text must be one row of ids, received {checks.short(text)}"
+            ) from None
         if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise ValueError(
                 "text must be at least one id, integers of shape (tokens,), received "

@@ -68,7 +68,7 @@ class DenoisingBatches(GroupedBatches):
             [self.targets[row] for row in rows],
             max(source_length, *map(len, sources)),
             target_length,
-            marks=self.target.start_and_end,
+            **self.target.pair_options,
         )
 
 

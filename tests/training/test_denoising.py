@@ -145,13 +145,12 @@ def small(kind, **sizes):
     )
 
 
-@pytest.mark.everywhere("a model is trained", cases=1)
 @pytest.mark.parametrize("kind", ["Transformer", "T5", "Seq2Seq"])
 def test_models_learn_from_batches(kind):
     keras.utils.set_random_seed(3)
-    texts = [rng.integers(1, 9, n) for n in rng.integers(3, 12, 40)]
+    texts = rng.integers(1, 9, (40, 7))  # one shape, compiled once
     model = small(kind, vocabulary_size=10)
-    model.compile(optimizer=keras.optimizers.Adam(1e-2), run_eagerly=False)
+    model.compile(optimizer=keras.optimizers.Adam(1e-2))
     batches = Denoising("infill", mask_token_id=9).batches(model, texts, batch_size=8)
     history = model.fit(
         batches.stream(),
@@ -160,7 +159,6 @@ def test_models_learn_from_batches(kind):
         verbose=0,
     )
     assert history.history["loss"][-1] < history.history["loss"][0] - 0.2
-    assert len(model.generate([[1, 2, 9, 4]], max_length=5)) == 1
 
 
 def test_batches_restore_the_texts_and_have_other_noise_in_each_epoch():
@@ -197,7 +195,11 @@ def test_batches_restore_the_texts_and_have_other_noise_in_each_epoch():
         (["mask"], {"rate": 0}, "rate must .* received 0"),
         (["infill"], {"mean_length": 0.5}, "mean_length must be .* received 0.5"),
         (["infill"], {"mask_token_id": 0}, "mask_token_id must be .* received 0"),
-        (["infill"], {"mask_token_id": None}, "need a mask token, received neither"),
+        (
+            ["infill"],
+            {"mask_token_id": None},
+            "need a mask token, received tokenizer=None",
+        ),
         (["permute"], {}, 'kinds with "permute" need ids that end a sentence'),
     ],
 )
