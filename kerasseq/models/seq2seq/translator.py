@@ -380,10 +380,9 @@ class Translator(GenerationMixin, TaskModel):
 
         Their ids are `(N, T)`, the weights `alpha` of the best one `(T, S)` or None.
         """
-        best, vocabulary = ids[0, : lengths[0]], self.source_vocabulary
+        best, vocabulary, unknown = ids[0, : lengths[0]], self.source_vocabulary, {}
         if vocabulary is None:
-            count, unknown = self.source_length(source[None]), {}
-            source_tokens = [str(n) for n in range(count)]
+            source_tokens = [*map(str, range(self.source_length(source[None])))]
         else:
             source_tokens = vocabulary.tokens_of(source)
             unknown = vocabulary.unknown_characters(row)
@@ -418,8 +417,8 @@ class Translator(GenerationMixin, TaskModel):
 
     def _as_batch(self, sources):
         """Rows of ids, padded; or features; as one array."""
-        vocabulary = self.source_vocabulary
-        return vocabulary.padded(sources) if vocabulary else np.stack(sources)
+        features = self.source_vocabulary is None
+        return np.stack(sources) if features else self.source_vocabulary.padded(sources)
 
     def _compiled(self, name):
         """The compiled model of that name, a function of a list of inputs."""
