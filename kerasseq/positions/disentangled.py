@@ -74,7 +74,7 @@ class DisentangledTable(Layer):
         **kwargs: Any,
     ) -> None:
         self.initializer = self.initializer or _normal()
-        self.max_distance: int = checks.size("max_distance", max_distance)
+        self.max_distance: int = checks.size("max_distance", max_distance, 2, 8)
         self.num_buckets: int | None = checks.optional(
             checks.size, "num_buckets", num_buckets
         )
@@ -91,6 +91,8 @@ class DisentangledTable(Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         D = inputs_shape[-1]
+        name = "max_distance" if self.num_buckets is None else "num_buckets"
+        checks.fits_memory(name, self.half, 2 * D)
         self.embeddings: keras.Variable = self.add_weight(
             name="embeddings", shape=(2 * self.half, D), initializer=self.initializer
         )

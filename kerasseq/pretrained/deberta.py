@@ -174,7 +174,7 @@ def _read(version):
         kernel = "classifier.weight" if head == "tag" else ""
         return {
             **read_sizes(settings),
-            "num_segments": _count(settings, "type_vocab_size"),
+            "num_segments": _count(settings, "type_vocab_size") or None,
             "max_sequence_length": settings.whole("max_position_embeddings", 512),
             "special_ids": special_ids(size, settings.id("pad_token_id", size, 0)),
             "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-7),
@@ -243,7 +243,7 @@ def _write(version):
         settings = {
             "architectures": [f"{name}{CLASSES[a['head']]}"],
             **write_sizes(a),
-            "type_vocab_size": a["num_segments"],
+            "type_vocab_size": a["num_segments"] or 0,
             "max_position_embeddings": a["max_sequence_length"],
             "pad_token_id": a["special_ids"]["[PAD]"],
             "relative_attention": True,

@@ -130,7 +130,7 @@ def small(**options):
     table = layers.DisentangledTable(7, num_buckets=4, use_norm=True)
     position = layers.DisentangledPosition(table, share_kernels=True)
     sizes = {"vocabulary_size": V, "num_layers": 2, "num_heads": 2, "hidden_dim": 8}
-    sizes |= {"max_sequence_length": 13, "num_segments": 0, "embed_positions": False}
+    sizes |= {"max_sequence_length": 13, "num_segments": None, "embed_positions": False}
     sizes |= {"head": "sequence", "position": position, "activation": "gelu"}
     return models.BERT(**{**sizes, **options})
 

@@ -81,7 +81,7 @@ class BERT(HeadedModel):
         hidden_dim: D, the width between the layers.
         intermediate_dim: Width inside the feed-forward networks; 4 D if None.
         max_sequence_length: The most tokens of a row.
-        num_segments: Number of segments; 0 for no embedding of segments.
+        num_segments: Number of segments; None for no embedding of segments.
         dropout: Dropout rate.
         head: "sequence", "tokens", "pretraining", "classify", "tag", "span", or None.
         labels: For "classify" and "tag": the names of the labels; their number C, for
@@ -147,7 +147,7 @@ class BERT(HeadedModel):
         hidden_dim: int = 128,
         intermediate_dim: int | None = None,
         max_sequence_length: int = 256,
-        num_segments: int = 2,
+        num_segments: int | None = 2,
         dropout: float = 0.1,
         head: str | None = None,
         labels: int | Sequence[Label] | None = None,
@@ -182,7 +182,7 @@ class BERT(HeadedModel):
             "max_sequence_length": checks.size(
                 "max_sequence_length", max_sequence_length
             ),
-            "num_segments": checks.whole_number("num_segments", num_segments, 0),
+            "num_segments": checks.optional(checks.size, "num_segments", num_segments),
             "dropout": checks.rate("dropout", dropout),
             "head": head,
             "labels": plain_labels(task.labels),
@@ -198,7 +198,8 @@ class BERT(HeadedModel):
             ),
             **check_attention(attention, sliding_window, global_tokens, size),
             **check_positions(
-                position, embed_positions, use_query_key_value_bias, convolution_size
+                *(position, embed_positions, use_query_key_value_bias),
+                *(convolution_size, checks.size("hidden_dim", hidden_dim)),
             ),
         }
         check_memory(
@@ -206,7 +207,7 @@ class BERT(HeadedModel):
             vocabulary_size=size,
             intermediate_dim=intermediate_dim,
             max_sequence_length=max_sequence_length,
-            num_segments=num_segments or None,
+            num_segments=num_segments,
             num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
         preprocessor = BERTPreprocessor(

@@ -24,16 +24,17 @@ def check_positions(
     embed_positions: bool,
     use_query_key_value_bias: bool | str,
     convolution_size: int | None,
+    hidden_dim: int,
 ) -> Config:
     """Checks the arguments of a `BERT` by which a DeBERTa differs; returns them."""
     check_input_biases(use_query_key_value_bias)
+    if convolution_size is not None:
+        checks.size("convolution_size", convolution_size, hidden_dim**2)
     return {
         "position": own_position(position),
         "embed_positions": checks.flag("embed_positions", embed_positions),
         "use_query_key_value_bias": use_query_key_value_bias,
-        "convolution_size": checks.optional(
-            checks.size, "convolution_size", convolution_size
-        ),
+        "convolution_size": convolution_size,
     }
 
 
