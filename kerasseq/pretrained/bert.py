@@ -189,6 +189,8 @@ def _unlearned(a):
     """Returns why a head cannot be written yet, or None."""
     if a["head"] in ("classify", "tag") and a["labels"] is None:
         return "labels that have not been learned yet"
+    if a["num_segments"] is None:
+        return "num_segments=None"
     return difference(a, {**DENSE, **PLAIN})
 
 

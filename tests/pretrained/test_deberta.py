@@ -183,5 +183,7 @@ def test_what_is_not_built(tmp_path):
             models.from_pretrained(tmp_path / "v3")
     with pytest.raises(ValueError, match="for deberta-v2 it has head=None"):
         models.save_pretrained(small(head=None), tmp_path / "new")
+    with pytest.raises(ValueError, match="for bert it has num_segments=None"):
+        models.save_pretrained(small(position=None), tmp_path / "new")
     with pytest.raises(TypeError, match="position must be .* received 'rope'"):
         models.BERT(vocabulary_size=V, position="rope")
