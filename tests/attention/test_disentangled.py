@@ -7,7 +7,7 @@ import pytest
 from kerasseq import layers
 from kerasseq.positions.disentangled import KINDS, log_buckets
 
-pytestmark = pytest.mark.once("the peers are written in PyTorch")
+pytestmark = pytest.mark.once("the layer checks run on all backends")
 
 B, T, D, N, K, R = 2, 7, 12, 3, 4, 5
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
@@ -90,7 +90,6 @@ def test_buckets_are_those_of_hugging_face(sizes):
     )
 
 
-@pytest.mark.everywhere("caches, masks and files of a new bias", cases=1)
 @pytest.mark.parametrize("share", [True, False])
 def test_caches_padding_and_files(share, tmp_path):
     layer = made(share=share, heads=1 if share else N, num_buckets=4)

@@ -135,7 +135,6 @@ def small(**options):
     return models.BERT(**{**sizes, **options})
 
 
-@pytest.mark.everywhere("weights and files of a new model")
 def test_a_folder_and_a_file(tmp_path):
     model = small(num_layers=1)
     ids, segments = inputs()
