@@ -42,6 +42,7 @@ from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.positions.binary import BinaryPosition
+from kerasseq.positions.disentangled import DisentangledPosition, DisentangledTable
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.positions.rotary import RotaryEmbedding
@@ -119,6 +120,8 @@ __all__ = [
     "RelativePositionBias",
     "TransformerXLBiases",
     "TransformerXLPosition",
+    "DisentangledTable",
+    "DisentangledPosition",
     "LayerNormalization",
     "RMSNormalization",
     "FeedForward",

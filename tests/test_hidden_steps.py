@@ -394,6 +394,8 @@ CASES = {
     "AlibiBias-pairs": heads(L.AlibiBias, causal_with_mask),
     "RelativePositionBias": heads(L.RelativePositionBias),
     "TransformerXLBiases": heads(L.TransformerXLPosition),
+    "DisentangledTable": heads(L.DisentangledPosition),
+    "DisentangledPosition": heads(L.DisentangledPosition, causal_with_mask),
     "TransformerXLPosition": heads(L.TransformerXLPosition, causal_with_mask),
     "FeedForward": with_mask(L.FeedForward, 11, activation="gelu", gated=True),
     "MixtureOfExperts": with_mask(L.MixtureOfExperts, 3, 7),

@@ -173,6 +173,20 @@ BUILDERS = {
             "TransformerXLPosition", biases=layers.TransformerXLBiases()
         )(**kw)
     ],
+    "DisentangledPosition": [
+        lambda **kw: attending(
+            "DisentangledPosition",
+            table=layers.DisentangledTable(5, initializer="orthogonal"),
+            initializer="glorot_uniform",
+        )(**kw)
+    ],
+    "DisentangledTable": [
+        lambda **kw: attending(
+            "DisentangledPosition",
+            table=layers.DisentangledTable(7, num_buckets=6, use_norm=True),
+            share_kernels=True,
+        )(**kw)
+    ],
     "LinearAttention": [linear("LinearAttention", 3)],
     "GatedLinearAttention": [
         linear("GatedLinearAttention", 3, decay_rank=2, epsilon=1e-2)
@@ -271,6 +285,7 @@ def test_builders_cover_all_layers():
         inside = [getattr(built, part, None) for part in ("cell", "layer")]
         inside.append(getattr(inside[-1], "position", None))
         inside.append(getattr(inside[-1], "biases", None))
+        inside.append(getattr(inside[2], "table", None))
         inside.append(getattr(inside[1], "projection", None))
         assert cls in map(type, [built, *inside])
 
@@ -296,7 +311,7 @@ def test_layer(build, saved, request):
         (2, steps, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
-        if isinstance(position, layers.RotaryEmbedding)
+        if isinstance(position, layers.RotaryEmbedding | layers.DisentangledPosition)
         or isinstance(
             inside, (*LINEAR, layers.LinformerAttention, layers.ReformerAttention)
         )

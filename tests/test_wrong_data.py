@@ -96,6 +96,7 @@ OF_RESULTS = {"family_labels"}  # its argument is a tree of the grammar
 # Called by attention layers alone, with arguments of their own.
 INSIDE_ATTENTION = {
     *("AttentionPosition", "TransformerXLBiases", "TransformerXLPosition"),
+    *("DisentangledTable", "DisentangledPosition"),
 }
 
 

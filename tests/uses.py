@@ -910,6 +910,13 @@ def of_training():
             lambda **a: training.TokenAccuracy(**a).result(),
             {"name": "a"},
         ),
+        Use(
+            "Denoising",
+            lambda text, **a: training.Denoising(**a)(text),
+            {"kinds": ("permute", "infill"), "seed": 0, "mask_token_id": 9}
+            | {"sentence_end_ids": [4], "rate": 0.3, "mean_length": 3.0}
+            | {"text": [1, 2, 3, 4, 5, 6]},
+        ),
     ]
 
 

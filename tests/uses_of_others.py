@@ -6,6 +6,7 @@ import numpy as np
 from kerasseq import datasets, layers, models, text
 from tests.uses import (
     CELL,
+    FEW,
     HEADS,
     IDS,
     MINIMAL,
@@ -158,6 +159,13 @@ def of_models():
             lambda **a: layers.costs(**a).forward_flops,
             {"name": "gla", "sequence_length": 7, "units": 4, "input_dim": None}
             | {"num_layers": 1, "dtype": "float32"},
+        ),
+        model(
+            *(models.BART, FEW, FEW),
+            **{**SMALL, "vocabulary_size": 5, "intermediate_dim": 7},
+            **{"max_sequence_length": 6, "feed_forward": "gelu"},
+            **{"norm_placement": "pre", "scale_embeddings": True},
+            **{"num_decoder_layers": 2, "start_id": 2, "first_id": 0},
         ),
     ]
 

@@ -238,7 +238,10 @@ class MultiHeadAttention(Layer):
     @property
     def factor(self) -> float:
         """λ, the factor of the scores."""
-        return 1 / math.sqrt(self.key_dim) if self.scale is None else self.scale
+        if self.scale is not None:
+            return self.scale
+        terms = 1 if self.position is None else self.position.num_terms
+        return 1 / math.sqrt(terms * self.key_dim)
 
     @property
     def biases_scores(self) -> bool:
@@ -290,7 +293,7 @@ class MultiHeadAttention(Layer):
             self.key_norm = objects.copy_norm(norm, "key_norm", self.dtype_policy)
             self.key_norm.build((*key_shape[:-1], M, K))
         if self.position is not None:
-            self.position.build_for(N, K)
+            self.position.build_in(self)
             self._tracked_position = self.position
         self.built = True
 
@@ -440,7 +443,7 @@ class MultiHeadAttention(Layer):
         """Returns the bias of the scores, or None."""
         if self.position is None or not self.position.has_bias:
             return None
-        bias = self.position.bias(positions, memory["position"], q, self.factor)
+        bias = self.position.attention_bias(self, positions, memory, q)
         inputs.check_bias(bias, self.num_heads)
         return bias
 

@@ -22,6 +22,7 @@ from kerasseq.models.multimodal.multimodal import Multimodal
 from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.reinforced import ReinforcedModel
 from kerasseq.models.rwkv import RWKV
+from kerasseq.models.seq2seq.bart import BART
 from kerasseq.models.seq2seq.recurrent import Seq2Seq
 from kerasseq.models.seq2seq.t5 import T5, T5Encoder
 from kerasseq.models.seq2seq.transformer import Transformer
@@ -54,6 +55,7 @@ __all__ = [
     "Transformer",
     "T5",
     "T5Encoder",
+    "BART",
     "GPT",
     "GPTTask",
     "Mamba",

@@ -1,5 +1,7 @@
 """Base classes of position encodings: added to the embeddings, or inside attention."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -153,6 +155,19 @@ class AttentionPosition(Layer):
         """
         return queries
 
+    def build_in(self, attention: Any) -> None:
+        """Builds the weights for an attention, by default as `build_for`.
+
+        Args:
+            attention: A `MultiHeadAttention`, whose dense layers are built.
+        """
+        self.build_for(attention.num_heads, attention.key_dim)
+
+    @property
+    def num_terms(self) -> int:
+        """Number of terms of a score: λ is 1 / √K, divided by the root of it."""
+        return 1
+
     @property
     def has_bias(self) -> bool:
         """Whether `bias` is overridden; caches then hold the positions of keys."""
@@ -181,6 +196,27 @@ class AttentionPosition(Layer):
         Returns:
             `(B, N, T, S)`, or a shape that broadcasts to it.
         """
+
+    def attention_bias(
+        self,
+        attention: Any,
+        query_positions: Tensor,
+        memory: dict[str, Tensor],
+        queries: Tensor,
+    ) -> Tensor | None:
+        """Returns the bias of a call; by default `bias`, without the keys.
+
+        Args:
+            attention: The `MultiHeadAttention`.
+            query_positions: p, integers `(B, T)` or `(1, T)`.
+            memory: "key" `(B, S, M, K)` and "position", s, `(B, S)` or `(1, S)`.
+            queries: Rotated queries `(B, T, N, K)`.
+
+        Returns:
+            `(B, N, T, S)`, or a shape that broadcasts to it.
+        """
+        positions = query_positions, memory["position"]
+        return self.bias(*positions, queries, attention.factor)
 
 
 def check_position(

@@ -172,6 +172,14 @@ ID_NAMES = {  # most folders have only the first
 }
 
 
+PLAIN = {  # what DeBERTa changes
+    "position": None,
+    "embed_positions": True,
+    "use_query_key_value_bias": True,
+    "convolution_size": None,
+}
+
+
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not that of the paper."""
     return _unlearned(a) or difference(a, {"pair_separators": 1})
@@ -181,7 +189,9 @@ def _unlearned(a):
     """Returns why a head cannot be written yet, or None."""
     if a["head"] in ("classify", "tag") and a["labels"] is None:
         return "labels that have not been learned yet"
-    return difference(a, DENSE)
+    if a["num_segments"] is None:
+        return "num_segments=None"
+    return difference(a, {**DENSE, **PLAIN})
 
 
 def read(settings: Settings, shapes: Shapes) -> Arguments:
@@ -192,15 +202,16 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
     head = _head(settings, shapes)
     kernel = "classifier.weight" if head in ("classify", "tag") else ""
     return {
-        **_read_shared(settings),
+        **read_sizes(settings),
+        "num_segments": settings.whole("type_vocab_size"),
         "max_sequence_length": settings.whole("max_position_embeddings"),
         "special_ids": _special_ids(settings, settings.whole("vocab_size")),
         "head": head,
-        **_labels(settings, head, num_classes(shapes, kernel)),
+        **read_labels_of(settings, head, num_classes(shapes, kernel)),
     }
 
 
-def _read_shared(settings):
+def read_sizes(settings: Settings) -> Arguments:
     """Converts the settings that BERT and RoBERTa share."""
     return {
         "vocabulary_size": settings.whole("vocab_size"),
@@ -208,14 +219,15 @@ def _read_shared(settings):
         "num_heads": settings.whole("num_attention_heads"),
         "hidden_dim": settings.whole("hidden_size"),
         "intermediate_dim": settings.whole("intermediate_size"),
-        "num_segments": settings.whole("type_vocab_size"),
         "activation": settings.word("hidden_act", ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
     }
 
 
-def _labels(settings, head, count):
+def read_labels_of(
+    settings: Settings, head: str | None, count: int | None
+) -> Arguments:
     """Returns the labels of a file, and whether a text has several of them."""
     if count is None:
         return {"labels": None}
@@ -246,13 +258,13 @@ def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `BERT` to settings of Hugging Face."""
     return {
         "architectures": [CLASSES[a["head"]]],
-        **_write_shared(a),
+        **write_sizes(a),
         "max_position_embeddings": a["max_sequence_length"],
         **{ID_NAMES[token]: n for token, n in a["special_ids"].items()},
     }
 
 
-def _write_shared(a):
+def write_sizes(a: Arguments) -> dict[str, Any]:
     """Returns the settings that BERT and RoBERTa share."""
     s = sizes(a)
     return {
@@ -346,11 +358,12 @@ def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
     head = _roberta_head(settings, shapes)
     kernel = {"tag": "classifier.weight", "classify": "classifier.out_proj.weight"}
     return {
-        **_read_shared(settings),
+        **read_sizes(settings),
+        "num_segments": settings.whole("type_vocab_size"),
         "max_sequence_length": length - unused,
         "special_ids": special_ids,
         "head": head,
-        **_labels(settings, head, num_classes(shapes, kernel.get(head, ""))),
+        **read_labels_of(settings, head, num_classes(shapes, kernel.get(head, ""))),
         "pair_separators": 2,
     }
 
@@ -383,7 +396,7 @@ def write_roberta(a: Arguments) -> dict[str, Any]:
     ids = a["special_ids"]
     return {
         "architectures": [ROBERTA_CLASSES[a["head"]]],
-        **_write_shared(a),
+        **write_sizes(a),
         "max_position_embeddings": a["max_sequence_length"] + ids["[PAD]"] + 1,
         **{ROBERTA_ID_NAMES[token]: n for token, n in ids.items()},
     }

@@ -9,7 +9,9 @@ from kerasseq.core import checks
 from kerasseq.core.checks import nearest
 from kerasseq.core.types import FilePath
 from kerasseq.pretrained import conversion, folders, tokenizers, weight_files
+from kerasseq.pretrained.bart import BART, MBART
 from kerasseq.pretrained.bert import BERT, ROBERTA
+from kerasseq.pretrained.deberta import DEBERTA, DEBERTA_V2
 from kerasseq.pretrained.experts import MIXTRAL, QWEN3_MOE
 from kerasseq.pretrained.family import (
     Arguments,
@@ -33,7 +35,8 @@ from kerasseq.pretrained.xlstm import XLSTM
 FAMILIES = (
     *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, MIXTRAL, QWEN3_MOE),
     *(MAMBA, RWKV4, RWKV7, XLSTM),
-    *(BERT, ROBERTA, T5_ENCODER, T5, SWITCH, VIT, WHISPER),
+    *(BERT, ROBERTA, T5_ENCODER, T5, SWITCH, VIT, WHISPER, BART, MBART),
+    *(DEBERTA, DEBERTA_V2),
 )
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 TASK = "task/"  # prefix of the tensors that KerasHub saves in task.weights.h5
@@ -62,10 +65,13 @@ def from_pretrained(folder: FilePath) -> keras.Model:
 "classify", "tag", "span", None, or "sequence" without a pooler |
     | | roberta, xlm-roberta, camembert | `BERT` with `pair_separators=2` and such a \
 head |
+    | | deberta, deberta-v2 | `BERT` with `position=DisentangledPosition(…)` and the \
+head in the file: "tokens", "tag", "span" or "sequence" |
     | | t5 | `T5` with `published_ids=True`; a `T5Encoder` if config.json names \
 T5EncoderModel |
     | | switch_transformers | such a `T5` with `MixtureOfExperts(…, top_k=1)` in some \
 blocks; no token is dropped, whatever `expert_capacity` |
+    | | bart, mbart | `BART`, with the ids of decoding in `generation_config.json` |
     | | vit | `ViT`, without classifier if the file has none |
     | | whisper | `Whisper`, with the settings of `generation_config.json` |
     | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \
@@ -180,8 +186,9 @@ def save_pretrained(
     Args:
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3, Gemma,
             Mixtral or Qwen3-MoE, a `Mamba`, an `RWKV`, an `XLSTM` without sLSTM blocks,
-            a `BERT`, which may be a RoBERTa, a `T5`, which may be a Switch Transformer,
-            a `T5Encoder`, a `ViT`, or a `Whisper` of sounds at 16,000 samples a second.
+            a `BERT`, which may be a RoBERTa or a DeBERTa, a `T5`, which may be a Switch
+            Transformer, a `T5Encoder`, a `BART`, a `ViT`, or a `Whisper` of sounds at
+            16,000 samples a second.
         folder: Path of the folder, which must not exist or be empty.
         format: "huggingface" or "keras_hub".
 

@@ -18,6 +18,7 @@ from kerasseq.training.checkpoint import (  # noqa: E402
 )
 from kerasseq.training.code_perplexity import CodePerplexity  # noqa: E402
 from kerasseq.training.ctc import CTC  # noqa: E402
+from kerasseq.training.denoising import Denoising  # noqa: E402
 from kerasseq.training.dpo import DPO  # noqa: E402
 from kerasseq.training.entity_scores import (  # noqa: E402
     Entity,
@@ -73,6 +74,7 @@ __all__ = [
     "Checkpoint",
     "CodePerplexity",
     "DPO",
+    "Denoising",
     "Entity",
     "Excess",
     "GRPO",

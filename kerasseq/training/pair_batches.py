@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.padding import END, START, padded
+from kerasseq.core.padding import END, PADDING, START, padded
 from kerasseq.training.batches import GroupedBatches
 
 # Ids of any lengths, or an array of other sources, such as images.
@@ -30,6 +30,7 @@ class PairBatches(GroupedBatches):
         seed: Seed of the order.
         groups: Maximum number of shapes.
         marks: The ids of start and end.
+        padding: The id of padding.
 
     Raises:
         ValueError: If there are no pairs, or the numbers of sources and targets differ.
@@ -50,6 +51,7 @@ class PairBatches(GroupedBatches):
         groups: int = 3,
         *,
         marks: Sequence[int] = (START, END),
+        padding: int = PADDING,
     ) -> None:
         marks = checks.several("marks", marks, "two ids, start and end")
         if len(marks) != 2:
@@ -71,6 +73,7 @@ class PairBatches(GroupedBatches):
         self.sources = sources
         self.targets = targets
         self.marks: tuple[int, ...] = marks
+        self.padding: int = checks.whole_number("padding", padding, 0)
 
     def take(self, rows: np.ndarray) -> PairArrays:
         return pair_arrays(
@@ -78,6 +81,7 @@ class PairBatches(GroupedBatches):
             [self.targets[row] for row in rows],
             *self.shape_of(rows),
             marks=self.marks,
+            padding=self.padding,
         )
 
 
@@ -88,6 +92,7 @@ def pair_arrays(
     target_length: int | None = None,
     *,
     marks: Sequence[int] = (START, END),
+    padding: int = PADDING,
 ) -> PairArrays:
     """Returns pairs as the arrays that a model trains on.
 
@@ -97,9 +102,10 @@ def pair_arrays(
         source_length: Length to pad to; that of the longest if None.
         target_length: The same, for the target with its end token.
         marks: The ids of start and end.
+        padding: The id of padding.
 
     Returns:
-        The inputs, sources and targets, and the labels. 0 is padding.
+        The inputs, sources and targets, and the labels.
 
     Examples:
         >>> (source, target), wanted = pair_arrays([[7, 8], [9]], [[4, 5], [6]])
@@ -107,10 +113,10 @@ def pair_arrays(
         ([[7, 8], [9, 0]], [[1, 4, 5], [1, 6, 0]], [[4, 5, 2], [6, 2, 0]])
     """
     if not hasattr(sources, "shape"):
-        sources = padded(sources, source_length)
+        sources = padded(sources, source_length, value=padding)
     start, end = marks
-    target = padded([[start, *ids] for ids in targets], target_length)
-    wanted = padded([[*ids, end] for ids in targets], target_length)
+    target = padded([[start, *ids] for ids in targets], target_length, value=padding)
+    wanted = padded([[*ids, end] for ids in targets], target_length, value=padding)
     return (sources, target), wanted
 
 

@@ -91,8 +91,7 @@ class TransformerDecoder(TransformerBlock):
             copied. Arguments of heads apply to names that have heads.
         max_length: Length of the longest text, for "adaptive_span".
         max_global_tokens: The most global tokens of a text, for "longformer".
-        residual: Whether a sublayer is added to its input. Without it, a stack of a few
-            blocks can no longer tell its positions apart (Dong et al. 2021).
+        residual: Whether a sublayer is added to its input.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

@@ -8,7 +8,7 @@ import keras
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
-from kerasseq.models.bert.bert_encoder import hidden_states
+from kerasseq.models.bert.bert_encoder import check_positions, hidden_states
 from kerasseq.models.bert.bert_heads import HEADS, Head
 from kerasseq.models.bert.bert_texts import BERTPreprocessor
 from kerasseq.models.bert.bert_training import (
@@ -24,6 +24,7 @@ from kerasseq.models.headed_model import (
     copy_weights,
     plain_labels,
 )
+from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.labels import Label
@@ -80,7 +81,7 @@ class BERT(HeadedModel):
         hidden_dim: D, the width between the layers.
         intermediate_dim: Width inside the feed-forward networks; 4 D if None.
         max_sequence_length: The most tokens of a row.
-        num_segments: Number of segments.
+        num_segments: Number of segments; None for no embedding of segments.
         dropout: Dropout rate.
         head: "sequence", "tokens", "pretraining", "classify", "tag", "span", or None.
         labels: For "classify" and "tag": the names of the labels; their number C, for
@@ -99,6 +100,14 @@ class BERT(HeadedModel):
         sliding_window: A token attends to tokens at a distance below this only; 256 of
             "longformer" if None.
         global_tokens: Of "longformer": "first", which is [CLS]; ids of tokens; or None.
+        position: Position encoding inside the attention, such as
+            `layers.DisentangledPosition` of DeBERTa. All blocks share a copy of its
+            table.
+        embed_positions: Whether learned positions are added to the embeddings.
+        use_query_key_value_bias: Whether queries, keys and values have biases;
+            "query_value": not the keys, as in DeBERTa's first version.
+        convolution_size: Width of a convolution beside the first block, as in DeBERTa
+            v2 XL; None for none.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
@@ -122,7 +131,7 @@ class BERT(HeadedModel):
         [True, True]
 
     References:
-        Devlin et al. 2019. Slides A, C.
+        Devlin et al. 2019; He et al. 2021 (DeBERTa). Slides A, C.
     """
 
     heads: dict[str | None, type[Head]] = HEADS
@@ -138,7 +147,7 @@ class BERT(HeadedModel):
         hidden_dim: int = 128,
         intermediate_dim: int | None = None,
         max_sequence_length: int = 256,
-        num_segments: int = 2,
+        num_segments: int | None = 2,
         dropout: float = 0.1,
         head: str | None = None,
         labels: int | Sequence[Label] | None = None,
@@ -151,6 +160,10 @@ class BERT(HeadedModel):
         attention: str = "multi_head",
         sliding_window: int | None = None,
         global_tokens: str | Sequence[int] | None = None,
+        position: AttentionPosition | None = None,
+        embed_positions: bool = True,
+        use_query_key_value_bias: bool | str = True,
+        convolution_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         tokenizer = fitted_tokenizer(tokenizer)
@@ -169,7 +182,7 @@ class BERT(HeadedModel):
             "max_sequence_length": checks.size(
                 "max_sequence_length", max_sequence_length
             ),
-            "num_segments": checks.size("num_segments", num_segments),
+            "num_segments": checks.optional(checks.size, "num_segments", num_segments),
             "dropout": checks.rate("dropout", dropout),
             "head": head,
             "labels": plain_labels(task.labels),
@@ -184,6 +197,10 @@ class BERT(HeadedModel):
                 "pair_separators", pair_separators, (1, 2)
             ),
             **check_attention(attention, sliding_window, global_tokens, size),
+            **check_positions(
+                *(position, embed_positions, use_query_key_value_bias),
+                *(convolution_size, checks.size("hidden_dim", hidden_dim)),
+            ),
         }
         check_memory(
             hidden_dim,
@@ -197,7 +214,7 @@ class BERT(HeadedModel):
             tokenizer,
             special_ids,
             size,
-            num_segments,
+            num_segments or 2,  # a pair has two, also where they are not embedded
             max_sequence_length,
             pair_separators,
             config["truncate"],

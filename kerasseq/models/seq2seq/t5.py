@@ -19,7 +19,7 @@ from kerasseq.models.seq2seq.transformer_base import (
     EncoderDecoder,
     LayerOptions,
 )
-from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
+from kerasseq.models.seq2seq.vocabulary import PublishedIds, Rows, Vocabulary
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
@@ -40,6 +40,7 @@ FIELDS = (  # arguments that are fields of an architecture, too
     "relative_buckets",
 )
 
+PUBLISHED_IDS = PublishedIds(padding=0, start=0, end=1)
 MAX_DISTANCE = 128  # of `RelativePositionBias`
 FIXED = {  # fields that every T5 has
     "norm": "rms",
@@ -158,8 +159,9 @@ class T5(EncoderDecoder):
             "scheduled_sampling": scheduled_sampling,
             "published_ids": checks.flag("published_ids", published_ids),
         }
+        published = PUBLISHED_IDS if published_ids else None
         source, target = (
-            Vocabulary(name, tokenizer, vocabulary_size, published_ids=published_ids)
+            Vocabulary(name, tokenizer, vocabulary_size, published=published)
             for name in ("source", "target")
         )
         embedding = make_embedding(source.size, hidden_dim, tie_embeddings)
@@ -299,7 +301,7 @@ class T5Encoder(TaskModel):
         if tokenizer is None:
             checks.whole_number("vocabulary_size", vocabulary_size, 2)
         vocabulary = Vocabulary(
-            "source", tokenizer, vocabulary_size, published_ids=True
+            "source", tokenizer, vocabulary_size, published=PUBLISHED_IDS
         )
         embedding = make_embedding(vocabulary.size, int(hidden_dim))
         encoder = Encoder(embedding, options)

@@ -48,7 +48,8 @@ class Transformer(EncoderDecoder):
     p = \mathrm{softmax}(x_L E^T)$$
 
     With `position="learned"`, `feed_forward="gelu"`, `embedding_norm=True`,
-    `scale_embeddings=False` and `share_embeddings=True` it is BART.
+    `scale_embeddings=False` and `share_embeddings=True` it is BART; `models.BART` has
+    the ids of its published weights.
 
     The alignments of `translate` are means over the heads of the last layer.
     `tracing.trace` records each head: `decoder_block_0/cross_attention/alignment` has

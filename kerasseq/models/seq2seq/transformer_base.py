@@ -25,6 +25,7 @@ from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.padding import PADDING
 from kerasseq.core.types import Tensor
 from kerasseq.models.seq2seq.cached_decoding import CachedDecoding
+from kerasseq.models.seq2seq.logit_bias import LogitBias
 from kerasseq.models.seq2seq.networks import has_experts
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.models.seq2seq.translator import Translator
@@ -57,6 +58,8 @@ class LayerOptions:
         embedding_scale: $f$, a factor of the token embeddings.
         logit_scale: $g$, a factor of the output before the logits.
         final_dropout: Whether dropout follows the last norm.
+        padding: The id of padding.
+        logit_bias: Whether the logits have a bias.
     """
 
     encoder_blocks: list[dict[str, Any]]
@@ -70,6 +73,8 @@ class LayerOptions:
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     final_dropout: bool = False
+    padding: int = PADDING
+    logit_bias: bool = False
 
     def make_norm(self, name: str) -> keras.Layer:
         return make_norm(
@@ -96,6 +101,7 @@ class _Layers(Generic[Block]):
     ) -> None:
         has_final_norm = options.block["norm_placement"] == "pre"
         self.embedding = embedding
+        self.padding: int = options.padding
         self.embedding_scale: float = options.embedding_scale
         self.embedding_norm: keras.Layer | None = None
         self.final_norm: keras.Layer | None = None
@@ -194,7 +200,7 @@ class Encoder(_Layers[TransformerEncoder]):
         self, source: Tensor, training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the memory `(B, S, D)` and its mask `(B, S)`, of ids `(B, S)`."""
-        mask = ops.not_equal(source, PADDING)
+        mask = ops.not_equal(source, self.padding)
         x = self.embed(source, mask, training=training)
         for block in self.blocks:
             x = block(x, padding_mask=mask, training=training)
@@ -217,6 +223,9 @@ class Decoder(_Layers[TransformerDecoder]):
         )
         super().__init__("decoder", embedding, blocks, options)
         self.logit_scale: float = options.logit_scale
+        self.logit_bias: LogitBias | None = (
+            LogitBias(name="logit_bias") if options.logit_bias else None
+        )
         self.has_experts: bool = has_experts(options.decoder_blocks)
 
     def __call__(
@@ -240,13 +249,14 @@ class Decoder(_Layers[TransformerDecoder]):
 
     def target_mask(self, target: Tensor) -> Tensor:
         """Returns a mask `(B, T)`, True at the start, which may be 0, and at tokens."""
-        real = ops.not_equal(target, PADDING)
+        real = ops.not_equal(target, self.padding)
         return ops.concatenate([ops.ones_like(real[:, :1]), real[:, 1:]], axis=1)
 
     def logits(self, x: Tensor) -> Tensor:
         """Returns logits in float32."""
         x = x if self.logit_scale == 1 else x * self.logit_scale
-        return ops.cast(self.embedding(x, reverse=True), "float32")
+        logits = ops.cast(self.embedding(x, reverse=True), "float32")
+        return logits if self.logit_bias is None else self.logit_bias(logits)
 
     def alignment(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Returns attention weights `(B, T, S)`: means over heads of the last layer."""
@@ -400,7 +410,7 @@ class EncoderDecoder(CachedDecoding, Translator):
         predicted = ops.cast(predicted, target.dtype)
         # The prediction at t is the input at t + 1.
         predicted = ops.concatenate([target[:, :1], predicted[:, :-1]], axis=1)
-        keep = ops.logical_or(drawn["use_target"], ops.equal(target, PADDING))
+        keep = ops.logical_or(drawn["use_target"], ops.equal(target, self.padding))
         return ops.where(keep, target, predicted)
 
     @functools.cached_property

@@ -20,7 +20,7 @@ import numpy as np
 from kerasseq import decoding, kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
-from kerasseq.core.padding import PADDING, bucket, pad_rows
+from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.types import Tensor, one_or_several
 from kerasseq.datasets.pairs import Pairs
 from kerasseq.decoding.generation import decode
@@ -68,14 +68,15 @@ class Translator(GenerationMixin, TaskModel):
     source_vocabulary: Vocabulary | None
     target_vocabulary: Vocabulary
     default_sampler = "greedy"
+    padding = PADDING
 
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, ignore_class=PADDING
+            from_logits=True, ignore_class=self.padding
         )
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
-        return [TokenAccuracy(name="accuracy")]
+        return [TokenAccuracy(name="accuracy", ignore_class=self.padding)]
 
     def fit(
         self,
@@ -173,7 +174,7 @@ class Translator(GenerationMixin, TaskModel):
             self.target_vocabulary.encode(targets),
             batch_size,
             seed,
-            marks=self.target_vocabulary.start_and_end,
+            **self.target_vocabulary.pair_options,
         )
 
     def arrays(
@@ -192,7 +193,7 @@ class Translator(GenerationMixin, TaskModel):
         return pair_arrays(
             self.encode_sources(sources),
             self.target_vocabulary.encode(targets),
-            marks=self.target_vocabulary.start_and_end,
+            **self.target_vocabulary.pair_options,
         )
 
     def encode(
@@ -233,7 +234,7 @@ class Translator(GenerationMixin, TaskModel):
             raise ValueError(
                 f"expected {len(rows)} targets, one a source, received {len(ends)}"
             )
-        return pair_arrays(rows, ends, marks=vocabulary.start_and_end)[0]
+        return pair_arrays(rows, ends, **vocabulary.pair_options)[0]
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
@@ -358,7 +359,7 @@ class Translator(GenerationMixin, TaskModel):
                 options.sampler,
                 max_new_tokens=length,
                 stop=options.stop,
-                fill=PADDING,
+                fill=self.padding,
                 seed=seeds[batch],
             )
             alpha = self._alignments(source, hypotheses) if aligned else [None] * size
@@ -371,7 +372,7 @@ class Translator(GenerationMixin, TaskModel):
         """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
         ids, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
         shifted = np.insert(ids, 0, self.target_vocabulary.start, axis=1)
-        target = pad_rows(shifted[:, : lengths.max()])
+        target = self.target_vocabulary.padded(shifted[:, : lengths.max()])
         return keras.ops.convert_to_numpy(self.align([source, target]))
 
     def _translation(self, row, source, ids, scores, lengths, alpha):
@@ -379,13 +380,12 @@ class Translator(GenerationMixin, TaskModel):
 
         Their ids are `(N, T)`, the weights `alpha` of the best one `(T, S)` or None.
         """
-        best = ids[0, : lengths[0]]
-        if self.source_vocabulary is None:
-            source_tokens = [str(n) for n in range(self.source_length(source[None]))]
-            unknown = {}
+        best, vocabulary, unknown = ids[0, : lengths[0]], self.source_vocabulary, {}
+        if vocabulary is None:
+            source_tokens = [*map(str, range(self.source_length(source[None])))]
         else:
-            source_tokens = self.source_vocabulary.tokens(source[source != PADDING])
-            unknown = self.source_vocabulary.unknown_characters(row)
+            source_tokens = vocabulary.tokens_of(source)
+            unknown = vocabulary.unknown_characters(row)
         if alpha is not None:
             alpha = alpha[: len(best), : len(source_tokens)]
         return Translation.of(
@@ -418,7 +418,7 @@ class Translator(GenerationMixin, TaskModel):
     def _as_batch(self, sources):
         """Rows of ids, padded; or features; as one array."""
         features = self.source_vocabulary is None
-        return np.stack(sources) if features else pad_rows(sources)
+        return np.stack(sources) if features else self.source_vocabulary.padded(sources)
 
     def _compiled(self, name):
         """The compiled model of that name, a function of a list of inputs."""

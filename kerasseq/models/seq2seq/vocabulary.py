@@ -1,25 +1,39 @@
 """Token ids of the source and of the target of an encoder-decoder model.
 
 A model reserves three ids: padding, start and end. The ids of the tokens follow. Models
-with published weights reserve others: see `published_ids` below. Of these, a model
-writes the end alone: see `never_written`.
+with published weights reserve others: see `PublishedIds`. Of padding, start and end, a
+model writes the end alone: see `never_written`.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.padding import END, FIRST, PADDING, START
+from kerasseq.core.padding import END, FIRST, PADDING, START, pad_rows
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.sources import read
 from kerasseq.text.tokenizers.tokenizer import PADDING_TOKENS, Tokenizer
 
-PUBLISHED_END = 1
-
 # A text or several; or rows of ids, of equal length in an array.
 Rows: TypeAlias = str | Sequence[str] | Sequence[Sequence[int]] | np.ndarray
+
+
+class PublishedIds(NamedTuple):
+    """The ids that published models reserve among those of their tokenizer.
+
+    Attributes:
+        padding: The id of padding.
+        start: The id that the decoder reads first.
+        end: The id of the end, of a source text, too.
+        first: The id before the tokens of a text, of source and target; None for none.
+    """
+
+    padding: int
+    start: int
+    end: int
+    first: int | None = None
 
 
 class Vocabulary:
@@ -32,13 +46,14 @@ class Vocabulary:
             tokenizer.
         max_length: The largest number of tokens in a row; None for no limit.
         advice: How to raise `max_length`, for the error message.
-        published_ids: Whether the ids are those of the published T5: 0 is padding and
-            start, 1 is the end, and ids of the user are ids of the model. The end is
-            appended to source texts, as in the training of T5.
+        published: The `PublishedIds`, if ids of the user are ids of the model. Texts
+            then get their first id and, as sources, their end; rows of ids are taken as
+            they are.
 
     Attributes:
         size: Number of ids of the model.
         offset: Difference between an id of the model and the id of the user.
+        padding: The id of padding.
         start: The id of the start.
         end: The id of the end.
 
@@ -63,7 +78,7 @@ class Vocabulary:
         max_length: int | None = None,
         *,
         advice: str = "Build the model with a larger max_sequence_length",
-        published_ids: bool = False,
+        published: PublishedIds | None = None,
     ) -> None:
         if (tokenizer is None) == (vocabulary_size is None):
             raise ValueError(
@@ -80,23 +95,27 @@ class Vocabulary:
             offset = FIRST - 1  # the user's id 0 is padding, as in the model
         else:
             count, offset = tokenizer.vocabulary_size, FIRST
-        start, end = START, END
-        self.appends_end: bool = published_ids and name == "source"
-        if published_ids:
-            start, end, offset = PADDING, PUBLISHED_END, 0
-        self.start: int = start
-        self.end: int = end
+        offset = 0 if published else offset
+        reserved = published or PublishedIds(PADDING, START, END)
+        self.padding: int = reserved.padding
+        self.start: int = reserved.start
+        self.end: int = reserved.end
+        of_texts = published is not None and tokenizer is not None
+        self.before: list[int] = [reserved.first] * (reserved.first is not None)
+        self.before = self.before * of_texts
+        self.after: list[int] = [reserved.end] * (of_texts and name == "source")
         self.offset: int = offset
         self.size: int = count + offset
 
     @property
-    def start_and_end(self) -> tuple[int, int]:
-        return self.start, self.end
+    def pair_options(self) -> dict[str, Any]:
+        """The ids of targets, as arguments of `pair_arrays` and `PairBatches`."""
+        return {"marks": (self.start, self.end), "padding": self.padding}
 
     @property
     def never_written(self) -> tuple[int, ...]:
         """The ids that no target has: padding, that of the tokenizer too, and start."""
-        ids = {PADDING, self.start} - {self.end}
+        ids = {self.padding, self.start} - {self.end}
         special = getattr(self.tokenizer, "special_tokens", ())
         for token in PADDING_TOKENS:
             if token in special:
@@ -118,14 +137,7 @@ class Vocabulary:
                 tokenizer.
             ValueError: If a row is empty or too long, or an id is out of range.
         """
-        if isinstance(rows, str):
-            rows = [rows]
-        is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
-        if not is_list or not len(getattr(rows, "shape", (1,))):
-            raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
-        rows = read(rows)[0]
-        encode = self._encode_text if self.tokenizer else self._encode_ids
-        encoded = [encode(n, row) for n, row in enumerate(rows)]
+        encoded = [self.model_ids(ids) for ids in self.token_ids(rows)]
         for n, ids in enumerate(encoded):
             if self.max_length is not None and len(ids) > self.max_length:
                 raise ValueError(
@@ -134,7 +146,35 @@ class Vocabulary:
                 )
         return encoded
 
-    def _encode_text(self, n, text):
+    def token_ids(self, rows: Rows) -> list[np.ndarray]:
+        """Returns the ids of each row as the tokenizer, or the user, numbers them.
+
+        Args:
+            rows: As for `encode`.
+
+        Raises:
+            TypeError: As `encode`.
+            ValueError: If a row is empty, or an id is out of range.
+        """
+        if isinstance(rows, str):
+            rows = [rows]
+        is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
+        if not is_list or not len(getattr(rows, "shape", (1,))):
+            raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
+        read_row = self._ids_of_text if self.tokenizer else self._ids_of_row
+        return [read_row(n, row) for n, row in enumerate(read(rows)[0])]
+
+    def model_ids(self, ids: np.ndarray) -> np.ndarray:
+        """Returns the ids of the model for ids of `token_ids`.
+
+        Examples:
+            >>> Vocabulary("source", None, 10).model_ids(np.array([9, 1])).tolist()
+            [11, 3]
+        """
+        ids = ids + np.int32(self.offset)
+        return np.array([*self.before, *ids, *self.after], "int32")
+
+    def _ids_of_text(self, n, text):
         if not isinstance(text, str):
             raise TypeError(
                 f"{self.name}s must be strings, as the model has a tokenizer; received "
@@ -145,10 +185,9 @@ class Vocabulary:
             raise ValueError(
                 f"{self.name} {n} must have at least one token, received {text!r}"
             )
-        ids = ids + self.offset
-        return np.append(ids, np.int32(self.end)) if self.appends_end else ids
+        return ids
 
-    def _encode_ids(self, n, row):
+    def _ids_of_row(self, n, row):
         if isinstance(row, str):
             raise TypeError(
                 f"{self.name}s must be ids, as the model has no {self.name}_tokenizer; "
@@ -174,12 +213,12 @@ class Vocabulary:
                 f"{self.name}_vocabulary_size={highest + 1}, or 0 for padding; "
                 f"received {wrong[0]}"
             )
-        ids = ids[ids != PADDING]
+        ids = ids[ids != self.padding]
         if not len(ids):
             raise ValueError(
                 f"{self.name} {n} must have at least one id, received only padding"
             )
-        return ids.astype("int32") + self.offset
+        return ids.astype("int32")
 
     def is_one_row(self, value: Any) -> bool:
         """Whether `value` is one row, a string or ids, and not a list of rows."""
@@ -199,15 +238,24 @@ class Vocabulary:
 
     def decode(self, ids: np.ndarray) -> str | np.ndarray:
         """Returns the text of the model's ids, or an array of the user's ids."""
-        ids = ids[~np.isin(ids, (PADDING, self.start, self.end))] - self.offset
+        marks = (self.padding, self.start, self.end, *self.before)
+        ids = ids[~np.isin(ids, marks)] - self.offset
         return ids if self.tokenizer is None else self.tokenizer.decode(ids)
+
+    def padded(self, rows: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+        """Returns rows of the model's ids as one array, see `pad_rows`."""
+        return pad_rows(rows, self.padding)
+
+    def tokens_of(self, row: np.ndarray) -> list[str]:
+        """Returns a label for each id of a padded row, without its padding."""
+        return self.tokens(row[row != self.padding])
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Returns a label for each id, for plots."""
         return [self._label(int(i)) for i in ids]
 
     def _label(self, i):
-        special = {self.start: "<start>", PADDING: "<pad>", self.end: "<end>"}
+        special = {self.start: "<start>", self.padding: "<pad>", self.end: "<end>"}
         if i in special:
             return special[i]
         if self.tokenizer is None:

@@ -1,0 +1,252 @@
+"""BART and mBART, such as BARThez: settings and tables of names."""
+
+import pathlib
+from typing import Any
+
+from kerasseq.models.seq2seq.bart import BART as MODEL
+from kerasseq.models.seq2seq.bart import END, FIRST, PADDING
+from kerasseq.pretrained import folders
+from kerasseq.pretrained.family import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    Arguments,
+    Family,
+    Format,
+    Shapes,
+    block_sizes,
+    difference,
+)
+from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.rows import (
+    Row,
+    dense,
+    layer_norm,
+    skip_rows,
+    weight,
+    within,
+)
+from kerasseq.pretrained.tokenizers import with_tokenizer
+
+UNUSED = 2  # rows of the positions of the file, before the first
+GENERATION = "generation_config.json"
+
+# Letters: V vocabulary, T positions, D hidden, N heads, K per head, F intermediate.
+
+
+def _attention(tensor: str, path: str) -> list[Row]:
+    return [
+        *dense(f"{tensor}.q_proj", f"{path}/query", "D", "N K"),
+        *dense(f"{tensor}.k_proj", f"{path}/key", "D", "N K"),
+        *dense(f"{tensor}.v_proj", f"{path}/value", "D", "N K"),
+        *dense(f"{tensor}.out_proj", f"{path}/attention_output", "N K", "D"),
+        *layer_norm(f"{tensor}_layer_norm", f"{path}_layer_norm"),
+    ]
+
+
+FEED_FORWARD = [
+    *dense("fc1", "feed_forward/intermediate_dense", "D", "F"),
+    *dense("fc2", "feed_forward/output_dense", "F", "D"),
+    *layer_norm("final_layer_norm", "feedforward_layer_norm"),
+]
+ENCODER = [*_attention("self_attn", "self_attention"), *FEED_FORWARD]
+DECODER = [
+    *_attention("self_attn", "self_attention"),
+    *_attention("encoder_attn", "cross_attention"),
+    *FEED_FORWARD,
+]
+EMBEDDING = weight("shared.weight", "embedding/embeddings", "V D")
+LOGIT_BIAS = weight("final_logits_bias", "logit_bias/bias", "V", "1 V")
+
+
+def _stack(name: str, block: list[Row], placement: str) -> list[Row]:
+    """Returns the rows of encoder or decoder."""
+    positions, ours = (
+        f"{name}.embed_positions.weight",
+        f"{name}_position_embedding/embeddings",
+    )
+    final = layer_norm(f"{name}.layer_norm", f"{name}_final_norm")
+    return [
+        weight(positions, ours, "T D", transform=skip_rows(UNUSED)),
+        *layer_norm(f"{name}.layernorm_embedding", f"{name}_embedding_norm"),
+        *within(f"{name}.layers.{{n}}.", f"{name}_block_{{n}}/", block),
+        *(final if placement == "pre" else []),
+    ]
+
+
+def rows(a: Arguments) -> list[Row]:
+    """Returns the table of a `BART` in Hugging Face."""
+    return [
+        EMBEDDING,
+        *_stack("encoder", ENCODER, a["norm_placement"]),
+        *_stack("decoder", DECODER, a["norm_placement"]),
+        LOGIT_BIAS,
+    ]
+
+
+def sizes(a: Arguments) -> dict[str, int]:
+    """Returns the size of each letter."""
+    return {
+        "V": a["vocabulary_size"],
+        "T": a["max_sequence_length"],
+        **block_sizes(a),
+    }
+
+
+def _mismatch(placement):
+    """Returns the function that tells why a `BART` is not of one of the families."""
+
+    def mismatch(a: Arguments) -> str | None:
+        if a["feed_forward"] not in ACTIVATION_NAMES:
+            return f"feed_forward={a['feed_forward']!r}"
+        return difference(a, {"norm_placement": placement})
+
+    return mismatch
+
+
+def _equal(settings, first, second):
+    """Returns a whole number that both stacks have."""
+    value = settings.whole(first)
+    settings.require(**{second: value})
+    return value
+
+
+def _read(placement):
+    """Returns the function that converts settings of Hugging Face to arguments."""
+    is_pre = placement == "pre"
+
+    def read(settings: Settings, shapes: Shapes) -> Arguments:
+        settings.require(
+            bos_token_id=FIRST,
+            pad_token_id=PADDING,
+            eos_token_id=END,
+            normalize_before=is_pre,
+            normalize_embedding=True,
+            add_final_layer_norm=is_pre,
+            static_position_embeddings=False,
+            tie_word_embeddings=True,
+        )
+        layers, size = settings.whole("encoder_layers"), settings.whole("vocab_size")
+        return {
+            "vocabulary_size": size,
+            "num_layers": layers,
+            "num_decoder_layers": settings.whole("decoder_layers", layers),
+            "num_heads": _equal(
+                settings, "encoder_attention_heads", "decoder_attention_heads"
+            ),
+            "hidden_dim": settings.whole("d_model"),
+            "intermediate_dim": _equal(settings, "encoder_ffn_dim", "decoder_ffn_dim"),
+            "max_sequence_length": settings.whole("max_position_embeddings", 1024),
+            "dropout": settings.rate("dropout", 0.1),
+            "feed_forward": settings.word("activation_function", ACTIVATIONS, "gelu"),
+            "norm_placement": placement,
+            "scale_embeddings": settings.boolean("scale_embedding", False),
+            **_decoding(settings, size),
+        }
+
+    return read
+
+
+def _decoding(settings: Settings, size: int, start: int = END) -> Arguments:
+    """Returns the arguments of `BART` that concern decoding."""
+    first, forced = None, "forced_bos_token_id"
+    if forced in settings:
+        first = settings.id(forced, size, None)
+    return {
+        "start_id": settings.id("decoder_start_token_id", size, start),
+        "first_id": first,
+    }
+
+
+def complete(folder: pathlib.Path, source: str, arguments: Arguments) -> Arguments:
+    """Returns the arguments of a `BART` with those of its other files."""
+    path = folder / GENERATION
+    if path.exists():
+        settings = Settings(folders.read_table(path), path)
+        size, start = arguments["vocabulary_size"], arguments["start_id"]
+        found = _decoding(settings, size, start)
+        if found["first_id"] is None:
+            found["first_id"] = arguments["first_id"]
+        arguments = {**arguments, **found}
+    return with_tokenizer(folder, source, arguments)
+
+
+def _write(name):
+    """Returns the function that converts arguments to settings of Hugging Face."""
+
+    def write(a: Arguments) -> dict[str, Any]:
+        s, is_pre = sizes(a), a["norm_placement"] == "pre"
+        return {
+            "architectures": [f"{name}ForConditionalGeneration"],
+            "is_encoder_decoder": True,
+            "vocab_size": s["V"],
+            "encoder_layers": a["num_layers"],
+            "decoder_layers": a["num_decoder_layers"] or a["num_layers"],
+            "num_hidden_layers": a["num_layers"],
+            "encoder_attention_heads": s["N"],
+            "decoder_attention_heads": s["N"],
+            "d_model": s["D"],
+            "encoder_ffn_dim": s["F"],
+            "decoder_ffn_dim": s["F"],
+            "max_position_embeddings": s["T"],
+            "activation_function": ACTIVATION_NAMES[a["feed_forward"]],
+            "dropout": a["dropout"],
+            "attention_dropout": a["dropout"],
+            "activation_dropout": 0.0,
+            "normalize_before": is_pre,
+            "normalize_embedding": True,
+            "add_final_layer_norm": is_pre,
+            "scale_embedding": a["scale_embeddings"],
+            "tie_word_embeddings": True,
+            **_ids(a),
+        }
+
+    return write
+
+
+def _ids(a: Arguments) -> dict[str, int]:
+    """Returns the special ids as settings of Hugging Face."""
+    first = a["first_id"]
+    return {
+        "bos_token_id": FIRST,
+        "pad_token_id": PADDING,
+        "eos_token_id": END,
+        "decoder_start_token_id": a["start_id"],
+        **({} if first is None else {"forced_bos_token_id": first}),
+    }
+
+
+def write_files(folder: pathlib.Path, form: str, arguments: Arguments) -> None:
+    """Writes the settings of decoding, which newer versions read from a file."""
+    folders.write_table(folder / GENERATION, _ids(arguments))
+
+
+def _family(kind: str, name: str, placement: str) -> Family:
+    return Family(
+        name=kind,
+        model=MODEL,
+        sizes=sizes,
+        mismatch=_mismatch(placement),
+        complete=complete,
+        write_files=write_files,
+        huggingface=Format(
+            kinds=(kind,),
+            read=_read(placement),
+            write=_write(name),
+            rows=rows,
+            prefix="model.",
+            heads=("final_logits_bias",),
+            copies=dict.fromkeys(
+                (
+                    "encoder.embed_tokens.weight",
+                    "decoder.embed_tokens.weight",
+                    "lm_head.weight",
+                ),
+                "shared.weight",
+            ),
+            left_out=("classification_head.*", "qa_outputs.*"),
+        ),
+    )
+
+
+BART = _family("bart", "Bart", "post")
+MBART = _family("mbart", "MBart", "pre")
