@@ -35,6 +35,8 @@ BENCHMARKS = (
     "preferences",
     "pretrained",
     "recurrent",
+    "roles",
+    "senses",
     "shakespeare",
     "sparse",
     "sparse_map",

@@ -14,9 +14,11 @@ from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.tracing.attribution import Attribution, attribution
 from kerasseq.tracing.gradient_distance import gradient_by_distance
 from kerasseq.tracing.gradient_flow import gradient_flow
+from kerasseq.tracing.head_scores import BestHead, HeadRole, HeadRoles, head_roles
 from kerasseq.tracing.intervention import At, at, intervene
 from kerasseq.tracing.listeners import record
 from kerasseq.tracing.logit_lens import LogitLens, logit_lens
+from kerasseq.tracing.patching import patch
 from kerasseq.tracing.positions import (
     Criterion,
     position_code,
@@ -26,6 +28,7 @@ from kerasseq.tracing.positions import (
 from kerasseq.tracing.recording import Trace, trace
 from kerasseq.tracing.rollout import attention_rollout
 from kerasseq.tracing.routing import RoutingInformation, routing_information
+from kerasseq.tracing.senses import SenseRow, Senses, senses
 
 if TYPE_CHECKING:
     from kerasseq.tracing import plots
@@ -33,23 +36,31 @@ if TYPE_CHECKING:
 __all__ = [
     "At",
     "Attribution",
+    "BestHead",
     "Criterion",
+    "HeadRole",
+    "HeadRoles",
     "LogitLens",
     "RoutingInformation",
+    "SenseRow",
+    "Senses",
     "Trace",
     "at",
     "attention_rollout",
     "attribution",
     "gradient_by_distance",
     "gradient_flow",
+    "head_roles",
     "intervene",
     "logit_lens",
+    "patch",
     "plots",
     "position_code",
     "position_criteria",
     "position_relation",
     "record",
     "routing_information",
+    "senses",
     "trace",
 ]
 
