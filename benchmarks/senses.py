@@ -8,8 +8,9 @@ the worst of the words if the probe has not seen them; the probe with control la
 the share of verbs of the right sense. Last, `tracing.patch` puts `block_0/output` of
 the other sense in the place of the word: how often the verb right after it is then of
 the other sense, also with noise of the same norm, and the value of another sentence
-with the same word and sense. With `--neutral 2` up to two words stand between noun and verb, and two
-do in the swaps: of one block's output, and of the hidden states of all layers.
+with the same word and sense. With `--neutral 2` up to two words stand between noun and
+verb, and two do in the swaps: of one block's output, and of the hidden states of all
+layers.
 """
 
 import numpy as np

@@ -126,7 +126,7 @@ word='bug', verb='rusts')
         """Draws minimal pairs: a homonym in both senses, with the same words around it.
 
         The two sentences of a pair differ in the cue, and in the verb. The homonyms
-        take turns.
+        alternate.
 
         Args:
             count: Number of pairs.
