@@ -22,7 +22,8 @@ from keras import ops
 from kerasseq.tracing.listeners import located
 from kerasseq.tracing.recording import Trace
 
-TOLERANCE = 1e-4  # relative, of the sum of the heads beside the output of the layer
+# Relative, of the sum of the heads beside the output; with 16 bits the second.
+TOLERANCE, HALF_TOLERANCE = 1e-4, 3e-2
 
 
 class Term(NamedTuple):
@@ -68,7 +69,9 @@ def block_terms(inside: Trace, block: str) -> list[Term]:
         after = inside[f"{block}/{sublayer}_residual"]
         if name is not None:
             parts.append((name, alpha * x))
-        parts += _parts(inside, f"{block}/{sublayer}", after - alpha * x, parallel)
+        f_x = after - alpha * x
+        tolerance = _tolerance(layer) * (1 + np.abs(after).max(initial=0))
+        parts += _parts(inside, f"{block}/{sublayer}", f_x, parallel, tolerance)
         x, name = after, None
         if not is_sum:  # the next sum begins with the norm of this one
             terms += _of_sum(block, f"{sublayer}_residual", parts, after)
@@ -90,35 +93,53 @@ def _of_sum(block, total, parts, value):
     return [*terms, Term(block, total, None, value)]
 
 
-def _parts(inside, path, f_x, parallel) -> Iterator[tuple[str, np.ndarray]]:
+def _parts(inside, path, f_x, parallel, tolerance) -> Iterator[tuple[str, np.ndarray]]:
     """Yields what a sublayer adds: heads and bias, or one term."""
-    heads = _heads(inside, path)
-    if heads is None:
-        yield path.rpartition("/")[2], f_x
+    block, _, name = path.rpartition("/")
+    for attention in _attentions(inside, block):
+        heads = _heads(inside, attention)
+        if heads is None:
+            continue
+        total, context = sum(heads.values()), _float32(inside[f"{attention}/context"])
+        # They do not add up with a gate, and there may be several attentions.
+        differences = [total - context, 0 if parallel else total - f_x]
+        if max(np.abs(each).max(initial=0) for each in differences) > tolerance:
+            continue
+        yield from heads.items()
+        if parallel:  # the feed-forward network is added in the same sum
+            yield "feed_forward", f_x - total
         return
-    yield from heads.items()
-    if parallel:  # the feed-forward network is added in the same sum
-        yield "feed_forward", f_x - sum(heads.values())
+    yield name, f_x
+
+
+def _attentions(inside, block):
+    """Returns the paths of the layers with heads in a block."""
+    paths = [key.removesuffix("/heads") for key in inside if key.endswith("/heads")]
+    return [path for path in paths if path.rpartition("/")[0] == block]
 
 
 def _heads(inside, path):
     """Returns the terms of the heads of an attention; None if they are no terms."""
-    layer = located(inside.model).get(path)
-    projection = getattr(layer, "output_dense", None)
-    names = [f"{path}/{name}" for name in ("heads", "context")]
-    if projection is None or not all(name in inside for name in names):
+    projection = getattr(located(inside.model)[path], "output_dense", None)
+    if projection is None or f"{path}/context" not in inside:
         return None
-    H, context = (np.asarray(inside[name], "float32") for name in names)
-    W = np.asarray(_array(projection.kernel), "float32")
+    H, W = _float32(inside[f"{path}/heads"]), _array(projection.kernel)
     if H.ndim != 4 or W.ndim != 3 or W.shape[:2] != (H.shape[1], H.shape[3]):
         return None
     terms = {f"head {n}": H[:, n] @ W[n] for n in range(len(W))}
     if projection.bias is not None:
-        b = np.asarray(_array(projection.bias), "float32")
-        terms["bias"] = np.broadcast_to(b, context.shape)
-    difference = np.abs(sum(terms.values()) - context).max(initial=0)
-    size = 1 + np.abs(context).max(initial=0)
-    return terms if difference <= TOLERANCE * size else None  # not with a gate
+        b = _array(projection.bias)
+        terms["bias"] = np.broadcast_to(b, terms["head 0"].shape)
+    return terms
+
+
+def _tolerance(layer):
+    is_half = layer.compute_dtype in ("float16", "bfloat16")
+    return HALF_TOLERANCE if is_half else TOLERANCE
+
+
+def _float32(value):
+    return np.asarray(value, "float32")
 
 
 def _array(weight):

@@ -16,24 +16,44 @@ TOKENIZER = text.WordTokenizer().fit(s.text for s in datasets.role_sentences(99)
 def gpt(**options):
     model = models.GPT(
         TOKENIZER,
-        num_layers=2,
         num_heads=3,
         hidden_dim=6,
         max_sequence_length=29,
         position="learned",
-        **options,
+        **{"num_layers": 2, **options},
     )
     randomize(model)
     return model
 
 
+def log_softmax(z):
+    z = z.astype("float64")
+    return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+
+
 def losses(model, ids):
-    z = array(model(ids[None])).astype("float64")[0, :-1]
-    log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+    log_p = log_softmax(array(model(ids[None]))[0, :-1])
     return -log_p[np.arange(len(ids) - 1), ids[1:]]
 
 
 @pytest.mark.everywhere("attention and losses of the backend")
+def test_the_effect_is_the_loss_without_the_head():
+    model, role = gpt(num_layers=1), "induction"
+    sentence = SENTENCES[0]
+    found = tracing.head_roles(model, [sentence])
+    assert len(found) == 5 * 3
+    ids, path = model.ids(sentence.text), "block_0/self_attention"
+    x, y = ids[None, :-1], sentence.targets[role][0]
+    with tracing.trace(model) as inside:
+        before = -log_softmax(array(model(x))[0])[y - 1, ids[y]]
+    with tracing.intervene(model, {f"{path}/heads": tracing.at(0.0, heads=1)}):
+        after = -log_softmax(array(model(x))[0])[y - 1, ids[y]]
+    row = next(r for r in found if r[:3] == (role, path, 1))
+    q, k = sentence.edges[role][0]
+    assert row.score == pytest.approx(inside[f"{path}/alignment"][0, 1, q, k], abs=1e-6)
+    assert row.effect == pytest.approx(after - before, abs=2e-5)
+
+
 def test_scores_and_effects_are_those_of_single_sentences():
     model = gpt()
     found = tracing.head_roles(model, SENTENCES)

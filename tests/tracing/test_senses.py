@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import datasets, models, text, tracing
+from kerasseq import datasets, layers, models, text, tracing
 from kerasseq.tracing.listeners import located
 from kerasseq.tracing.probe import RIDGE, probe_accuracy
 from tests.tracing.test_trace import array, randomize
@@ -26,12 +26,11 @@ def gpt(attention="multi_head", **options):
     position = "learned" if attention == "multi_head" else None
     model = models.GPT(
         TOKENIZER,
-        num_layers=2,
         num_heads=3,
         hidden_dim=6,
         max_sequence_length=13,
         attention=attention,
-        **{"position": position, **options},
+        **{"num_layers": 2, "position": position, **options},
     )
     randomize(model)
     return model
@@ -43,7 +42,23 @@ def gpt(attention="multi_head", **options):
 OF_POST = ["self_attention_residual", "feed_forward_residual"]
 
 
-@pytest.mark.everywhere("heads and kernels of the backend", cases=1)
+@pytest.mark.everywhere("heads and kernels of the backend")
+def test_terms_add_up_on_each_backend():
+    model = gpt(num_layers=1)
+    rows = [s for s in KNOWN if len(s.text.split()) == 6][:12]  # one shape to compile
+    found = tracing.senses(model, rows, CORPUS.words, rows)
+    terms = [row.vector for row in found if row.part_of == "output"]
+    assert len(terms) == 1 + 3 + 1 + 1
+    np.testing.assert_allclose(sum(terms), found[-1].vector, atol=1e-5)
+    # `patch` in the same shape: embeddings of other tokens are those of their text.
+    x = np.stack([model.ids(s.text) for s in rows])
+    at = np.arange(len(x)), np.arange(len(x)) % 5
+    spliced, other = x.copy(), np.roll(x, 1, axis=0)
+    spliced[at] = other[at]
+    y = tracing.patch(model, x, other, "block_0/input", at[1])
+    np.testing.assert_allclose(y, array(model(spliced)), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("attention", "options", "sums"),
     [
@@ -95,12 +110,36 @@ def test_a_head_is_its_part_of_the_output_projection():
         np.testing.assert_allclose(y, inside["block_1/output"][0, t], atol=1e-5)
 
 
+def test_heads_with_a_gate_are_one_term():
+    gated = layers.MultiHeadAttention(2, 3, use_gate=True)
+    for attention, terms in ((gated, 1), (layers.MultiHeadAttention(2, 3), 3)):
+        model = gpt(attention, position=None)  # which has no order of the tokens
+        found = tracing.senses(model, KNOWN, CORPUS.words, HELD_OUT)
+        names = [row.term for row in found if row.layer == "block_0"]
+        assert names[0] == "input" and names[-2:] == ["feed_forward", "output"]
+        assert len(names) == 3 + terms
+        total = sum(found.row("block_0", name).vector for name in names[:-1])
+        np.testing.assert_allclose(total, found.row("block_0").vector, atol=1e-5)
+
+
+def test_heads_in_half_precision_are_terms():
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = gpt()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    found = tracing.senses(model, KNOWN, CORPUS.words, HELD_OUT)
+    assert [row.term for row in found][1:4] == ["head 0", "head 1", "head 2"]
+    assert found[0].vector.dtype == "float32"
+    assert found[0].probe_accuracy == 0.5
+
+
 @pytest.mark.parametrize("name", ["gru", "lstm"])
 def test_states_of_recurrent_layers(name):
     model = models.LanguageModel(name, TOKENIZER, units=5, num_layers=2)
     found = tracing.senses(model, MOLES, "mole", NEW_MOLES)
-    layers = [row.layer for row in found]
-    assert layers == ["embedding", f"{name}_1", f"{name}_2"]
+    assert [row.layer for row in found] == ["embedding", f"{name}_1", f"{name}_2"]
     assert found[0].probe_accuracy == 0.5
     with tracing.trace(model) as inside:
         model(model.ids(NEW_MOLES[0].text)[None])
