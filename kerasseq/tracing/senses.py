@@ -150,6 +150,10 @@ def senses(
         8
     """
     words = [word] if isinstance(word, str) else checks.several("word", word)
+    if not words or not all(isinstance(each, str) and each for each in words):
+        raise ValueError(
+            f"word must be a string, or several, received {checks.short(word)}"
+        )
     rng = checks.random_generator(seed)
     rows = _checked("sentences", sentences, words)
     if test is None:

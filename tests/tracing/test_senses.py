@@ -222,6 +222,8 @@ def test_messages():
         (lambda: tracing.senses(model, rows, "zebra"), ValueError, "word 'zebra'"),
         (lambda: tracing.senses(model, rows[:1], "mole"), ValueError, "two senses"),
         (lambda: tracing.senses(model, rows, "mole"), ValueError, "two cues"),
+        (lambda: tracing.senses(model, rows, [None]), ValueError, r"received \[None\]"),
+        (lambda: tracing.senses(model, rows, ""), ValueError, "received ''"),
         (lambda: tracing.senses(model, rows, 5), TypeError, "`word` must be"),
         (lambda: tracing.senses(model, [], "mole"), ValueError, "received 0 rows"),
     ):
