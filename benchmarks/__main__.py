@@ -36,6 +36,8 @@ BENCHMARKS = (
     "pretrained",
     "recurrent",
     "residuals",
+    "roles",
+    "senses",
     "shakespeare",
     "sparse",
     "sparse_map",

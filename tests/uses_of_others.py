@@ -197,4 +197,16 @@ def of_datasets():
             datasets.read_image,
             {"file": "no file", "size": (2, 2), "channels": 3, "resize": "crop"},
         ),
+        Use(
+            "homonyms",
+            lambda **a: len(datasets.homonyms(**a).held_out),
+            {"language": "fr", "neutral": 1, "seed": 0},
+        ),
+        Use("Homonyms.sample", datasets.homonyms().sample, {"count": 3, "seed": 0}),
+        Use(
+            "Homonyms.pairs",
+            datasets.homonyms().pairs,
+            {"count": 3, "held_out": True, "neutral": 1, "seed": 0},
+        ),
+        Use("role_sentences", datasets.role_sentences, {"count": 3, "seed": 0}),
     ]

@@ -24,6 +24,7 @@ from kerasseq.datasets.family_sentences import (
     unlabeled_family_sentences,
 )
 from kerasseq.datasets.film_order import FilmHalves, film_halves
+from kerasseq.datasets.homonym_sentences import Homonyms, HomonymSentence, homonyms
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.markov import MarkovSource, markov_source
@@ -44,6 +45,7 @@ from kerasseq.datasets.preference_files import read_preferences
 from kerasseq.datasets.preferences import Preferences, preferences
 from kerasseq.datasets.python_tokens import python_tokens
 from kerasseq.datasets.recordings import Recordings
+from kerasseq.datasets.role_grammar import RoleSentence, role_sentences
 from kerasseq.datasets.scene_set import Scenes
 from kerasseq.datasets.scene_tones import SceneTones
 from kerasseq.datasets.scenes import scenes
@@ -76,6 +78,8 @@ __all__ = [
     "FamilySentences",
     "FamilyTree",
     "FilmHalves",
+    "HomonymSentence",
+    "Homonyms",
     "LabeledImages",
     "LabeledTexts",
     "MarkovSource",
@@ -87,6 +91,7 @@ __all__ = [
     "Problem",
     "Recordings",
     "Report",
+    "RoleSentence",
     "SceneTones",
     "Scenes",
     "Series",
@@ -113,6 +118,7 @@ __all__ = [
     "family_sentences",
     "film_halves",
     "generated_pairs",
+    "homonyms",
     "image_files",
     "image_folder",
     "is_balanced",
@@ -135,6 +141,7 @@ __all__ = [
     "read_tagged",
     "read_wave",
     "reverse_task",
+    "role_sentences",
     "sample",
     "scenes",
     "season_features",

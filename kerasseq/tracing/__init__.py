@@ -16,10 +16,12 @@ from kerasseq.tracing.attribution import Attribution, attribution
 from kerasseq.tracing.depth import gradient_by_depth
 from kerasseq.tracing.gradient_distance import gradient_by_distance
 from kerasseq.tracing.gradient_flow import gradient_flow
+from kerasseq.tracing.head_scores import BestHead, HeadRole, HeadRoles, head_roles
 from kerasseq.tracing.intervention import At, at, intervene
 from kerasseq.tracing.listeners import record
 from kerasseq.tracing.logit_lens import LogitLens, logit_lens
 from kerasseq.tracing.loss_surface import LossSurface, loss_surface
+from kerasseq.tracing.patching import patch
 from kerasseq.tracing.positions import (
     Criterion,
     position_code,
@@ -29,6 +31,7 @@ from kerasseq.tracing.positions import (
 from kerasseq.tracing.recording import Trace, trace
 from kerasseq.tracing.rollout import attention_rollout
 from kerasseq.tracing.routing import RoutingInformation, routing_information
+from kerasseq.tracing.senses import SenseRow, Senses, senses
 
 if TYPE_CHECKING:
     from kerasseq.tracing import plots
@@ -36,10 +39,15 @@ if TYPE_CHECKING:
 __all__ = [
     "At",
     "Attribution",
+    "BestHead",
     "Criterion",
+    "HeadRole",
+    "HeadRoles",
     "LogitLens",
     "LossSurface",
     "RoutingInformation",
+    "SenseRow",
+    "Senses",
     "Trace",
     "at",
     "attention_rollout",
@@ -47,15 +55,18 @@ __all__ = [
     "gradient_by_depth",
     "gradient_by_distance",
     "gradient_flow",
+    "head_roles",
     "intervene",
     "logit_lens",
     "loss_surface",
+    "patch",
     "plots",
     "position_code",
     "position_criteria",
     "position_relation",
     "record",
     "routing_information",
+    "senses",
     "trace",
 ]
 

@@ -6,9 +6,8 @@ C = \mathrm{LayerNorm}(Z + \mathrm{Attention}(Z, E)), \quad
 Y = \mathrm{LayerNorm}(C + \mathrm{FFN}(C))
 $$
 
-without the second sublayer if there is no encoder output E; or with the norms in
-another place, see `residual`. Vaswani et al. 2017; Radford et al. 2018 without an
-encoder. Course slides A, B, C, D.
+without the second sublayer if there is no encoder output E; or with norms in another
+place, see `residual`. Vaswani et al. 2017; without E Radford et al. 2018. Slides A–D.
 """
 
 from typing import TypeAlias
