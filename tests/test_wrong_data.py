@@ -87,7 +87,8 @@ RESULTS = {  # classes of results, which a user does not make
     *("Recordings", "SpokenDigits", "WaveFiles"),
     *("CaptionedImages", "FilmHalves", "SceneTones", "Scenes"),
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
-    *("Preferences", "NoisyParentheses"),
+    *("Preferences", "NoisyParentheses", "SlideExample", "SlideNumber"),
+    *("HomonymSentence", "RoleSentence"),
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),

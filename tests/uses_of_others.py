@@ -67,6 +67,11 @@ def of_models():
         glimpses = keras.Model(places, look(places, places))
         models.ReinforcedModel(glimpses, **arguments)(X)
 
+    def multimodal(**arguments):
+        model = models.Multimodal(letters, **arguments)
+        images = np.zeros((2, 4, 6, arguments["channels"]), "float32")
+        model({"images": images, **SOUND, "ids": IDS})
+
     template = text.ChatTemplate(user="q", assistant="a", system="s", end=".")
     letters = text.CharacterTokenizer().fit("qas. xy")
     letters.chat_template = template
@@ -75,14 +80,7 @@ def of_models():
     return [
         Use(
             "Multimodal",
-            lambda **a: models.Multimodal(letters, **a)(
-                {
-                    "images": np.zeros((2, 4, 6, 3), "float32"),
-                    "audio": SOUND["audio"],
-                    "lengths": SOUND["lengths"],
-                    "ids": IDS,
-                }
-            ),
+            multimodal,
             {"image_size": (4, 6), "patch_size": 2, "channels": 3, "factor": 2}
             | {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "dropout": 0.0}
             | {"intermediate_dim": 7, "max_sequence_length": 5, "window": 2.0}
