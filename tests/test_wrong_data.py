@@ -88,7 +88,7 @@ RESULTS = {  # classes of results, which a user does not make
     *("CaptionedImages", "FilmHalves", "SceneTones", "Scenes"),
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
     *("Preferences", "NoisyParentheses", "SlideExample", "SlideNumber"),
-    *("HomonymSentence", "RoleSentence"),
+    *("HomonymSentence", "RoleSentence", "AlignedPair"),
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),

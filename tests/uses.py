@@ -495,6 +495,14 @@ def of_text():
             | {"max_words": 3},
         ),
         Use("BagOfWords.transform", bag.transform, {"texts": ["a b c"]}),
+        Use(
+            "IBMModel1",
+            lambda sources, targets, **a: (
+                text.IBMModel1(**a).fit(sources, targets).align("a", "b")
+            ),
+            {"sources": ["a b", "b"], "targets": ["b", "a"], "iterations": 2}
+            | {"empty_word": True, "lowercase": False},
+        ),
         Use("shannon_series", text.shannon_series, {"text": TEXT, "orders": (0, 1)}),
         Use("Eliza.reply", lambda **a: text.Eliza().reply(**a), {"text": "I am sad."}),
         Use("Eliza", lambda **a: text.Eliza(**a).reply("I am sad."), {"rules": "fr"}),

@@ -207,4 +207,5 @@ def of_datasets():
             {"count": 3, "held_out": True, "neutral": 1, "seed": 0},
         ),
         Use("role_sentences", datasets.role_sentences, {"count": 3, "seed": 0}),
+        Use("aligned_sentences", datasets.aligned_sentences, {"count": 3, "seed": 0}),
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kerasseq.core.files import cache_folder
 from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
+from kerasseq.datasets.alignments import AlignedPair, aligned_sentences
 from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.audio_folder import WaveFiles, audio_folder
 from kerasseq.datasets.captioned_images import CaptionedImages, captioned_images
@@ -69,6 +70,7 @@ from kerasseq.datasets.text import python_reference, text_file
 from kerasseq.datasets.wave_files import read_wave, write_wave
 
 __all__ = [
+    "AlignedPair",
     "Analogies",
     "CaptionedImages",
     "Chains",
@@ -100,6 +102,7 @@ __all__ = [
     "SpokenDigits",
     "Tagged",
     "WaveFiles",
+    "aligned_sentences",
     "analogies",
     "audio_folder",
     "cache_folder",

@@ -10,6 +10,7 @@ from kerasseq.text.classical.autoregression import AutoRegression
 from kerasseq.text.classical.bag_of_words import BagOfWords
 from kerasseq.text.classical.eliza import Eliza
 from kerasseq.text.classical.hidden_markov import HiddenMarkovModel
+from kerasseq.text.classical.ibm_model import IBMModel1
 from kerasseq.text.classical.ngram import NGramModel
 from kerasseq.text.classical.shannon import shannon_series
 from kerasseq.text.classical.sliding_window import SlidingWindowModel
@@ -35,6 +36,7 @@ __all__ = [
     "Eliza",
     "HiddenMarkovModel",
     "HuggingFaceTokenizer",
+    "IBMModel1",
     "JinjaTemplate",
     "NGramModel",
     "RWKVTokenizer",

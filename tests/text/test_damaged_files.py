@@ -49,6 +49,7 @@ def savers():
         "window": kt.SlidingWindowModel(2).fit(ids, 3),
         "markov": markov,
         "autoregression": kt.AutoRegression(2).fit([0.1, 0.5, 0.2, 0.4, 0.3, 0.9, 0.1]),
+        "ibm": kt.IBMModel1(iterations=2).fit(["un a", "un b"], ["an a", "an b"]),
         "bag": kt.BagOfWords().fit(["a banana", "a band"]),
     }
 
