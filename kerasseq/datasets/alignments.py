@@ -1,7 +1,7 @@
 """Generated French sentences and their English translations, word by word.
 
 French adjectives of color and shape follow their noun, and a negation stands around
-the verb: "le chien vert ne suit pas la pomme" is "the green dog does not follow the
+the verb: `le chien vert ne suit pas la pomme` is "the green dog does not follow the
 apple". So the words of a sentence are in another order.
 """
 
