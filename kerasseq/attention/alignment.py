@@ -78,7 +78,7 @@ class AlignmentAttention(SingleHeadAttention):
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        query: $s$, `(B, T_q, D_q)`.
+        query: $s$, `(B, T_q, D_q)`; or the list [query, value, key] of Keras' layer.
         value: $v$, `(B, T_k, D_v)`.
         key: $h$, `(B, T_k, D_k)`; the values if None. With `projected=True`, the output
             of `project_keys`.

@@ -7,6 +7,7 @@ from keras import ops
 
 from kerasseq import tracing
 from kerasseq.attention.inputs import (
+    as_separate_arguments,
     check_build_shapes,
     check_single_head_inputs,
     check_single_head_masks,
@@ -31,6 +32,19 @@ class SingleHeadAttention(Layer):
         self._widths = check_build_shapes(
             query_shape, value_shape, key_shape or value_shape
         )
+
+    def __call__(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer, also as Keras' attention: `layer([query, value, key])`.
+
+        Args:
+            query: The query; or a list of query, value and, optionally, key. Then
+                `mask` may be a list of the masks of query and value.
+            *args: As for `call`.
+            **kwargs: As for `call`.
+        """
+        if isinstance(query, (list, tuple)) and not args and "value" not in kwargs:
+            query, args, kwargs = as_separate_arguments(query, kwargs)
+        return super().__call__(query, *args, **kwargs)
 
     def call(
         self,

@@ -1,7 +1,7 @@
 """Inputs of attention layers: checks, and zeros where the masks are False."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keras import ops
 
@@ -297,3 +297,40 @@ def check_output_shape(value: int | Sequence[int] | None) -> int | list[int] | N
             )
         return [checks.size("output_shape", width) for width in value]
     return checks.optional(checks.size, "output_shape", value)
+
+
+def as_separate_arguments(
+    inputs: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of Keras' call `layer([query, value, key], mask=[…])`.
+
+    Args:
+        inputs: Query, value and, optionally, key.
+        options: The other arguments. A list as `mask` has the masks of the query and
+            of the value, each of which may be None.
+
+    Returns:
+        The query, the other inputs, and the options with a mask for each.
+
+    Raises:
+        ValueError: If there are fewer or more.
+
+    Examples:
+        >>> as_separate_arguments(["q", "v"], {"mask": [None, "m"]})
+        ('q', ('v',), {'query_mask': None, 'value_mask': 'm'})
+    """
+    if not 2 <= len(inputs) <= 3:
+        raise ValueError(
+            "a list of inputs must be [query, value] or [query, value, key], received "
+            f"{len(inputs)} inputs"
+        )
+    options = dict(options)
+    if isinstance(options.get("mask"), (list, tuple)):
+        mask = options.pop("mask")
+        if len(mask) not in (2, len(inputs)):  # Keras does not read that of the key
+            raise ValueError(
+                "mask must be a tensor, or the list [query_mask, value_mask], received "
+                f"a list of {len(mask)}"
+            )
+        options |= {"query_mask": mask[0], "value_mask": mask[1]}
+    return inputs[0], tuple(inputs[1:]), options

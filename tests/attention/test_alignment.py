@@ -287,3 +287,47 @@ def test_wrong_widths():
         layers.KernelAttention(width=0)
     with pytest.raises(ValueError, match='score="additive" is not one of "dot"'):
         layers.LuongAttention("additive")
+
+
+@pytest.mark.everywhere("Keras' call", cases=2)
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("given_key", [True, False])
+def test_keras_own_call(given_key, symbolic, tmp_path):
+    """`layer([query, value, key], mask=[query_mask, value_mask])`, as Keras' layer."""
+    query, value, key = normal(B, Q, DV), normal(B, K, DV, seed=1), normal(B, K, DV)
+    inputs = [query, value, key] if given_key else [query, value]
+    mask = [np.arange(Q) < [[Q], [Q - 1]], np.arange(K) < [[K - 2], [K]]]
+    ours, theirs = layers.LuongAttention("dot"), keras.layers.Attention()
+    found, expected = (
+        [
+            *layer(inputs, mask=mask, return_attention_scores=True),
+            layer(inputs, mask=[None, mask[1]], use_causal_mask=True),
+            layer(inputs, mask=[mask[0], None]),
+            layer(inputs),
+        ]
+        for layer in (ours, theirs)
+    )
+    for a, b in zip(found, expected, strict=True):
+        real = mask[0][..., None] if a.shape[1] == Q else True  # ours gives zeros there
+        np.testing.assert_allclose(numpy(a) * real, numpy(b) * real, atol=1e-5)
+    if symbolic:
+        ends = [keras.Input(x.shape[1:]) for x in inputs]
+        model = keras.Model(ends, ours(ends))
+        model.save(tmp_path / "model.keras")
+        again = kerasseq.load_model(tmp_path / "model.keras")
+        np.testing.assert_allclose(numpy(again(inputs)), numpy(found[-1]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "words"),
+    [
+        ([1], {}, "1 inputs"),
+        ([1, 2, 3, 4], {}, "4 inputs"),
+        ([1, 2], {"mask": [None]}, "a list of 1"),
+        ([1, 2], {"mask": [None] * 3}, "a list of 3"),
+    ],
+)
+def test_lists_of_another_length_are_refused(inputs, options, words):
+    x = normal(B, K, DK)
+    with pytest.raises(ValueError, match=words):
+        layers.AlignmentAttention(U)([x for _ in inputs], **options)
