@@ -37,6 +37,7 @@ BENCHMARKS = (
     "recurrent",
     "residuals",
     "roles",
+    "scaling",
     "senses",
     "shakespeare",
     "sparse",

@@ -34,6 +34,7 @@ from benchmarks import (
     residuals,
     resumed,
     rounds,
+    scaling,
     sparse,
     speech,
     speech_words,
@@ -647,10 +648,27 @@ def test_captioning(monkeypatch, tmp_path):
 
 
 @pytest.mark.full("eight small networks")
+@pytest.mark.parametrize("data", ["python", "source"])
+def test_scaling(monkeypatch, tmp_path, data):
+    monkeypatch.setattr(scaling, "TESTED", 330)
+    options = shared(data=data, widths="2,4,6,8", steps=2)
+    options.seeds, options.out = "0,1", tmp_path / "out.jsonl"
+    found = scaling.run(options)
+    scaling.data.cache_clear()  # cut for this test
+    assert found["finished"] == "8 of 8"
+    rows = [json.loads(line) for line in options.out.read_text().splitlines()]
+    losses = [row["loss"] for row in rows if row["width"] == 4]
+    assert found["table"][1]["loss"] == f"{np.mean(losses):.3f}"
+    sizes = {row["width"]: row["weights"] for row in rows}
+    assert found["table"][3]["weights"] == f"{sizes[8]:,}"
+    assert ("E = 0.000" in "".join(found)) == (data == "python")
+
+
+@pytest.mark.full("eight small networks")
 def test_residuals(monkeypatch, tmp_path):
     for name, value in {"STEPS": 20, "LINES": 2, "POINTS": 5, "GPT_STEPS": 3}.items():
         monkeypatch.setattr(residuals, name, value)
-    options = shared(depths="7", seeds="0,1")
+    options = shared(depths="7")
     options.seeds, options.out = "0,1", tmp_path / "out.jsonl"
     found = residuals.run(options)
     assert found["finished"] == "8 of 8"

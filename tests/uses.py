@@ -925,6 +925,12 @@ def of_training():
             | {"sentence_end_ids": [4], "rate": 0.3, "mean_length": 3.0}
             | {"text": [1, 2, 3, 4, 5, 6]},
         ),
+        Use(
+            "power_law",
+            lambda **a: training.power_law(**a).exponent,
+            {"sizes": [10, 100], "losses": [[2.0, 2.1], [1.0, 1.1]], "floor": 0.5}
+            | {"samples": 3, "seed": 0},
+        ),
     ]
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 # The kinds of folders, which stand in modules that load Keras; a test compares.
 KINDS = {
-    "bert": ("bert", "roberta", "xlm-roberta", "camembert", "BertBackbone"),
+    "bert": (
+        *("bert", "roberta", "xlm-roberta", "camembert", "deberta", "deberta-v2"),
+        "BertBackbone",
+    ),
     "gpt": (
         *("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma"),
         *("mixtral", "qwen3_moe"),

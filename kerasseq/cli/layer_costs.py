@@ -24,8 +24,9 @@ def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq params --layer NAME`."""
     if args.name is not None or args.all or args.num_heads or args.vocabulary_size:
         raise UsageError(
-            "--layer takes --length, --units, --input-dim and --num-layers, and no "
-            "name of a model, --all, --num-heads or --vocabulary-size"
+            "--layer NAME takes --length, --units, --input-dim and --num-layers, and "
+            "no name of a model, --all, --num-heads or --vocabulary-size. Did you mean "
+            '"--layers"?'
         )
     one_of("--layer", args.layer, tuple(FORMULAS))
     if args.max_sequence_length is None or args.hidden_dim is None:

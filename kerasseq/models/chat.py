@@ -60,6 +60,7 @@ class Chat:
 
     Examples:
         >>> import kerasseq
+        >>> keras.utils.set_random_seed(0)
         >>> template = kerasseq.text.ChatTemplate(user="q", assistant="a", end=".")
         >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("aqx. ")
         >>> tokenizer.chat_template = template

@@ -174,6 +174,11 @@ class AttentionPosition(Layer):
         return type(self).bias is not AttentionPosition.bias
 
     @property
+    def needs_contents(self) -> bool:
+        """Whether the bias is that of contents, which positions alone do not have."""
+        return False
+
+    @property
     def bias_is_constant(self) -> bool:
         """Whether `bias` depends on the positions alone, not on weights or queries."""
         return False

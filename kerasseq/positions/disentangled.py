@@ -216,6 +216,10 @@ class DisentangledPosition(AttentionPosition):
     def has_bias(self) -> bool:
         return True
 
+    @property
+    def needs_contents(self) -> bool:
+        return True
+
     def build_in(self, attention: Any) -> None:
         """Builds the weights for an attention, unless they are built.
 

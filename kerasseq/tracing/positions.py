@@ -169,6 +169,12 @@ def _built_or_new(layer: keras.Layer) -> keras.Layer:
 def _check_layer(layer: object) -> None:
     if not isinstance(layer, keras.layers.Layer):
         raise TypeError(f"layer must be a layer of positions, received {layer!r}")
+    if getattr(layer, "needs_contents", False):
+        raise ValueError(
+            f"layer must encode positions by themselves, received a "
+            f"{type(layer).__name__}, which compares them with contents. Trace the "
+            "scores of an attention that has it"
+        )
 
 
 def _new(layer: keras.Layer) -> keras.Layer:

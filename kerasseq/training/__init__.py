@@ -56,6 +56,7 @@ from kerasseq.training.metrics import (  # noqa: E402
 )
 from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
+from kerasseq.training.power_law import PowerLaw, power_law  # noqa: E402
 from kerasseq.training.ratings import Ratings, elo, ratings  # noqa: E402
 from kerasseq.training.reinforcement import Reinforcement  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
@@ -86,6 +87,7 @@ __all__ = [
     "MaskedPairs",
     "PairBatches",
     "Perplexity",
+    "PowerLaw",
     "Ratings",
     "Reinforcement",
     "ScheduledSampling",
@@ -109,6 +111,7 @@ __all__ = [
     "gpt_optimizer",
     "label_report",
     "multilabel_f1",
+    "power_law",
     "ratings",
     "restore",
     "steps_to_reach",

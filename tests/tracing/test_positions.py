@@ -102,3 +102,8 @@ def test_messages_of_wrong_layers():
     layer.build((None, None, 5))
     with pytest.raises(ValueError, match="expected axis -1 .* to have value 5"):
         tracing.position_criteria(layer, length=8, width=6)
+
+
+def test_positions_that_are_compared_with_contents_are_refused():
+    with pytest.raises(ValueError, match="DisentangledPosition, which compares them"):
+        tracing.position_criteria(layers.DisentangledPosition(), length=4, width=4)
