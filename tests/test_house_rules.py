@@ -359,8 +359,10 @@ def test_imports_outside_are_public(folder):
     "path", [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")], ids=short
 )
 def test_imports_in_documentation_are_public(path):
+    # A pipeline of TensorFlow is what the page on KerasHub is about.
+    home = "benchmarks" if path.name == "keras_hub.md" else "docs"
     for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S):
-        assert import_problems("docs", block) == []
+        assert import_problems(home, block) == []
 
 
 @pytest.mark.parametrize(
