@@ -124,6 +124,7 @@ def test_operations_of_a_step_of_a_layer_with_states(name):
         assert program.in_states == evaluate(f.mixing, values)
 
 
+@pytest.mark.full("the products of a step are compared by default", cheap=False)
 @pytest.mark.parametrize("name", [*RECURRENT, *RESIDUAL])
 def test_operations_grow_as_the_formula_says(name):
     """Slopes between the lengths, where the program works in chunks as well."""
