@@ -26,6 +26,7 @@ from benchmarks import drawn_scenes, scene_experts
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
 from benchmarks.scene_rows import test_rows, training_rows
+from benchmarks.schedules import rising_then_cosine
 
 BATCH_SIZE, WARM_UP, EVERY = 64, 100, 250
 FILMS = {"image_size": (4, 24, 24), "patch_size": (2, 6, 6), "head": "caption"}
@@ -171,9 +172,6 @@ def optimizer(steps, rate):
     """AdamW whose rate rises, and then falls to 0 as a cosine."""
     import keras
 
-    warm_up = min(WARM_UP, steps // 2)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - warm_up, warmup_target=rate, warmup_steps=warm_up
-    )
+    schedule = rising_then_cosine(rate, steps, WARM_UP)
     options = {"weight_decay": 0.01, "beta_2": 0.98, "global_clipnorm": 1.0}
     return keras.optimizers.AdamW(schedule, **options)

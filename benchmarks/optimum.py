@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
+from benchmarks.schedules import rising_then_cosine
 
 BATCH_SIZE, LENGTH, TESTED, UNITS = 32, 33, 2000, 32
 RATE, WARM_UP = 5e-3, 20
@@ -132,8 +133,5 @@ def optimizer(steps):
     """Adam whose rate rises, and then falls to 0 as a cosine."""
     import keras
 
-    warm_up = min(WARM_UP, steps // 2)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - warm_up, warmup_target=RATE, warmup_steps=warm_up
-    )
+    schedule = rising_then_cosine(RATE, steps, WARM_UP)
     return keras.optimizers.Adam(schedule, global_clipnorm=1.0)

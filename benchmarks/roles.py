@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
+from benchmarks.schedules import rising_then_cosine
 
 BATCH_SIZE, RATE, WARM_UP, DECAY = 64, 3e-3, 100, 0.1
 WIDTH, HEADS, BLOCKS, CONTEXT = 64, 4, 2, 32
@@ -135,8 +136,5 @@ def optimizer(steps):
     """AdamW whose rate rises, and then falls to 0 as a cosine."""
     import keras
 
-    warm_up = min(WARM_UP, steps // 2)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - warm_up, warmup_target=RATE, warmup_steps=warm_up
-    )
+    schedule = rising_then_cosine(RATE, steps, WARM_UP)
     return keras.optimizers.AdamW(schedule, weight_decay=DECAY, global_clipnorm=1.0)

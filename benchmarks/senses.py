@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
+from benchmarks.schedules import rising_then_cosine
 
 BATCH_SIZE, RATE, WARM_UP = 32, 4e-3, 20
 WIDTH, HEADS, BLOCKS, CONTEXT = 32, 4, 2, 16
@@ -116,10 +117,7 @@ def trained(corpus, name, steps, seed):
         attention=LAYERS.get(name, name),
         position="learned" if name == "transformer" else None,
     )
-    warm_up = min(WARM_UP, steps // 2)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - warm_up, warmup_target=RATE, warmup_steps=warm_up
-    )
+    rate = rising_then_cosine(RATE, steps, WARM_UP)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
     sentences = corpus.sample(steps * BATCH_SIZE, seed=seed + 1)
     ids = encoded(model, [sentence.text for sentence in sentences])

@@ -18,6 +18,7 @@ import time
 
 from benchmarks.options import positive
 from benchmarks.resumed import add_resume_arguments, run_all
+from benchmarks.schedules import rising_then_cosine
 
 CHARACTERS = string.ascii_uppercase + string.digits
 RATE, TESTED, TEST_SEED = 8000, 256, 1_000_000
@@ -107,9 +108,6 @@ def optimizer(steps):
     """AdamW whose rate rises, and then falls to 0 as a cosine."""
     import keras
 
-    warm_up = min(WARM_UP, steps // 2)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - warm_up, warmup_target=LEARNING_RATE, warmup_steps=warm_up
-    )
+    rate = rising_then_cosine(LEARNING_RATE, steps, WARM_UP)
     options = {"weight_decay": 0.01, "beta_2": 0.98, "global_clipnorm": 1.0}
     return keras.optimizers.AdamW(rate, **options)
