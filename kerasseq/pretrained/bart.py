@@ -15,6 +15,7 @@ from kerasseq.pretrained.family import (
     Shapes,
     block_sizes,
     difference,
+    two_stacks,
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
@@ -177,26 +178,13 @@ def _write(name):
         s, is_pre = sizes(a), a["norm_placement"] == "pre"
         return {
             "architectures": [f"{name}ForConditionalGeneration"],
-            "is_encoder_decoder": True,
-            "vocab_size": s["V"],
-            "encoder_layers": a["num_layers"],
-            "decoder_layers": a["num_decoder_layers"] or a["num_layers"],
-            "num_hidden_layers": a["num_layers"],
-            "encoder_attention_heads": s["N"],
-            "decoder_attention_heads": s["N"],
-            "d_model": s["D"],
-            "encoder_ffn_dim": s["F"],
-            "decoder_ffn_dim": s["F"],
+            **two_stacks(a, s),
             "max_position_embeddings": s["T"],
             "activation_function": ACTIVATION_NAMES[a["feed_forward"]],
-            "dropout": a["dropout"],
-            "attention_dropout": a["dropout"],
-            "activation_dropout": 0.0,
             "normalize_before": is_pre,
             "normalize_embedding": True,
             "add_final_layer_norm": is_pre,
             "scale_embedding": a["scale_embeddings"],
-            "tie_word_embeddings": True,
             **_ids(a),
         }
 

@@ -11,6 +11,7 @@ from kerasseq.pretrained.family import (
     Shapes,
     block_sizes,
     difference,
+    two_stacks,
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
@@ -193,25 +194,12 @@ def write(a: Arguments) -> dict[str, Any]:
     s, generation = sizes(a), a["generation"]
     return {
         "architectures": ["WhisperForConditionalGeneration"],
-        "is_encoder_decoder": True,
-        "vocab_size": s["V"],
+        **two_stacks(a, s),
         "num_mel_bins": s["M"],
-        "encoder_layers": a["num_layers"],
-        "decoder_layers": a["num_decoder_layers"] or a["num_layers"],
-        "num_hidden_layers": a["num_layers"],
-        "encoder_attention_heads": s["N"],
-        "decoder_attention_heads": s["N"],
-        "d_model": s["D"],
-        "encoder_ffn_dim": s["F"],
-        "decoder_ffn_dim": s["F"],
         "max_source_positions": s["S"],
         "max_target_positions": s["T"],
         "activation_function": "gelu",
-        "dropout": a["dropout"],
-        "attention_dropout": a["dropout"],
-        "activation_dropout": 0.0,
         "scale_embedding": False,
-        "tie_word_embeddings": True,
         "decoder_start_token_id": generation.start,
         "bos_token_id": generation.end,
         "eos_token_id": generation.end,
