@@ -42,6 +42,7 @@ PAGES = {
     if GENERATED not in path.parents
 }
 FIRST_MODEL = "docs/pages/en/start/first_model.md"
+KERAS_HUB = "docs/pages/en/howto/keras_hub.md"
 BLOCKS = blocks(PAGES["README.md"])
 
 
@@ -62,13 +63,15 @@ def test_markers_of_blocks(name):
         assert bool(kind) == bool(what), "a marker needs a reason"
 
 
+def program(name):
+    """Returns the Python blocks of a page as one program."""
+    return "\n".join(
+        code for _, language, code in blocks(PAGES[name]) if language == "python"
+    )
+
+
 def test_python_blocks_run(tmp_path):
-    programs = {
-        name: "\n".join(
-            code for _, language, code in blocks(page) if language == "python"
-        )
-        for name, page in PAGES.items()
-    }
+    programs = {name: program(name) for name in PAGES if name != KERAS_HUB}
     programs[FIRST_MODEL] += "\nassert accuracy > 0.9, accuracy"
     run = "print({0!r}, file=sys.stderr); exec(compile({1!r}, {0!r}, 'exec'), {{}})"
     lines = [run.format(name, code) for name, code in programs.items() if code]
@@ -76,6 +79,11 @@ def test_python_blocks_run(tmp_path):
     assert "peephole_lstm/forget_gate" in done.stdout
     assert "lstm/cell_state" in done.stdout  # of the first model
     assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_python_blocks_with_keras_hub_run(tmp_path):
+    pytest.importorskip("tensorflow")  # KerasHub and its tokenizers need it
+    run_python(program(KERAS_HUB), cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

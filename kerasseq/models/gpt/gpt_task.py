@@ -192,7 +192,7 @@ class GPTTask(HeadedModel):
             >>> gpt = kerasseq.models.GPT(tokenizer, num_layers=1, hidden_dim=8)
             >>> model = gpt.with_head("reward")
             >>> votes = [{"prompt": "7:", "chosen": "49", "rejected": "4"}] * 2
-            >>> history = model.fit(votes, epochs=9, verbose=0)
+            >>> history = model.fit(votes, epochs=60, verbose=0)
             >>> model.rewards("7:49") > model.rewards("7:4")
             True
             >>> model.rewards([("7:", "49"), "7:4"]).shape, model.rewards(votes).shape
