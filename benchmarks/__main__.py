@@ -33,6 +33,7 @@ BENCHMARKS = (
     "own_data",
     "own_rows",
     "preferences",
+    "prepare",
     "pretrained",
     "recurrent",
     "residuals",

@@ -30,6 +30,7 @@ from benchmarks import (
     own_data,
     own_rows,
     preferences,
+    prepare,
     recurrent,
     residuals,
     resumed,
@@ -402,6 +403,17 @@ def test_tokenizers(tmp_path):
         (kind, name) for kind in ("bpe", "wordpiece", "unigram") for name in both
     ]
     assert all(row["training"] > 0 and row["MB/s"] > 0 for row in found["table"])
+
+
+def test_prepare():
+    parser = argparse.ArgumentParser()
+    prepare.add_arguments(parser)
+    words = ["--names", "bpe,character", "--megabytes", "0.03", "--processes", "1"]
+    words += ["--vocabulary-size", "300"]
+    found = prepare.run(parser.parse_args(words))["table"]
+    assert [row["tokenizer"] for row in found] == ["bpe", "character"]
+    for row in found:
+        assert row["MB/s"] > 0 and row["training MB/s"] > 0 and row["peak MB"] > 10
 
 
 def test_word_vectors():

@@ -92,6 +92,7 @@ RESULTS = {  # classes of results, which a user does not make
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),
+    *("TokenShards", "prepare_shards"),
 }
 OF_RESULTS = {"family_labels"}  # its argument is a tree of the grammar
 # Called by attention layers alone, with arguments of their own.

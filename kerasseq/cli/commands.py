@@ -57,6 +57,7 @@ COMMANDS = Modules(
             "evaluate": "evaluate a classifier or tagger on a file or a folder",
             "inspect": "inspect a trained model",
             "tokenize": "tokenize a text",
+            "prepare": "tokenize texts larger than memory, to train on",
             "params": "count the parameters of GPT-3 and other models",
             "data": "list the data sets, or print samples of one",
             "eliza": "talk with ELIZA, the chatbot of 1966",

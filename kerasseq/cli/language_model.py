@@ -9,10 +9,11 @@ Examples:
   kerasseq train language-model --data python-reference --units 256 --num-layers 2
   kerasseq train language-model --text old.txt --encoding cp1252 --steps 500
   kerasseq train language-model --text poems.txt --base runs/mine --lora 8
+  kerasseq train language-model --data ids --model gpt   # of  kerasseq prepare
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from kerasseq.cli import (
     limits,
     options,
     runs,
+    shard_data,
     tokenize,
     verdict,
 )
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from kerasseq.cli.job import Job
 
 FILE = "text"  # the argument that names the user's data
+PATHS = (FILE, "data")
 MODELS = (*options.CAUSAL, "gpt")
 TEXTS = ("python-reference",)
 DEFAULTS = {
@@ -49,6 +52,7 @@ DEFAULTS = {
     **adapting.DEFAULTS,
     "text": None,
     "data": None,
+    "documents_apart": False,
     "encoding": "utf-8",
     "tokenizer": "character",
     "chat": False,
@@ -90,12 +94,16 @@ HELP = {
     "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
 }
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
+_DATA = "or a folder of ids, of  kerasseq prepare"
+_APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
     adapting.BASE,
     *adapting.OPTIONS,
     Option("--text", str, "a file: a text", "FILE", "data"),
+    Option("--data", shard_data.name_or_folder(TEXTS), _DATA, "NAME|DIR", "data"),
+    Option("--documents-apart", None, _APART, group="data"),
     Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
     Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
     Option("--chat", None, _CHAT, group="model"),
@@ -115,36 +123,33 @@ def train(job: "Job") -> runs.Results:
     from kerasseq.cli.fitting import check_memory  # loads Keras
 
     settings = job.settings
-    text, data = job.read("the text", read_text)
-    limits.set_patience(settings, settings.text is not None)
-    with about(settings.text):
-        text, held_out = split(text, settings.held_out)
+    in_shards = shard_data.are_shards(settings.data)
+    read = shard_data.open_shards if in_shards else read_text
+    source, data = job.read("the text", read)
+    limits.set_patience(settings, settings.text is not None or in_shards)
     base = adapting.load_base(settings)
-    if base is None:
-        tokenizer = trained_tokenizer(settings, text)
-    else:
-        tokenizer = base.tokenizer
-        tokenize.note_unknown(tokenizer, text, "text")
+    parts = (parts_of_shards if in_shards else parts_of_text)(settings, source, base)
+    del source  # a large text need not stay in memory beside its ids
+    tokenizer, ids, held_out, ngram_text = parts
     with about(settings.text):
         check_held_out(tokenizer, held_out)
-    with status("tokenizing the text", len(text)):
-        ids = tokenize.encode(tokenizer, text)
-    ngram_text = text[-settings.ngram_characters :]
-    del text  # a large one need not stay in memory beside its ids
     ids, validation = validation_part(ids, settings)
     with about(settings.text):
         batches = kerasseq.training.TextBatches(
             ids, settings.sequence_length, settings.batch_size, settings.seed
         )
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     if base is None:
         check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = base or build(settings, tokenizer)
+    if settings.documents_apart:
+        batches, validation = shard_data.batches_apart(model, settings, validation)
+    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
         adapting.adapt(model, settings)
     model.compile(optimizer(model, settings, steps))
-    job.start(data, describe(data, tokenizer, held_out, ngram_text))
+    words = data, tokenizer, held_out, ngram_text
+    job.start(data, (shard_data.describe if in_shards else describe)(*words))
     before = None if base is None else own_bits(model, held_out)[0].sum()
     history = job.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
@@ -168,6 +173,43 @@ def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
         settings.data = source = settings.data or TEXTS[0]
         text = python_reference()
     return text, {"source": source, "characters": len(text), "sha256": sha256(text)}
+
+
+class Parts(NamedTuple):
+    """What a run learns from, and what it is tested on.
+
+    Attributes:
+        tokenizer: The tokenizer.
+        ids: The ids of the training text.
+        held_out: The text that is held out.
+        ngram_text: The end of the training text, for the n-gram models.
+    """
+
+    tokenizer: Tokenizer
+    ids: Any
+    held_out: str
+    ngram_text: str
+
+
+def parts_of_text(settings: options.Settings, text: str, base: Any) -> Parts:
+    """Splits a text, and encodes it with the tokenizer of the base, or a new one."""
+    with about(settings.text):
+        text, held_out = split(text, settings.held_out)
+    if base is None:
+        tokenizer = trained_tokenizer(settings, text)
+    else:
+        tokenizer = base.tokenizer
+        tokenize.note_unknown(tokenizer, text, "text")
+    with status("tokenizing the text", len(text)):
+        ids = tokenize.encode(tokenizer, text)
+    return Parts(tokenizer, ids, held_out, text[-settings.ngram_characters :])
+
+
+def parts_of_shards(settings: options.Settings, shards: Any, base: Any) -> Parts:
+    """Opens the ids of a folder, which its own tokenizer made."""
+    if base is not None:
+        shards.check_tokenizer(base.tokenizer, base.vocabulary_size)
+    return Parts(shards.tokenizer, shards.ids, *shard_data.texts(settings, shards))
 
 
 def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
@@ -212,7 +254,7 @@ def validation_part(
     count = min(round(labeled.VALIDATION * len(ids)), MAX_VALIDATION)
     if not settings.patience or count <= settings.sequence_length:
         return ids, None
-    end, length = ids[-count:], settings.sequence_length
+    end, length = np.asarray(ids[-count:]), settings.sequence_length
     read = (count - 1) // length * length
     blocks = [part.reshape(-1, length) for part in (end[:read], end[1 : read + 1])]
     return ids[:-count], tuple(blocks)

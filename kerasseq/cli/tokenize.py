@@ -53,17 +53,24 @@ def make(
                 f"from {', '.join(options.TOKENIZERS)}, or give a file or folder"
             )
         return kerasseq.text.load_tokenizer(name)
-    cls, is_sized = CLASSES[name]
-    arguments = (vocabulary_size,) if is_sized else ()
-    special = {"special_tokens": special_tokens}
-    if not special_tokens or name == "wordpiece":
-        special = {}
-    if is_sized and len(text) > MAX_TRAINING:
+    if CLASSES[name][1] and len(text) > MAX_TRAINING:
         note(
             f"the tokenizer is trained on the first {MAX_TRAINING:,} of the "
             f"{len(text):,} characters"
         )
         text = text[:MAX_TRAINING]
+    return train(name, vocabulary_size, text, special_tokens)
+
+
+def train(
+    name: str, vocabulary_size: int, text: str, special_tokens: Sequence[str] = ()
+) -> Tokenizer:
+    """Trains a tokenizer by name on a text of any size; see `make`."""
+    cls, is_sized = CLASSES[name]
+    arguments = (vocabulary_size,) if is_sized else ()
+    special = {"special_tokens": special_tokens}
+    if not special_tokens or name == "wordpiece":
+        special = {}
     with status("training the tokenizer", len(text)):
         return getattr(kerasseq.text, cls)(*arguments, **special).fit(text)
 

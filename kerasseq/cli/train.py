@@ -21,7 +21,7 @@ import os
 import pathlib
 from typing import Any
 
-from kerasseq.cli import adapting, heads, options, runs, signals
+from kerasseq.cli import adapting, heads, options, runs, shard_data, signals
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import (
     Console,
@@ -138,6 +138,8 @@ def new_job(
     if arguments.get("epochs") and arguments.get("steps"):
         raise UsageError("--epochs and --steps exclude each other: give one")
     _check_file(task, arguments)
+    if "documents_apart" in TASKS[task].DEFAULTS:
+        arguments = shard_data.with_shards(arguments)
     arguments = heads.with_preset(arguments)
     arguments = adapting.with_base(arguments, TASKS[task].DEFAULTS)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)

@@ -57,6 +57,7 @@ from kerasseq.datasets.series import (
     series,
     windows,
 )
+from kerasseq.datasets.shard_writing import prepare_shards
 from kerasseq.datasets.slide_examples import SlideExample, SlideNumber, slides
 from kerasseq.datasets.spoken_digits import SpokenDigits, spoken_digits
 from kerasseq.datasets.symbol_tasks import (
@@ -67,6 +68,7 @@ from kerasseq.datasets.symbol_tasks import (
 )
 from kerasseq.datasets.tagged import Tagged, read_tagged
 from kerasseq.datasets.text import python_reference, text_file
+from kerasseq.datasets.token_shards import TokenShards
 from kerasseq.datasets.wave_files import read_wave, write_wave
 
 __all__ = [
@@ -101,6 +103,7 @@ __all__ = [
     "SlideNumber",
     "SpokenDigits",
     "Tagged",
+    "TokenShards",
     "WaveFiles",
     "aligned_sentences",
     "analogies",
@@ -135,6 +138,7 @@ __all__ = [
     "pair_sources",
     "parentheses",
     "preferences",
+    "prepare_shards",
     "python_reference",
     "python_tokens",
     "read_conversations",

@@ -175,8 +175,17 @@ def not_text(
     data: bytes,
     encoding: str,
     position: int | None = None,
+    before: tuple[int, int] = (0, 0),
 ) -> ValueError:
-    """Returns the error for bytes that are not valid in `encoding`."""
+    """Returns the error for bytes that are not valid in `encoding`.
+
+    Args:
+        path: The file.
+        data: Its bytes, or a part of them.
+        encoding: Name of the encoding.
+        position: The first byte of `data` that is wrong; None for NUL characters.
+        before: How many bytes and ends of lines the file has before `data`.
+    """
     other = _likely_encoding(data, encoding)
     if other is None:
         return ValueError(
@@ -185,8 +194,8 @@ def not_text(
         )
     where = "NUL characters"
     if position is not None:
-        line = data.count(b"\n", 0, position) + 1
-        where = f"byte {position}, line {line}"
+        line = before[1] + data.count(b"\n", 0, position) + 1
+        where = f"byte {before[0] + position}, line {line}"
     return ValueError(f"{path} is not {encoding} ({where}). Try encoding={other!r}.")
 
 

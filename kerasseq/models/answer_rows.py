@@ -285,10 +285,12 @@ class AnswerBatches(GroupedBatches):
         seed: int = 0,
         longest: float = math.inf,
     ) -> None:
-        lengths = np.array([[len(row.ids)] for row in rows])
-        are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
-        groups = 1 if are_mixed else 3
-        super().__init__(lengths, batch_size, seed, groups, longest)
+        lengths, groups = getattr(rows, "lengths", None), 3  # `DocumentRows` know them
+        if lengths is None:
+            lengths = np.array([len(row.ids) for row in rows])
+            are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
+            groups = 1 if are_mixed else groups
+        super().__init__(lengths[:, None], batch_size, seed, groups, longest)
         self.all_rows = rows
         self.inputs = inputs
 

@@ -7,7 +7,7 @@ from kerasseq import decoding
 from kerasseq.core import checks
 from kerasseq.decoding.generation import Generated, generate
 from kerasseq.decoding.inputs import Seed
-from kerasseq.models import answer_rows
+from kerasseq.models import answer_rows, shard_rows
 
 
 class AnswersMixin:
@@ -26,7 +26,8 @@ class AnswersMixin:
         """Returns the batches on which `fit` trains, by number.
 
         Args:
-            x: Prompts; or conversations, and texts among them, as for `fit`.
+            x: Prompts; or conversations, and texts among them, as for `fit`; or
+                `TokenShards` with `documents_apart`.
             y: Answers, if `x` are prompts.
             sample_weight: What each row counts.
             sequence_length: Tokens of a block of texts.
@@ -48,6 +49,7 @@ class AnswersMixin:
             >>> ids.tolist(), targets.tolist(), weights.tolist()
             ([[3, 4]], [[4, 1]], [[0.0, 1.0]])
         """
+        x = shard_rows.opened(self, x, None)
         rows = self._answers(x, y, sample_weight, sequence_length=sequence_length)
         if rows is None:
             raise TypeError(
@@ -116,7 +118,9 @@ class AnswersMixin:
         )
 
     def _answers(self, x, y=None, weights=None, *, sequence_length):
-        """The rows of prompts and answers, or of conversations; None for other data."""
+        """The rows of answers, conversations or documents; None for other data."""
+        if isinstance(x, shard_rows.DocumentRows):
+            return x
         positions = self.context_length or math.inf
         sequence_length = checks.whole_number("sequence_length", sequence_length)
         reader = answer_rows.Reader(

@@ -16,7 +16,7 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
-from kerasseq.models import answer_rows
+from kerasseq.models import answer_rows, shard_rows
 from kerasseq.models.answers import AnswersMixin
 from kerasseq.models.text_blocks import (
     TextCut,
@@ -154,12 +154,12 @@ class CausalLM(AnswersMixin, TaskModel):
 
         Args:
             x: The text as a string; several in a list, a column, a table or a stream,
-                to be concatenated; a file, as `pathlib.Path` or open; or ids, integers
-                `(tokens,)`. Prompts, with answers as `y`. Or conversations, lists of
-                messages `{"role": …, "content": …}` or a column "messages" of them,
-                which the chat template of the tokenizer writes; texts may be among
-                them. Anything else, such as arrays with `y`, is passed to
-                `keras.Model.fit`.
+                to be concatenated; a file, as `pathlib.Path` or open; `TokenShards`; or
+                ids, integers `(tokens,)`. Prompts, with answers as `y`. Or
+                conversations, lists of messages `{"role": …, "content": …}` or a column
+                "messages" of them, which the chat template of the tokenizer writes;
+                texts may be among them. Anything else, such as arrays with `y`, is
+                passed to `keras.Model.fit`.
             y: Answers, if `x` are prompts, which are continued as in `generate`: write
                 an end into them if the model is to learn it. The loss is over their
                 tokens alone. Targets, if `x` are rows of ids.
@@ -187,7 +187,9 @@ class CausalLM(AnswersMixin, TaskModel):
                 vocabulary.
         """
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        sequence_length = shard_rows.block_length(x, sequence_length)
         sequence_length = self._block_length(sequence_length, 64)
+        x = shard_rows.opened(self, x, sequence_length)
         if validation_data is not None:
             sizes = sequence_length, batch_size
             validation_data = self._validation(validation_data, sizes, options)
@@ -254,6 +256,7 @@ class CausalLM(AnswersMixin, TaskModel):
     def _validation(self, data, sizes, options):
         """Data for validation as arrays, if they are answers or texts."""
         sequence_length, batch_size = sizes
+        data = shard_rows.opened(self, data, sequence_length)
         given = data if isinstance(data, tuple) else (data,)
         rows = self._answers(*given, sequence_length=sequence_length)
         if rows is not None:
@@ -292,6 +295,7 @@ class CausalLM(AnswersMixin, TaskModel):
         Returns:
             As `keras.Model.evaluate`.
         """
+        x = shard_rows.opened(self, x, sequence_length)
         rows = self._answers(
             x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
         )
@@ -453,7 +457,7 @@ class CausalLM(AnswersMixin, TaskModel):
 
     def _scored_ids(self, source: Any) -> np.ndarray:
         """The ids of a text whose tokens are scored."""
-        ids = self.ids(read_texts(source)[0])
+        ids = self.ids(read_texts(shard_rows.opened(self, source, None))[0])
         if ids is None:
             raise TypeError(
                 "source must be a text, a file or ids of shape (tokens,), received "

@@ -9,6 +9,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.datasets import text_file
+from kerasseq.datasets.joined_ids import JoinedIds
 from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.sources import Row
@@ -202,6 +203,8 @@ def as_ids(
         [2, 0, 1]
     """
     source = text_of_file(source)
+    if isinstance(source, JoinedIds):  # of shards, whose ids are known to be in range
+        return source
     if isinstance(source, str):
         return _encode(source, tokenizer)
     if are_texts(source):

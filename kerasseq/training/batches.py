@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.datasets.joined_ids import JoinedIds
 
 
 class NumberedBatches:
@@ -125,7 +126,8 @@ class TextBatches(_Batches):
     Each epoch splits the text into sequences at another offset, and shuffles them.
 
     Args:
-        ids: Integer array of the whole text.
+        ids: Integer array of the whole text; or the `ids` of `TokenShards`, of which
+            each batch reads its sequences.
         sequence_length: Tokens in a sequence.
         batch_size: Sequences in a batch.
         seed: Seed of offsets and order.
@@ -142,13 +144,14 @@ class TextBatches(_Batches):
 
     def __init__(
         self,
-        ids: np.ndarray | Sequence[int],
+        ids: np.ndarray | JoinedIds | Sequence[int],
         sequence_length: int = 64,
         batch_size: int = 32,
         seed: int = 0,
     ) -> None:
         checks.whole_number("sequence_length", sequence_length)
-        self.ids: np.ndarray = np.asarray(ids)
+        in_files = isinstance(ids, JoinedIds)
+        self.ids: np.ndarray | JoinedIds = ids if in_files else np.asarray(ids)
         if self.ids.ndim != 1 or not np.issubdtype(self.ids.dtype, np.integer):
             raise TypeError(f"ids must be one row of ids, received {checks.short(ids)}")
         self.sequence_length = sequence_length
@@ -169,8 +172,10 @@ class TextBatches(_Batches):
         return offset + self.sequence_length * rng.permutation(self.rows)
 
     def take(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        indices = starts[:, None] + np.arange(self.sequence_length)
-        return self.ids[indices], self.ids[indices + 1]
+        ends = starts + self.sequence_length + 1
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        rows = np.stack([np.asarray(self.ids[start:end]) for start, end in pairs])
+        return rows[:, :-1], rows[:, 1:]
 
 
 class GroupedBatches(_Batches):

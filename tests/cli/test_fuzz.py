@@ -66,6 +66,7 @@ BASES = [
     ["predict", "missing", "--text", "one"],
     ["evaluate", "missing", "--file", "missing.csv"],
     ["tokenize", "to be", "--corpus", "words.txt", "--tokenizer", "character"],
+    ["prepare", "words.txt", "--out", "ids", "--tokenizer", "character"],
     ["data", "ar"],
     ["params", "gpt3"],
     ["eliza", "--rules", "missing.txt"],

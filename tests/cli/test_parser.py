@@ -40,7 +40,8 @@ assert not loaded, loaded
 def test_examples_of_the_help_are_command_lines(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs/mine").mkdir(parents=True)
-    (tmp_path / "runs/mine/run.json").write_text("{}")  # that an example names
+    (tmp_path / "ids").mkdir()  # that examples name
+    (tmp_path / "runs/mine/run.json").write_text("{}")
     found = []
     for words in HELPS:
         assert main(words) == 0

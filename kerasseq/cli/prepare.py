@@ -1,0 +1,223 @@
+"""`kerasseq prepare`: the ids of a text that is larger than memory, in files."""
+
+import argparse
+import math
+import os
+import pathlib
+import re
+import time
+
+import kerasseq.text
+from kerasseq.cli import options, tokenize
+from kerasseq.cli.console import Console, note, print_json, progress, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import TokenShards, documents, prepare_shards, shard_writing
+from kerasseq.datasets.token_shards import INDEX, TOKENIZER
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+TRAIN_ON = 50 * 10**6
+WITH_END = ("word", "bpe", "unigram")  # which take an end token
+MEGABYTE = 10**6
+FOR_A_PROCESS = 4 * MEGABYTE  # from which on another process is worth its start
+
+
+def size(word: str) -> int:
+    """The type of a size of text: a number of bytes, with kB, MB or GB.
+
+    Examples:
+        >>> size("50MB"), size("1.5 kB")
+        (50000000, 1500)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?b?)", word.strip().lower())
+    unit = UNITS[match[2].removesuffix("b")] if match else 0
+    count = round(float(match[1]) * unit) if match else 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(
+            f"expected a size such as 50MB, received {word!r}"
+        )
+    return count
+
+
+def add_command(add: options.Add) -> None:
+    """Adds the command to the parser."""
+    parser = add(
+        "prepare",
+        """\
+Tokenize texts of any size into a folder of ids, from which  kerasseq train
+language-model --data DIR  trains without reading the text into memory. Documents are
+the lines of .jsonl, the rows of .parquet, and the texts of .txt, or their parts between
+separators; .txt and .jsonl may be compressed (.gz). When it is stopped, the same
+command goes on where it was.""",
+        """\
+examples:
+  kerasseq prepare articles/ --tokenizer bpe --vocabulary-size 4096 --out ids
+  kerasseq prepare a.jsonl.gz b.parquet --column body --tokenizer my.json --out ids
+  kerasseq train language-model --data ids --model gpt --steps 1000""",
+    )
+    parser.add_argument("source", nargs="*", metavar="FILE", help="files, or folders")
+    parser.add_argument(
+        "--out", metavar="DIR", help="the folder of the ids, to be made"
+    )
+    parser.add_argument(
+        "--tokenizer",
+        default="bpe",
+        metavar="NAME",
+        help=f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe)",
+    )
+    parser.add_argument(
+        *("--vocabulary-size", "--vocab-size"),
+        type=options.integer(),
+        default=options.VOCABULARY_SIZE,
+        metavar="N",
+        help=f"maximum number of tokens (default: {options.VOCABULARY_SIZE})",
+    )
+    parser.add_argument(
+        "--train-on",
+        type=size,
+        default=TRAIN_ON,
+        metavar="SIZE",
+        help="text that a tokenizer by name is trained on, drawn from all (default: "
+        "50MB)",
+    )
+    parser.add_argument(
+        "--held-out",
+        type=options.fraction,
+        default=0.005,
+        metavar="X",
+        help="fraction of the documents that is held out (default: 0.005)",
+    )
+    parser.add_argument(
+        "--column",
+        default="text",
+        metavar="NAME",
+        help="key of the text in .jsonl, column in .parquet (default: text)",
+    )
+    parser.add_argument(
+        "--separator",
+        default="<|endoftext|>",
+        metavar="TEXT",
+        help='what separates the documents of a .txt (default: <|endoftext|>); "" for '
+        "none",
+    )
+    options.add_encoding(parser)
+    parser.add_argument(
+        "--shard-tokens",
+        type=options.integer(),
+        default=shard_writing.SHARD,
+        metavar="N",
+        help=f"tokens of a file (default: {shard_writing.SHARD:,})",
+    )
+    parser.add_argument(
+        "--processes",
+        type=options.integer(at_most=1024),
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes that tokenize (default: one for each core)",
+    )
+    options.add_seed(parser, 0)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs `kerasseq prepare`."""
+    if not args.source or not args.out:
+        raise UsageError(
+            "expected files and a folder, as in  kerasseq prepare articles/ --out ids"
+        )
+    files, others = documents.find_files(map(pathlib.Path, args.source))
+    if others:
+        note(f"{others:,} other files of the folders are left out")
+    encoding = args.encoding or "utf-8"
+    text = documents.Source(tuple(files), args.column, encoding, args.separator)
+    tokenizer = _tokenizer(args, text)
+    total, start = text.size, time.perf_counter()
+    made = pathlib.Path(args.out)
+    if (made / INDEX).exists() and shard_writing.read_index(made)["finished"]:
+        note(f"the folder {made} is finished: nothing is tokenized again")
+    enough = max(math.ceil(total / FOR_A_PROCESS), 1)
+    with progress("tokenizing, in MB", max(total // MEGABYTE, 1)) as show:
+        shards = prepare_shards(
+            files,
+            tokenizer,
+            args.out,
+            held_out=args.held_out,
+            column=args.column,
+            separator=args.separator,
+            encoding=encoding,
+            shard_tokens=args.shard_tokens,
+            processes=min(args.processes, enough),
+            seed=args.seed,
+            progress=lambda read: show(max(read // MEGABYTE, 1)),
+        )
+    _show(args, shards, total, time.perf_counter() - start)
+
+
+def _tokenizer(args, text) -> Tokenizer:
+    """Loads or trains the tokenizer; that of the folder, if there are ids in it."""
+    if args.tokenizer not in tokenize.CLASSES:
+        return tokenize.make(args.tokenizer, args.vocabulary_size, "")
+    cls, is_sized = tokenize.CLASSES[args.tokenizer]
+    made = pathlib.Path(args.out)
+    if (made / INDEX).exists() and (made / TOKENIZER).exists():
+        tokenizer = kerasseq.text.load_tokenizer(made / TOKENIZER)
+        is_larger = is_sized and tokenizer.vocabulary_size > args.vocabulary_size
+        if type(tokenizer).__name__ != cls or is_larger:
+            raise ValueError(
+                f"{made} holds shards of another tokenizer, {tokenizer!r}. Choose "
+                "another folder, or delete this one first"
+            )
+        note(f"the tokenizer is the one in {made}, {tokenizer!r}")
+        return tokenizer
+    if made.exists() and (not made.is_dir() or any(made.iterdir())):
+        raise ValueError(
+            f"{made} is not empty, and holds no shards: choose a new folder"
+        )
+    with status("reading the text that the tokenizer is trained on"):
+        sample = documents.sampled(text, args.train_on, args.seed)
+    if not sample:
+        raise ValueError(f"the files have no text: {', '.join(args.source[:3])}")
+    special = (shard_writing.END_TOKENS[0],) if args.tokenizer in WITH_END else ()
+    start = time.perf_counter()
+    tokenizer = tokenize.train(args.tokenizer, args.vocabulary_size, sample, special)
+    speed = len(sample) / MEGABYTE / (time.perf_counter() - start)
+    note(
+        f"the tokenizer is trained on {len(sample):,} characters, {speed:.2f} million "
+        "a second"
+    )
+    return tokenizer
+
+
+def _show(args, shards, total, seconds):
+    folder, speed = pathlib.Path(args.out), total / MEGABYTE / seconds
+    end = shard_writing.end_token(shards.tokenizer)
+    parts, index = {"training": shards}, shard_writing.read_index(folder)
+    if index["parts"]["held_out"]:
+        parts["held_out"] = TokenShards(folder, "held_out", sequence_length=1)
+    counts = {
+        name: {"tokens": len(part.ids), "documents": len(part.ends)}
+        for name, part in parts.items()
+    }
+    if args.json:
+        about = {"vocabulary_size": shards.vocabulary_size, "end_token": end}
+        print_json(
+            {"folder": str(folder), **about, **counts, "megabytes_per_second": speed}
+        )
+        return
+    console = Console()
+    rows = [
+        (name.replace("_", " "), f"{part['tokens']:,}", f"{part['documents']:,}")
+        for name, part in counts.items()
+    ]
+    console.table(str(folder), ("part", ">tokens", ">documents"), rows)
+    if index["held_out_is_end"]:
+        console.write(
+            "No document was drawn to be held out, as there are few: the end of the "
+            "text is held out instead."
+        )
+    console.write(
+        f"{shards.vocabulary_size:,} kinds of tokens; "
+        + (f"{end} ends a document" if end else "no token ends a document")
+        + f"; {speed:.1f} MB of files a second."
+    )
+    console.write(f"To train:  kerasseq train language-model --data {folder}")
