@@ -1,6 +1,8 @@
 """Exercises: solutions pass, each typical mistake fails with its own hint."""
 
 import itertools
+import pathlib
+import re
 
 import keras
 import numpy as np
@@ -11,6 +13,7 @@ from kerasseq.exercises import registry
 from kerasseq.exercises.registry import REGISTERED, words
 
 pytestmark = pytest.mark.once("computes with NumPy")
+PAGES = pathlib.Path(__file__).parents[2] / "docs" / "pages"
 NUMBERS = exercises.numbers()
 MISTAKES = [
     (number, name) for number in NUMBERS for name in REGISTERED[number].mistakes
@@ -157,3 +160,28 @@ def test_unknown_numbers_and_languages():
         exercises.check("01.1", len, language="de")
     with pytest.raises(ValueError, match="language=None"):
         exercises.question("01.1", language=None)
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_pages_list_them(language):
+    page = PAGES / language / "howto" / "exercises.md"
+    rows = re.findall(
+        r"^\| \[.*\]\(\.\./course/(\d\d)_\w+\.md#checks\) \| (.*) \|$",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    calls = [call.strip("`") for _, cells in rows for call in cells.split(" | ")]
+    assert calls == [words()[number]["call"] for number in NUMBERS]
+    assert [number for number, _ in rows] == [f"{n:02}" for n in range(1, 17)]
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_pages_show_no_solution(language):
+    for number in NUMBERS:
+        body = exercises.solution(number).splitlines()[2:]
+        path = next((PAGES / language / "course").glob(f"{number[:2]}_*.md"))
+        asked = path.read_text(encoding="utf-8").partition("{ #checks }")[2]
+        asked = asked.partition("{ #summary }")[0]
+        assert f"**`{number}`** `{words()[number]['call']}`" in asked
+        code = [line.strip() for line in body if "=" in line or "return" in line]
+        assert not [line for line in code if line in asked]
