@@ -49,7 +49,7 @@ class _Pair(NamedTuple):
     topics: list[str]
 
 
-def analogies(words: int = 100_000, *, seed: int | None = 0) -> Analogies:
+def analogies(words: int = 125_000, *, seed: int | None = 0) -> Analogies:
     """Generates sentences with 80 pairs of words, and analogies between the pairs.
 
     There are 16 pairs of gender ("he" and "she", "king" and "queen"), 28 of number
