@@ -11,6 +11,7 @@ minute on a laptop. Source: course slides C (next symbol, of music).
 """
 
 import argparse
+import re
 
 import kerasseq
 import keras
@@ -27,26 +28,22 @@ def rules(melodies):
     """The shares of full bars, of repeated phrases, and of melodies that end on C."""
     bars = [[bar.split() for bar in m.split("|")[:8]] for m in melodies]
     full = [sum(EIGHTHS.get(n[-1], 9) for n in bar) == 8 for b in bars for bar in b]
-    again = [b[0] == b[2] and b[1] == b[3] and len(b) > 3 for b in bars]
-    ends = [len(b) == 8 and b[7] and b[7][-1].startswith("c") for b in bars]
+    again = [len(b) > 3 and b[:2] == b[2:4] for b in bars]
+    ends = [len(b) == 8 and " ".join(b[7]).split(" ")[-1][:1] == "c" for b in bars]
     return np.mean(full), np.mean(again), np.mean(ends)
 
 
-def by_counts(tokenizer, ids, count, length, seed=0):
+def by_counts(tokenizer, text, count, length):
     """Melodies of a trigram model."""
-    model = NGramModel(3).fit(ids, len(tokenizer.vocabulary))
-    start = tokenizer.encode(START)
-    texts = [
-        tokenizer.decode(model.generate(start, length, seed=seed + n))
-        for n in range(count)
-    ]
+    model = NGramModel(3, k=0.001, tokenizer=tokenizer).fit(text)
+    texts = (model.generate(START, length, seed=seed) for seed in range(count))
     return [text.split(START)[1].strip() for text in texts]
 
 
 def sound(melody, rate=16000, eighth=0.2):
     """A tone for each note, softer towards its end, as samples from -1 to 1."""
     tones = []
-    for note in melody.replace("|", "").split():
+    for note in re.findall(r"\b[a-g][45][eqdh]\b", melody):
         t = np.arange(int(rate * eighth * EIGHTHS[note[-1]])) / rate
         pitch = 12 * (int(note[1]) - 4) + STEPS[note[0]] - 9  # semitones above 440 Hz
         wave = np.sin(2 * np.pi * 440 * 2 ** (pitch / 12) * t)
@@ -60,6 +57,7 @@ def main(arguments=None):
     parser.add_argument("file", nargs="?", default="melody.wav", help="sound")
     parser.add_argument("--melodies", type=int, default=4000)
     parser.add_argument("--steps", type=int, default=600, help="training steps")
+    parser.add_argument("--model", default="transformer", help="or gru, mamba …")
     parser.add_argument("--units", type=int, default=96)
     parser.add_argument("--count", type=int, default=50, help="melodies to compose")
     options = parser.parse_args(arguments)
@@ -68,8 +66,10 @@ def main(arguments=None):
     text = " ".join(f"{START} {melody}" for melody in train)
     tokenizer = WordTokenizer().fit(text)
     keras.utils.set_random_seed(0)
-    model = kerasseq.models.LanguageModel("gru", tokenizer, units=options.units)
-    schedule = keras.optimizers.schedules.CosineDecay(1e-2, options.steps)
+    model = kerasseq.models.LanguageModel(
+        options.model, tokenizer, units=options.units, num_layers=2
+    )
+    schedule = keras.optimizers.schedules.CosineDecay(4e-3, options.steps)
     model.compile(keras.optimizers.Adam(schedule, global_clipnorm=1.0))
     model.fit(text, sequence_length=96, steps_per_epoch=options.steps, verbose=2)
 
@@ -77,7 +77,7 @@ def main(arguments=None):
     prompts = [START] * options.count
     texts = model.generate(prompts, length, stop=[START], seed=0)
     composed = [t.replace(START, "").strip() for t in texts]
-    counted = by_counts(tokenizer, tokenizer.encode(text), options.count, length)
+    counted = by_counts(tokenizer, text, options.count, length)
     new = np.mean([melody not in train for melody in composed])
     print("               full bars  A repeated  ends on C")
     for name, found in {
