@@ -6,8 +6,8 @@ French children write "ma maman et gentille" for "est": the wrong word is a word
 only its neighbors tell. A network reads a word with the two beside it, letter by
 letter, and writes the right one. Prints the words that are right before and after, and
 the same for a list: the most frequent correction of each word in the training data.
-With the defaults on PyTorch the list reaches 0.953 of the words and
-the network 0.972, where 0.803 are right as they are written. Takes a few minutes. Source: course slides C (text to text).
+With the defaults on PyTorch 0.803 of the words are right as written, 0.953 by the list,
+and 0.972 by the network. Takes a few minutes. Source: course slides C (text to text).
 """
 
 import argparse

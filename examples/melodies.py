@@ -7,9 +7,9 @@ bar. The melodies of `datasets.melodies` have bars of four quarters, the form A 
 and end on a C. A model that predicts the next symbol is asked for whole melodies, and
 the rules are counted in them, beside those of a trigram model: it counts three symbols,
 so that it cannot repeat a phrase. With the defaults on PyTorch 0.96 of the bars of the
-network are full, those of the trigrams in 0.50 of the cases, and it repeats the phrase
-in 0.40 of the melodies, the trigrams never. Writes the first melody as sound, too.
-Takes a few minutes. Source: course slides C (next symbol, of music).
+network are full, of the trigrams 0.50; 0.40 of the melodies of the network repeat the
+phrase, none of the trigrams. Writes the first melody as sound, too. Takes a few
+minutes. Source: course slides C (next symbol, of music).
 """
 
 import argparse
