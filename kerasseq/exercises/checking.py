@@ -169,7 +169,7 @@ def _result(answer, inputs, one, shown):
         raise _Unusable("raised", error=said, inputs=_shown(shown)) from None
     try:
         return _array(result)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # also tensors with gradients
         right = _array(one.right(*_copies(inputs)))
         raise _Unusable(
             "value", expected=right, received=short(result), inputs=_shown(shown)
