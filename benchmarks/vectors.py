@@ -131,7 +131,7 @@ def accuracies(options):
     """Returns a row for each text, method and class of analogies."""
     from kerasseq import datasets, models
 
-    data = datasets.analogies(100_000, seed=options.seed)
+    data = datasets.analogies(125_000, seed=options.seed)
     reference = datasets.python_reference().split("\n\n")
     table = []
     for text, sentences, least in (

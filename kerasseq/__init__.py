@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
     from kerasseq import (
         datasets,
         decoding,
+        exercises,
         layers,
         models,
         runs,
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "datasets",
     "decoding",
+    "exercises",
     "layers",
     "load_model",
     "models",
@@ -37,7 +39,7 @@ __all__ = [
     "tracing",
     "training",
 ]
-_WITHOUT_KERAS = ("datasets", "runs", "text")
+_WITHOUT_KERAS = ("datasets", "exercises", "runs", "text")
 # Not in __all__: `from kerasseq import *` does not need scikit-learn.
 _OPTIONAL = ("sklearn",)
 

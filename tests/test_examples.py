@@ -219,3 +219,58 @@ def test_t5_tasks(capsys):
     assert [line.split()[0] for line in lines[-4:]] == [
         task.__name__ for task in t5_tasks.TASKS
     ]
+
+
+def test_correct_spelling(capsys):
+    load("correct_spelling").main(arguments(sentences=40, steps=1, units=5))
+    lines = capsys.readouterr().out.splitlines()
+    scores = {line.split("  ")[0]: line for line in lines if " right " in line}
+    assert list(scores) == ["as written", "known errors", "network"]
+    assert "of the misspelled 0.000, right words spoiled 0.000" in scores["as written"]
+
+
+def test_words_of_correction():
+    example = load("correct_spelling")
+    texts = ["ma maman et gentille", "oui"]
+    assert example.windows(texts)[2:] == [
+        "maman [et] gentille",
+        "et [gentille] ",
+        " [oui] ",
+    ]
+    known = example.known_errors(["et", "et", "et", "est"], ["est", "est", "et", "est"])
+    assert known == {"et": "est", "est": "est"}
+
+
+def test_melodies(tmp_path, capsys):
+    sound = tmp_path / "melody.wav"
+    sizes = arguments(melodies=20, steps=1, units=5, count=3)
+    load("melodies").main([str(sound), *sizes])
+    out = capsys.readouterr().out
+    assert re.search(r"the grammar +1\.00 +1\.00 +1\.00", out)
+    assert "of the melodies of the network are in none of the training data" in out
+
+
+def test_rules_of_melodies():
+    example = load("melodies")
+    good = "c4h c4h | c4h c4h | c4h c4h | c4h c4h | " + "d4h d4h | " * 3 + "d4h c4h |"
+    assert example.rules([good, good.replace("d4h c4h", "d4h d4h")]) == (1, 1, 0.5)
+    assert example.rules(["c4h d4q |", ""]) == (0, 0, 0)
+    tone = example.sound("a4q |")
+    peak = abs(np.fft.rfft(tone)).argmax() * 16000 / len(tone)
+    assert abs(peak - 440) < 2 and len(tone) == 6400
+
+
+def test_summarize(capsys):
+    load("summarize").main(arguments(epochs=1, words=7))
+    out = capsys.readouterr().out
+    scores = dict(re.findall(r"^(.*?) +F1 (0\.\d+)$", out, re.MULTILINE))
+    assert len(scores) == 5
+    assert max(scores, key=lambda name: float(scores[name])) == "target"
+
+
+def test_summary_of_a_text():
+    example = load("summarize")
+    text = ["cats purr softly", "dogs bark", "cats and dogs purr loudly today"]
+    assert example.f1(text, text) == 1
+    assert example.f1([], text) == 0
+    assert sorted(example.target(text)) == [0, 2]

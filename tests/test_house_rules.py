@@ -37,6 +37,7 @@ HEIGHT = {
     "speech": 7,
     "models": 8,
     "pretrained": 9,
+    "exercises": 10,
 }
 BASE = {"core", "kernels", "tracing"}
 SERVING = {"decoding", "training"}  # used by models, and independent of them
@@ -47,7 +48,7 @@ LIGHT = (
     "kerasseq.vectors.files",
 )
 TABLES = {"layers", "runs", "sklearn"}  # public files: layers.py and others
-PUBLIC = TABLES | {"models"} | SERVING | KERAS_FREE | {"tracing"}
+PUBLIC = TABLES | {"models", "exercises"} | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC
 }

@@ -189,6 +189,12 @@ def of_datasets():
             "chains", datasets.chains, {"size": 3, "pairs": 4, "symbols": 7, "steps": 2}
         ),
         Use("copy_bits", datasets.copy_bits, {"size": 3, "bits": 2, "lengths": (1, 2)}),
+        Use(
+            "corrections",
+            lambda **a: datasets.corrections(**a).sources,
+            {"size": 5, "errors": 0.2, "seed": 0},
+        ),
+        Use("melodies", datasets.melodies, {"count": 3, "seed": 0}),
         Use("analogies", lambda **a: datasets.analogies(**a).sentences, {"words": 50}),
         Use(
             "read_image",

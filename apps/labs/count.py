@@ -1,6 +1,6 @@
 """Lab 15, Count: parameters, memory and operations of a Transformer, never built."""
 
-from parts import figures, lab
+from parts import figures, figures_years, lab
 from parts.errors import Refused
 
 EQUATIONS = (
@@ -19,6 +19,7 @@ SIZES = {  # attributes of an architecture: the ends of their boxes
 DTYPES = ("bfloat16", "float32")
 LENGTHS = [2**n for n in range(7, 18)]
 GIB = 2**30
+BRAIN = {"neurons": 86e9, "synapses": 1e14}  # slide C:795
 CODE = """
 import kerasseq
 
@@ -122,6 +123,7 @@ def body(here):
     matrices(here, found)
     memory(here, found)
     cache(here, found)
+    years(here)
     code = CODE.replace("{name}]", "{name}].scaled(**{changes})") if changes else CODE
     length = found["length"]
     here.code(code, name=name, changes=changes, length=length, batch=batch, dtype=dtype)
@@ -198,6 +200,25 @@ def cache(here, found):
         here.style, rows, "tokens", "gib", "part", titles=titles, rules=rules, log_x=2
     )
     here.picture("cache", chart, rows, titles)
+
+
+def timeline():
+    """Returns the published models by year."""
+    import kerasseq
+
+    return figures_years.table(kerasseq.models.architectures)
+
+
+def years(here):
+    """Draws the sizes of the published models by year, beside those of a brain."""
+    rows = [
+        {**row, "kind": here.text(f"kind_{row['kind']}")}
+        for row in here.compute(timeline)
+    ]
+    rules = {here.text(name): number for name, number in BRAIN.items()}
+    titles = {key: here.text(f"years_{key}") for key in rows[0]}
+    chart = figures_years.sizes(here.style, rows, rules, titles)
+    here.picture("years", chart, rows, titles)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import tomllib
 
 import jupytext
 
+from docs.tools import questions
 from docs.tools.places import TUTORIALS
 
 SECTION = re.compile(r"^<!-- (?:cell: (\w+)|(labels)) -->\n", re.MULTILINE)
@@ -93,7 +94,7 @@ def _is(number: str, name: str) -> bool:
 
 
 def read(name: str, folder: pathlib.Path = TUTORIALS) -> Tutorial:
-    """Reads a tutorial."""
+    """Reads a tutorial, with the exercises that kerasseq has of it."""
     script = (folder / f"{name}.py").read_text(encoding="utf-8")
     cells = tuple(
         _cell(name, cell) for cell in jupytext.reads(script, "py:percent").cells
@@ -103,7 +104,23 @@ def read(name: str, folder: pathlib.Path = TUTORIALS) -> Tutorial:
         raise TutorialError(f"{name}: two cells have the name {sorted(twice)[0]}")
     path = folder / "fr" / f"{name}.md"
     french, labels = parse_french(path.read_text(encoding="utf-8"), path.name)
-    return Tutorial(name, cells, french, labels)
+    read = Tutorial(name, cells, french, labels)
+    return _with_checks(read) if questions.has_checks(name) else read
+
+
+def _with_checks(read: Tutorial) -> Tutorial:
+    """Adds the exercises whose answers are checked, before the summary."""
+    added = Cell(questions.NAME, questions.text(read.name, "en"), False)
+    cells, french = list(read.cells), {}
+    order = [cell.name for cell in cells]
+    if questions.BEFORE not in order:
+        return read  # another check names the missing cell
+    cells.insert(order.index(questions.BEFORE), added)
+    for name, text in read.french.items():
+        if name == questions.BEFORE:
+            french[questions.NAME] = questions.text(read.name, "fr")
+        french[name] = text
+    return dataclasses.replace(read, cells=tuple(cells), french=french)
 
 
 def _cell(tutorial: str, cell: dict) -> Cell:

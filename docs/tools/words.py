@@ -7,6 +7,11 @@ WORDS = {
         "notebook": "Download the notebook",
         "solution": "Solution",
         "solutions": "Solutions",
+        "checks": "### Exercises with a check\n\nThe answer to each is a function. "
+        "Write it, for example with NumPy, and pass it to `kerasseq.exercises.check`: "
+        "it calls the function with inputs that are drawn, and gives a hint if the "
+        "result is wrong.\n\n```python\nfrom kerasseq import exercises\n\n"
+        'exercises.check("{number}", {name})\n```\n\n{questions}',
         "number": "The number on three backends",
         "number_about": "The experiment leaves one number in `result`: {name}. The "
         "same tutorial with the same seeds, on each backend:",
@@ -35,6 +40,12 @@ WORDS = {
         "notebook": "Télécharger le notebook",
         "solution": "Corrigé",
         "solutions": "Corrigés",
+        "checks": "### Exercices avec vérification\n\nLa réponse à chacun est une "
+        "fonction. Écrivez-la, par exemple avec NumPy, et passez-la à "
+        "`kerasseq.exercises.check`\u202f: la fonction est appelée avec des entrées "
+        "tirées au hasard, et un indice est donné si le résultat est faux.\n\n"
+        "```python\nfrom kerasseq import exercises\n\n"
+        'exercises.check("{number}", {name}, language="fr")\n```\n\n{questions}',
         "number": "Le nombre sur trois backends",
         "number_about": "L’expérience laisse un nombre dans `result`\u202f: {name}. Le "
         "même tutoriel avec les mêmes graines, sur chaque backend\u202f:",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kerasseq.cli.job import Job
 
 FILE = "file"  # the argument that names the user's data
-SERIES = ("sunspots", "ar", "co2")
+SERIES = ("sunspots", "ar", "co2", "market", "weather")
 MISSING = ("error", "interpolate", "forward")
 QUANTILES = (0.1, 0.5, 0.9)
 HELD_OUT = 5  # one part in five

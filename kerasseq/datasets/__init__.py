@@ -15,6 +15,7 @@ from kerasseq.datasets.captioned_images import CaptionedImages, captioned_images
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.conversation_files import read_conversations
 from kerasseq.datasets.conversations import Conversations, conversations
+from kerasseq.datasets.corrected_sentences import corrections
 from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
@@ -29,6 +30,7 @@ from kerasseq.datasets.homonym_sentences import Homonyms, HomonymSentence, homon
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.markov import MarkovSource, markov_source
+from kerasseq.datasets.melody_grammar import melodies
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.names import LabeledTexts, names_by_language
@@ -116,6 +118,7 @@ __all__ = [
     "conversations",
     "copy_bits",
     "copy_task",
+    "corrections",
     "counting",
     "dates",
     "digits_folder",
@@ -129,6 +132,7 @@ __all__ = [
     "image_folder",
     "is_balanced",
     "markov_source",
+    "melodies",
     "morse",
     "morse_code",
     "names_by_language",

@@ -22,7 +22,8 @@ from kerasseq.core import packages
 from kerasseq.core.checks import random_generator, whole_number
 
 TABLE = pathlib.Path(__file__).with_name("analogies.toml")
-CLASSES = ("gender", "plural", "currency")
+CLASSES = ("gender", "plural", "currency", "dish")
+OF_COUNTRIES = {"currency": "money", "dish": "dish"}  # the slots of the second word
 _SLOT = re.compile(r"\{(\w+)\}")
 
 Question = tuple[str, str, str, str]
@@ -33,7 +34,7 @@ class Analogies(NamedTuple):
 
     Attributes:
         sentences: Strings, in lowercase and without punctuation.
-        questions: For each of "gender", "plural" and "currency" a list of
+        questions: For each of "gender", "plural", "currency" and "dish" a list of
             `(a, b, c, d)`: a is to b as c is to d.
     """
 
@@ -48,12 +49,13 @@ class _Pair(NamedTuple):
     topics: list[str]
 
 
-def analogies(words: int = 100_000, *, seed: int | None = 0) -> Analogies:
-    """Generates sentences with 64 pairs of words, and analogies between the pairs.
+def analogies(words: int = 125_000, *, seed: int | None = 0) -> Analogies:
+    """Generates sentences with 80 pairs of words, and analogies between the pairs.
 
     There are 16 pairs of gender ("he" and "she", "king" and "queen"), 28 of number
-    ("is" and "are", "mouse" and "mice"), and 20 countries with their currencies. No
-    sentence has both words of a pair of gender or number.
+    ("is" and "are", "mouse" and "mice"), 20 countries with their currencies, and 16
+    with a dish, as on a slide (E:116): sushi + germany - japan = bratwurst. No sentence
+    has both words of a pair of gender or number.
 
     Args:
         words: Number of words. The sentence that reaches it is the last.
@@ -61,7 +63,7 @@ def analogies(words: int = 100_000, *, seed: int | None = 0) -> Analogies:
 
     Returns:
         An `Analogies`. Each ordered couple of pairs of a class gives a question: 240 of
-        gender, 756 of number, 380 of currencies.
+        gender, 756 of number, 380 of currencies, 240 of dishes.
 
     Raises:
         ImportError: If babel is not installed.
@@ -71,11 +73,11 @@ def analogies(words: int = 100_000, *, seed: int | None = 0) -> Analogies:
     Examples:
         >>> data = analogies(1000)
         >>> data.sentences[0]
-        'the bank changed some dong from hanoi outside'
+        'the cook serves hot ratatouille after paris outside'
         >>> data.questions["gender"][0]
         ('he', 'she', 'his', 'her')
         >>> {name: len(found) for name, found in data.questions.items()}
-        {'gender': 240, 'plural': 756, 'currency': 380}
+        {'gender': 240, 'plural': 756, 'currency': 380, 'dish': 240}
     """
     words = whole_number("words", words)
     rng = random_generator(seed)
@@ -102,6 +104,10 @@ def _pairs(kind: str) -> list[_Pair]:
     rows = _table()[kind]["pairs"]
     if kind == "currency":
         return [_Pair(_names(*row["codes"]), row["topics"]) for row in rows]
+    if kind == "dish":
+        return [
+            _Pair((_country(*row["codes"]), row["dish"]), row["topics"]) for row in rows
+        ]
     return [_Pair(tuple(row["words"]), row["topics"]) for row in rows]
 
 
@@ -119,11 +125,24 @@ def _names(country: str, currency: str) -> tuple[str, str]:
         >>> _names("JP", "JPY")
         ('japan', 'yen')
     """
-    babel = packages.load("babel", "babel", "names of countries and currencies need")
-    locale = babel.Locale("en")
     # The last word, as in "Japanese Yen".
-    currency_name = locale.currencies[currency].split()[-1]
-    return locale.territories[country].lower(), currency_name.lower()
+    currency_name = _locale().currencies[currency].split()[-1]
+    return _country(country), currency_name.lower()
+
+
+def _country(code: str) -> str:
+    """Returns the English name of a country.
+
+    Examples:
+        >>> _country("DE")
+        'germany'
+    """
+    return _locale().territories[code].lower()
+
+
+def _locale() -> Any:
+    babel = packages.load("babel", "babel", "names of countries and currencies need")
+    return babel.Locale("en")
 
 
 def _sentence(
@@ -134,8 +153,8 @@ def _sentence(
     side = int(rng.integers(2))
     slots = {"1": [pair.words[side]], "topic": pair.topics}
     slots["other"] = _table()["other"]["words"]
-    if kind == "currency":
-        slots |= {"1": [pair.words[0]], "money": [pair.words[1]]}
+    if kind in OF_COUNTRIES:
+        slots |= {"1": [pair.words[0]], OF_COUNTRIES[kind]: [pair.words[1]]}
     else:
         slots["marker"] = table["markers"][side]
         both = {one.words[0]: one.words for one in pairs}

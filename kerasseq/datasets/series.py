@@ -22,6 +22,12 @@ from kerasseq.core.checks import (
     whole_number,
 )
 
+GENERATED = {
+    "ar": "AR, coefficients {}",
+    "market": "random walk of the logarithm of a price",
+    "weather": "a year of 52 weeks and AR(1)",
+}
+
 
 class Series(NamedTuple):
     """One value per time step.
@@ -51,17 +57,22 @@ def series(
 
     - `"ar"`: generated, autoregressive: $x_t = \sum_i a_i x_{t-i} + e_t$, with normal
       noise $e_t$, in its stationary state.
+    - `"market"`: generated, the price of a share by day: its logarithm is a random
+      walk, $\ln x_t = \ln x_{t-1} + e_t / 100$, from a price of 100. No forecast has a
+      smaller expected square error of $\ln x$ than the last value.
+    - `"weather"`: generated, the mean temperature by week, in °C, with a year of 52
+      weeks: $x_t = 11 - 9 \cos(2 \pi t / 52) + a_t$, where $a_t = 0.7 a_{t-1} + e_t$.
     - `"sunspots"`: yearly number of sunspots, 1700–2008, dated 1 January.
     - `"co2"`: weekly CO2 in the air of Mauna Loa, 1958–2001, in parts per million. Its
       59 missing weeks are interpolated linearly.
 
     Args:
-        name: `"ar"`, `"sunspots"` or `"co2"`.
+        name: `"ar"`, `"market"`, `"weather"`, `"sunspots"` or `"co2"`.
         length: Number of values, from the first. Defaults to all values of a real
             series, and to 1000 generated ones.
         coefficients: For `"ar"`: $a_1, a_2, \ldots$
-        noise: For `"ar"`: standard deviation of $e_t$.
-        seed: For `"ar"`: seed of the noise.
+        noise: Of generated series: standard deviation of $e_t$.
+        seed: Of generated series: seed of the noise.
 
     Returns:
         The series, as a `Series`.
@@ -75,13 +86,13 @@ def series(
         >>> series("ar", length=5, coefficients=[0.9], seed=0).values.shape
         (5,)
     """
-    one_of("name", name, ["ar", "sunspots", "co2"])
+    one_of("name", name, ["ar", "market", "weather", "sunspots", "co2"])
     if length is not None:
         length = whole_number("length", length, at_least=1)
         fits_memory("length", length, bytes_each=8)
-    if name == "ar":
-        values = _autoregressive(length or 1000, coefficients, noise, seed)
-        source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"
+    if name in GENERATED:
+        values = _generated(name, length or 1000, coefficients, noise, seed)
+        source = f"generated: {GENERATED[name].format(coefficients)}"
         return Series(values.astype("float32"), None, name, source)
     values, dates, source = (_sunspots if name == "sunspots" else _co2)()
     if length is not None and length > len(values):
@@ -89,6 +100,32 @@ def series(
             f"`length` is {length}, but {name!r} has {len(values)} values only."
         )
     return Series(values[:length].astype("float32"), dates[:length], name, source)
+
+
+def _generated(name: str, length: int, coefficients, noise: float, seed) -> np.ndarray:
+    if name == "ar":
+        return _autoregressive(length, coefficients, noise, seed)
+    if name == "weather":
+        year = 2 * np.pi * np.arange(length) / 52
+        return 11 - 9 * np.cos(year) + _autoregressive(length, (0.7,), noise, seed)
+    _check_noise(noise)
+    steps = random_generator(seed).normal(0.0, noise / 100, length)
+    with np.errstate(over="ignore"):
+        values = 100 * np.exp(np.cumsum(steps))
+    if not values.max() <= np.finfo("float32").max:
+        raise ValueError(
+            f"`noise` of a market is in percent by day, received {noise}: the price "
+            "exceeds every number. Choose a smaller one, such as 1."
+        )
+    return values
+
+
+def _check_noise(noise: float) -> None:
+    number("noise", noise)
+    if not (noise >= 0 and math.isfinite(noise)):
+        raise ValueError(
+            f"`noise` must be zero or a positive number, received {noise}."
+        )
 
 
 def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray:
@@ -101,11 +138,7 @@ def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray
             f"`coefficients` must be a row of numbers such as (0.6, -0.3), received "
             f"{coefficients!r}."
         )
-    number("noise", noise)
-    if not (noise >= 0 and math.isfinite(noise)):
-        raise ValueError(
-            f"`noise` must be zero or a positive number, received {noise}."
-        )
+    _check_noise(noise)
     sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
     largest = sizes.max(initial=0.0)
     if largest >= 1:

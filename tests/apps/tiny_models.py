@@ -118,8 +118,8 @@ def word_vectors(recipe):
     for questions in kerasseq.datasets.analogies(1).questions.values():
         step = rng.normal(size=13)
         for first, second in dict.fromkeys(question[:2] for question in questions):
-            place = rng.normal(size=13)
-            vectors |= {first: place - step, second: place + step}
+            start = vectors.get(first, rng.normal(size=13))  # japan has two pairs
+            vectors |= {first: start, second: start + 2 * step}
     matrix = np.stack(list(vectors.values()))
     return kerasseq.models.WordVectors.from_vectors(list(vectors), matrix)
 

@@ -7,7 +7,7 @@ from kerasseq.datasets import analogies
 from kerasseq.datasets.analogies import _names, _pairs, _table
 
 pytest.importorskip("babel")
-COUNTS = {"gender": 16, "plural": 28, "currency": 20}
+COUNTS = {"gender": 16, "plural": 28, "currency": 20, "dish": 16}
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -26,6 +26,8 @@ def test_questions_are_the_ordered_couples_of_pairs(data):
     assert {("he", "she"), ("king", "queen")} < genders
     plurals = {question[:2] for question in data.questions["plural"]}
     assert {("is", "are"), ("mouse", "mice")} < plurals
+    dishes = data.questions["dish"]
+    assert ("japan", "sushi", "germany", "bratwurst") in dishes
     assert ("japan", "yen") in {question[:2] for question in data.questions["currency"]}
 
 
@@ -36,7 +38,9 @@ def test_words_of_pairs_are_distinct():
         word for name in ("gender", "plural") for side in _table()[name]["markers"]
         for word in side
     }  # fmt: skip
-    assert len(set(words)) == len(words) == 2 * sum(COUNTS.values())
+    assert len(words) == 2 * sum(COUNTS.values())
+    # Japan has a currency and a dish.
+    assert sorted(words) == sorted([*{*words}, "japan"])
     assert not topics & {*words} and not markers & {*words} and not markers & topics
 
 

@@ -71,6 +71,32 @@ def test_without_statsmodels_the_error_says_what_to_install(monkeypatch):
         series("co2")
 
 
+def test_market_is_a_random_walk():
+    market = series("market", length=20_000, noise=2.0, seed=1)
+    steps = np.diff(np.log(market.values.astype("float64")))
+    np.testing.assert_allclose(steps.std(), 0.02, rtol=0.03)
+    # Neighboring steps are not correlated: 4 standard errors of 20,000.
+    assert abs(np.corrcoef(steps[1:], steps[:-1])[0, 1]) < 4 / np.sqrt(20_000)
+    assert market.dates is None and market.values.min() > 0
+    assert (series("market", length=5, noise=0).values == 100).all()
+    for name in ("market", "weather"):
+        one, same, other = (series(name, seed=seed).values for seed in (1, 1, 2))
+        assert (one == same).all() and (one != other).any() and len(one) == 1000
+    with pytest.raises(ValueError, match="received 100000.0: the price exceeds"):
+        series("market", noise=1e5, seed=0)
+    with pytest.raises(ValueError, match="must be zero or a positive number"):
+        series("market", noise=-1)
+
+
+def test_weather_has_a_year_and_deviations_that_fade():
+    quiet = series("weather", length=104, noise=0).values
+    np.testing.assert_allclose(quiet[:52], quiet[52:], atol=1e-5)
+    assert (quiet[0], quiet[26]) == pytest.approx((2, 20))
+    seasons = np.resize(quiet[:52], 20_000)
+    apart = series("weather", length=20_000, seed=1).values - seasons
+    assert np.corrcoef(apart[1:], apart[:-1])[0, 1] == pytest.approx(0.7, abs=0.03)
+
+
 def test_wrong_series():
     with pytest.raises(ValueError, match='Did you mean "sunspots"'):
         series("sunspot")

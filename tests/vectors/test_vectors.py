@@ -170,6 +170,7 @@ def test_analogies_of_a_small_model(trained):
         score = model.analogy_score(questions)
         assert score.accuracy >= 0.9 > 0.4 > score.nearest, (name, score)
         assert score.accuracy > 100 * score.chance
+    assert model.analogy("japan", "sushi", "germany")[0].word == "bratwurst"
     losses = history.history["loss"]
     assert len(losses) == 14 and losses[-1] < losses[0]
 
