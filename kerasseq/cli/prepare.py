@@ -133,24 +133,31 @@ def run(args: argparse.Namespace) -> None:
     tokenizer = _tokenizer(args, text)
     total, start = text.size, time.perf_counter()
     made = pathlib.Path(args.out)
-    if (made / INDEX).exists() and shard_writing.read_index(made)["finished"]:
+    index = shard_writing.read_index(made) if (made / INDEX).exists() else {}
+    is_finished = index.get("finished", False)
+    if is_finished:
         note(f"the folder {made} is finished: nothing is tokenized again")
     enough = max(math.ceil(total / FOR_A_PROCESS), 1)
-    with progress("tokenizing, in MB", max(total // MEGABYTE, 1)) as show:
-        shards = prepare_shards(
-            files,
-            tokenizer,
-            args.out,
-            held_out=args.held_out,
-            column=args.column,
-            separator=args.separator,
-            encoding=encoding,
-            shard_tokens=args.shard_tokens,
-            processes=min(args.processes, enough),
-            seed=args.seed,
-            progress=lambda read: show(max(read // MEGABYTE, 1)),
-        )
-    _show(args, shards, total, time.perf_counter() - start)
+    try:
+        with progress("tokenizing, in MB", max(total // MEGABYTE, 1)) as show:
+            shards = prepare_shards(
+                files,
+                tokenizer,
+                args.out,
+                held_out=args.held_out,
+                column=args.column,
+                separator=args.separator,
+                encoding=encoding,
+                shard_tokens=args.shard_tokens,
+                processes=min(args.processes, enough),
+                seed=args.seed,
+                progress=lambda read: show(max(read // MEGABYTE, 1)),
+            )
+    except KeyboardInterrupt:
+        note("to go on where it stopped, run the same command")
+        raise
+    seconds = time.perf_counter() - start
+    _show(args, shards, None if is_finished else total / MEGABYTE / seconds)
 
 
 def _tokenizer(args, text) -> Tokenizer:
@@ -188,9 +195,9 @@ def _tokenizer(args, text) -> Tokenizer:
     return tokenizer
 
 
-def _show(args, shards, total, seconds):
-    folder, speed = pathlib.Path(args.out), total / MEGABYTE / seconds
-    end = shard_writing.end_token(shards.tokenizer)
+def _show(args, shards, speed):
+    """Prints what is in the folder, and how many MB of files were read a second."""
+    folder, end = pathlib.Path(args.out), shard_writing.end_token(shards.tokenizer)
     parts, index = {"training": shards}, shard_writing.read_index(folder)
     if index["parts"]["held_out"]:
         parts["held_out"] = TokenShards(folder, "held_out", sequence_length=1)
@@ -218,6 +225,6 @@ def _show(args, shards, total, seconds):
     console.write(
         f"{shards.vocabulary_size:,} kinds of tokens; "
         + (f"{end} ends a document" if end else "no token ends a document")
-        + f"; {speed:.1f} MB of files a second."
+        + (f"; {speed:.1f} MB of files a second." if speed else ".")
     )
     console.write(f"To train:  kerasseq train language-model --data {folder}")
