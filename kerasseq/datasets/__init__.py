@@ -28,6 +28,7 @@ from kerasseq.datasets.film_order import FilmHalves, film_halves
 from kerasseq.datasets.homonym_sentences import Homonyms, HomonymSentence, homonyms
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
+from kerasseq.datasets.last_word_passages import LastWords, Passage, last_words
 from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
@@ -84,11 +85,13 @@ __all__ = [
     "Homonyms",
     "LabeledImages",
     "LabeledTexts",
+    "LastWords",
     "MarkovSource",
     "NoisyParentheses",
     "PairSource",
     "Pairs",
     "Parentheses",
+    "Passage",
     "Preferences",
     "Problem",
     "Recordings",
@@ -125,6 +128,7 @@ __all__ = [
     "image_files",
     "image_folder",
     "is_balanced",
+    "last_words",
     "markov_source",
     "morse",
     "morse_code",

@@ -24,6 +24,7 @@ from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.loss_surface_plot import plot_loss_surface
 from kerasseq.tracing.positions import plot_positions
+from kerasseq.tracing.scaling_plot import plot_scaling
 from kerasseq.tracing.score_plot import plot_scores
 from kerasseq.tracing.tape_plot import plot_tape
 from kerasseq.tracing.word_plot import plot_words
@@ -51,6 +52,7 @@ __all__ = [
     "plot_pixels",
     "plot_positions",
     "plot_race",
+    "plot_scaling",
     "plot_scores",
     "plot_tape",
     "plot_words",
