@@ -137,7 +137,7 @@ def train(job: "Job") -> runs.Results:
     folder = job.folder / STORED
 
     def run(name, follow):
-        found = _measure(settings, data, name)
+        found = measure(settings, data, name)
         _store(folder / f"{name}.json", name, found)
         words = [f"{key} {found[key]:.3f}" for key in ("loss", "accuracy") if key in found]
         job.console.info(
@@ -199,7 +199,9 @@ def _words(name):
     return f"width {model.removeprefix('width')}, seed {seed}"
 
 
-def _measure(settings, data, name):
+def measure(
+    settings: options.Settings, data: scale_data.Data, name: str
+) -> dict[str, float]:
     """Trains a width with a seed, and returns its size and what it reaches."""
     import keras
 

@@ -13,10 +13,11 @@ from kerasseq.cli import heads, language_model, options, tokenize
 from kerasseq.cli.console import status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.runs import sha256
-from kerasseq.training.batches import NumberedBatches
 
 if TYPE_CHECKING:
     import keras
+
+    from kerasseq.training.batches import NumberedBatches
 
 SOURCE, PASSAGES = "markov-source", "last-words"
 NAMES = (*language_model.TEXTS, SOURCE, PASSAGES)
@@ -49,7 +50,7 @@ class Data(NamedTuple):
     lines: dict[str, float]
     learned: np.ndarray
 
-    def batches(self, batch_size: int, seed: int) -> NumberedBatches:
+    def batches(self, batch_size: int, seed: int) -> "NumberedBatches":
         """Returns batches in the order of a seed."""
         length = self.x.shape[1]
         if self.weights is None:

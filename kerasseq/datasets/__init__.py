@@ -11,6 +11,7 @@ from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.alignments import AlignedPair, aligned_sentences
 from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.audio_folder import WaveFiles, audio_folder
+from kerasseq.datasets.autoregressive import AutoregressiveProcess
 from kerasseq.datasets.captioned_images import CaptionedImages, captioned_images
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.conversation_files import read_conversations
@@ -73,6 +74,7 @@ from kerasseq.datasets.wave_files import read_wave, write_wave
 __all__ = [
     "AlignedPair",
     "Analogies",
+    "AutoregressiveProcess",
     "CaptionedImages",
     "Chains",
     "Conversations",

@@ -1,8 +1,8 @@
 """Passages whose last word is told by the whole passage, and by no part of it.
 
 "Ada , Ben , Cleo and Dan wonder who ate the cake ." Sentences follow that rule out all
-of them but one, each a single name, with others between that say nothing, and at the
-end: "so it was". The last word is the name that is left. Without any one of the clues
+of them but one, each a single name, then one that says nothing, and at the end: "so it
+was". The last word is the name that is left. Without any one of the clues
 two names are left, and without the first sentence all others.
 
 What stands before the last word is the same for all names: the passages come in groups
@@ -23,7 +23,6 @@ from kerasseq.core import checks
 
 TABLE = pathlib.Path(__file__).with_name("last_word_passages.toml")
 LANGUAGES = ("en", "fr")
-FILLERS = 2  # between the clues; one more stands after them
 
 
 class Passage(NamedTuple):
@@ -88,9 +87,9 @@ def last_words(
         >>> data = last_words(16, players=2)
         >>> passage = data.passages[0]
         >>> passage.cast, passage.clues, passage.last
-        (('Olga', 'Leo'), ('Leo',), 'Olga')
+        (('Dan', 'Cleo'), ('Dan',), 'Cleo')
         >>> data.chance, data.chance_of_cast, data.window
-        (0.0625, 0.5, 10)
+        (0.0625, 0.5, 11)
 
     References:
         Slides D: "LAMBADA".
@@ -121,7 +120,7 @@ def last_words(
         passages,
         list(names),
         _vocabulary(table),
-        window=len(f"{fillers[0]} {table['ending']}".split()),
+        window=len(f". {fillers[0]} {table['ending']}".split()),
         chance=1 / len(names),
         chance_of_cast=1 / players,
         chance_without_clue=1 / 2,
@@ -133,14 +132,11 @@ def _passage(rng, table, last, players, end):
     others = rng.permutation([name for name in table["names"] if name != last])
     clues = [str(name) for name in others[: players - 1]]
     cast = [str(name) for name in rng.permutation([*clues, last])]
-    deeds, fillers = table["deeds"], table["fillers"]
+    deeds = table["deeds"]
     listed = f"{' , '.join(cast[:-1])} {table['and']} {cast[-1]}"
     opening = table["opening"].format(cast=listed, deed=deeds[rng.integers(len(deeds))])
-    between = [table["clue"].format(name=name) for name in clues]
-    for _ in range(FILLERS):
-        filler = fillers[rng.integers(len(fillers))]
-        between.insert(rng.integers(len(between) + 1), filler)
-    text = " ".join([opening, *between, end, table["ending"]])
+    ruled_out = [table["clue"].format(name=name) for name in clues]
+    text = " ".join([opening, *ruled_out, end, table["ending"]])
     return Passage(text, last, tuple(cast), tuple(clues))
 
 

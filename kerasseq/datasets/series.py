@@ -5,7 +5,6 @@ Real series are included in statsmodels. The rows of course B are
 scaled.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,12 +14,11 @@ from numpy.typing import ArrayLike
 from kerasseq.core import packages
 from kerasseq.core.checks import (
     fits_memory,
-    number,
     one_of,
-    random_generator,
     short,
     whole_number,
 )
+from kerasseq.datasets.autoregressive import AutoregressiveProcess
 
 
 class Series(NamedTuple):
@@ -31,12 +29,19 @@ class Series(NamedTuple):
         dates: `datetime64[D]` of shape `(time,)`, or None for generated series.
         name: Name of the series.
         source: Source of the data.
+        process: What generated it, where that is known.
     """
 
     values: np.ndarray
     dates: np.ndarray | None
     name: str
     source: str
+    process: AutoregressiveProcess | None = None
+
+    @property
+    def optimum(self) -> float | None:
+        """The least mean squared error of a forecast of the next value, where known."""
+        return None if self.process is None else self.process.optimum
 
 
 def series(
@@ -72,58 +77,25 @@ def series(
             coefficients are not stationary.
 
     Examples:
-        >>> series("ar", length=5, coefficients=[0.9], seed=0).values.shape
-        (5,)
+        >>> generated = series("ar", length=5, coefficients=[0.9], seed=0)
+        >>> generated.values.shape, generated.optimum
+        ((5,), 1.0)
     """
     one_of("name", name, ["ar", "sunspots", "co2"])
     if length is not None:
         length = whole_number("length", length, at_least=1)
         fits_memory("length", length, bytes_each=8)
     if name == "ar":
-        values = _autoregressive(length or 1000, coefficients, noise, seed)
+        process = AutoregressiveProcess(coefficients, noise)
+        values = process.sample(length or 1000, seed=seed).astype("float32")
         source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"
-        return Series(values.astype("float32"), None, name, source)
+        return Series(values, None, name, source, process)
     values, dates, source = (_sunspots if name == "sunspots" else _co2)()
     if length is not None and length > len(values):
         raise ValueError(
             f"`length` is {length}, but {name!r} has {len(values)} values only."
         )
     return Series(values[:length].astype("float32"), dates[:length], name, source)
-
-
-def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray:
-    try:
-        a = np.asarray(coefficients, "float64")
-    except (TypeError, ValueError):
-        a = np.empty(0)
-    if a.ndim != 1 or not len(a) or not np.isfinite(a).all():
-        raise ValueError(
-            f"`coefficients` must be a row of numbers such as (0.6, -0.3), received "
-            f"{coefficients!r}."
-        )
-    number("noise", noise)
-    if not (noise >= 0 and math.isfinite(noise)):
-        raise ValueError(
-            f"`noise` must be zero or a positive number, received {noise}."
-        )
-    sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
-    largest = sizes.max(initial=0.0)
-    if largest >= 1:
-        shown = ", ".join(f"{size:.3f}" for size in sizes)
-        raise ValueError(
-            f"`coefficients` {tuple(a.tolist())} make a series that does not settle: "
-            f"the roots of its polynomial have sizes {shown}, and all must be below 1."
-        )
-    # Until the effect of the initial zeros is below one part in a million.
-    burn_in = 100 + math.ceil(math.log(1e-6) / math.log(max(largest, 0.5)))
-    burn_in = min(burn_in, 100_000)
-    shocks = random_generator(seed).normal(0.0, noise, burn_in + length).tolist()
-    weights = a[::-1].tolist()
-    x = [0.0] * len(a)
-    for shock in shocks:
-        past = x[-len(a) :]
-        x.append(sum(w * p for w, p in zip(weights, past, strict=True)) + shock)
-    return np.array(x[-length:])
 
 
 def _sunspots():

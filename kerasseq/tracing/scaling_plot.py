@@ -55,7 +55,7 @@ def plot_scaling(
         >>> N, losses = [1000, 8000, 60_000], [[3.0, 3.1], [2.7, 2.8], [2.5, 2.4]]
         >>> figure = plot_scaling(N, losses, {"E = 0": power_law(N, losses)})
         >>> [line.get_label() for line in figure.axes[0].lines[1:]]
-        ['mean', 'E = 0: α = 0.052']
+        ['mean', 'E = 0: α = 0.053']
     """
     N, V = _checked(sizes, values, bool(laws))
     figure = drawing.figure(6, 4)
