@@ -66,14 +66,14 @@ DEFAULTS = {
     "held_out": 8192,
     "tokenizer": "character",
     "vocabulary_size": options.VOCABULARY_SIZE,
-    "players": PerData(None, **{PASSAGES: 4}),
+    "players": PerData(None, **{PASSAGES: 3}),
     "widths": [8, 16, 28, 48],
     "num_layers": 2,
     "num_heads": 2,
     "sequence_length": PerData(32, **{PASSAGES: None}),
     "batch_size": PerData(16, **{PASSAGES: 32}),
-    "learning_rate": PerData(0.02, **{PASSAGES: 0.05}),
-    "steps": PerData(220, **{PASSAGES: 1000, scale_data.SOURCE: 600}),
+    "learning_rate": PerData(0.02, **{PASSAGES: 0.03}),
+    "steps": PerData(220, **{PASSAGES: 1500, scale_data.SOURCE: 600}),
     "seeds": [0, 1, 2],
     "entropy": None,
     "bootstrap": 1000,
@@ -139,7 +139,9 @@ def train(job: "Job") -> runs.Results:
     def run(name, follow):
         found = measure(settings, data, name)
         _store(folder / f"{name}.json", name, found)
-        words = [f"{key} {found[key]:.3f}" for key in ("loss", "accuracy") if key in found]
+        words = [
+            f"{key} {found[key]:.3f}" for key in ("loss", "accuracy") if key in found
+        ]
         job.console.info(
             f"{_words(name)}: {found['parameters']:,} parameters, {', '.join(words)}, "
             f"{clock(found['seconds'])} ({names.index(name) + 1} of {len(names)})"

@@ -25,7 +25,9 @@ def test_the_least_errors_are_those_of_the_best_forecasts():
 def test_far_ahead_the_least_error_is_the_variance_of_the_series():
     process = AutoregressiveProcess([0.9], noise=2.0)
     assert process.least_errors(200)[-1] == pytest.approx(4 / (1 - 0.81))
-    np.testing.assert_allclose(process.least_errors(3), 4 * np.cumsum(0.81 ** np.r_[:3]))
+    np.testing.assert_allclose(
+        process.least_errors(3), 4 * np.cumsum(0.81 ** np.r_[:3])
+    )
 
 
 def test_forecasts_go_on_from_forecasts():
