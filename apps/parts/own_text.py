@@ -1,4 +1,4 @@
-"""A text of one's own, or a generated one: the networks of a page are trained on it, by the run panel."""
+"""A text, uploaded or generated: networks of a page are trained on it, by the panel."""
 
 import dataclasses
 import pathlib

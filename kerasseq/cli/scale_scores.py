@@ -1,4 +1,4 @@
-"""Losses and accuracies by size: means, power laws, tables, and what they do not show."""
+"""Losses and accuracies by size: means, power laws, tables, what they do not show."""
 
 import csv
 import pathlib

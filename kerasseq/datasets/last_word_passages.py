@@ -17,8 +17,6 @@ import functools
 import pathlib
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kerasseq.core import checks
 
 TABLE = pathlib.Path(__file__).with_name("last_word_passages.toml")
