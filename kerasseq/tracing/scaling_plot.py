@@ -76,8 +76,10 @@ def plot_scaling(
         color = drawing.COLORS[n % len(drawing.COLORS)]
         axis.axhline(value, linestyle=":", color=color, label=f"{name}: {value:.3g}")
     axis.set_xscale("log")
+    _log_ticks(axis.xaxis, (1, 2, 5))
     if laws:
-        _log_ticks(axis)
+        axis.set_yscale("log")
+        _log_ticks(axis.yaxis, (1, 1.5, 2, 3, 4, 5, 7))
     axis.set_xlabel("number of parameters")
     axis.set_ylabel(label)
     axis.grid(which="both", alpha=0.3)
@@ -86,14 +88,13 @@ def plot_scaling(
     return figure
 
 
-def _log_ticks(axis):
-    """Makes the axis of values logarithmic, with numbers as people write them."""
+def _log_ticks(axis, digits):
+    """Marks a logarithmic axis at these digits, with numbers as people write them."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    axis.set_yscale("log")
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7)))
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=digits))
+    axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _checked(sizes, values, is_log):
