@@ -7,9 +7,10 @@ predicted: both are printed. Passages have the accuracy of their last word inste
 """
 
 import contextlib
-import io
 import json
 import pathlib
+import subprocess
+import sys
 import tempfile
 
 from benchmarks.options import positive
@@ -54,8 +55,6 @@ def run(options):
 
 def command(options, folder):
     """Runs `kerasseq scale`, or goes on with a run that was stopped."""
-    from kerasseq.cli import main
-
     words = ["scale", "--json"]
     if (folder / "run.json").exists():
         words += ["--resume", str(folder)]
@@ -65,8 +64,9 @@ def command(options, folder):
         for name in ("widths", "steps"):
             if getattr(options, name) is not None:
                 words += [f"--{name}", str(getattr(options, name))]
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = main(words)
-    if code:
-        raise SystemExit(code)
-    return json.loads(printed.getvalue())
+    # In a process of its own, which prints its progress.
+    done = subprocess.run(
+        [sys.executable, "-m", "kerasseq", *words], stdout=subprocess.PIPE, check=True
+    )
+    finished = folder / "results.json"
+    return json.loads(done.stdout or finished.read_text(encoding="utf-8"))

@@ -648,8 +648,7 @@ def test_captioning(monkeypatch, tmp_path):
 
 
 @pytest.mark.full("six small networks, of a command that is tested")
-def test_scaling(monkeypatch, tmp_path):
-    monkeypatch.setattr("kerasseq.cli.figures.available", lambda: False)
+def test_scaling(tmp_path):
     options = shared(data="markov-source", widths="2,4,6", steps=2)
     options.seeds, options.out = "0,1", tmp_path / "run"
     found = scaling.run(options)

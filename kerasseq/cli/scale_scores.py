@@ -147,7 +147,7 @@ def show(console: Console, results: Mapping[str, Any]) -> None:
     )
     if has_accuracy:
         shown = [f"{name} {value:.3f}" for name, value in results["lines"].items()]
-        console.write(f"Accuracy of who knows no more than {', '.join(shown)}.")
+        console.write(f"Accuracy from no more than {', '.join(shown)}.")
     else:
         does = "falls" if results["falls"] else "does not fall"
         console.write(

@@ -40,16 +40,16 @@ class Passage(NamedTuple):
 
 
 class LastWords(NamedTuple):
-    """Passages, and how often those who read a part of them are right.
+    """Passages, and the accuracy that parts of them allow.
 
     Attributes:
         passages: The passages, each a `Passage`.
         names: All names, of which a passage has some.
         vocabulary: All words of the passages.
         window: The number of words before the last one that are the same for all names.
-        chance: The accuracy of who has read no more than these: 1 / names.
-        chance_of_cast: That of who knows the names of the passage, and no clue.
-        chance_without_clue: That of who has missed one of the clues.
+        chance: The accuracy from these words alone: 1 / names.
+        chance_of_cast: That from the names of the passage, without a clue.
+        chance_without_clue: That from the passage without one of the clues.
     """
 
     passages: list[Passage]

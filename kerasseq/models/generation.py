@@ -281,9 +281,8 @@ class GenerationMixin:
         except TypeError as error:
             raise TypeError(f"prompts must be texts or ids: {error}") from error
         if not rows or any(row is None or not len(row) for row in rows):
-            raise ValueError(
-                f"each prompt must have at least one token, received {prompts!r:.60}"
-            )
+            received = f"received {prompts!r:.60}"
+            raise ValueError(f"each prompt must have at least one token, {received}")
         return [row.tolist() for row in rows], single
 
     def _begin(self, rows, count, sampler):

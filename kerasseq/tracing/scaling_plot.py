@@ -1,7 +1,7 @@
 """Losses or accuracies by the size of models as a picture."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,16 +12,25 @@ from kerasseq.tracing import drawing
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.figure import Figure
 
-    from kerasseq.training import PowerLaw
-
 BEYOND = 2.0  # by how much a law is drawn further than the sizes
 POINTS = 100  # of a law
+
+
+class Law(Protocol):
+    """A law of the loss by size, as `training.PowerLaw`."""
+
+    @property
+    def exponent(self) -> float:
+        """The exponent α."""
+
+    def predict(self, size: ArrayLike) -> np.ndarray:
+        """Computes the loss of models of these sizes."""
 
 
 def plot_scaling(
     sizes: ArrayLike,
     values: ArrayLike,
-    laws: "Mapping[str, PowerLaw] | None" = None,
+    laws: Mapping[str, Law] | None = None,
     title: str | None = None,
     *,
     lines: Mapping[str, float] | None = None,

@@ -124,7 +124,7 @@ def test_passages_have_accuracies_and_no_law(command, monkeypatch):
     assert results["laws"] == {} and results["held_out"] == 32
     assert list(results["lines"].values()) == [1 / 16, 1 / 3, 1 / 2]
     assert {0 <= row["accuracy"] <= 1 for row in results["widths"]} == {True}
-    assert "Accuracy of who knows no more than the last 11 words 0.062" in done.out
+    assert "Accuracy from no more than the last 11 words 0.062" in done.out
     assert "With one seed there is no deviation" in done.out
 
 

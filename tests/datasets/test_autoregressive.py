@@ -30,7 +30,7 @@ def test_far_ahead_the_least_error_is_the_variance_of_the_series():
     )
 
 
-def test_forecasts_go_on_from_forecasts():
+def test_forecasts_continue_from_forecasts():
     process = AutoregressiveProcess([0.5, 0.2, 0.1])
     x = np.array([[1.0, 4.0, 2.0, 3.0], [0.0, -1.0, 1.0, 5.0]])
     first = x[:, -3:] @ [0.1, 0.2, 0.5]
