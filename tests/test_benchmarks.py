@@ -659,21 +659,19 @@ def test_captioning(monkeypatch, tmp_path):
     assert captioning.run(options) == found
 
 
-@pytest.mark.full("eight small networks")
-@pytest.mark.parametrize("data", ["python", "source"])
-def test_scaling(monkeypatch, tmp_path, data):
-    monkeypatch.setattr(scaling, "TESTED", 330)
-    options = shared(data=data, widths="2,4,6,8", steps=2)
-    options.seeds, options.out = "0,1", tmp_path / "out.jsonl"
+@pytest.mark.full("six small networks, of a command that is tested")
+def test_scaling(tmp_path):
+    options = shared(data="markov-source", widths="2,4,6", steps=2)
+    options.seeds, options.out = "0,1", tmp_path / "run"
     found = scaling.run(options)
-    scaling.data.cache_clear()  # cut for this test
-    assert found["finished"] == "8 of 8"
-    rows = [json.loads(line) for line in options.out.read_text().splitlines()]
-    losses = [row["loss"] for row in rows if row["width"] == 4]
-    assert found["table"][1]["loss"] == f"{np.mean(losses):.3f}"
-    sizes = {row["width"]: row["weights"] for row in rows}
-    assert found["table"][3]["weights"] == f"{sizes[8]:,}"
-    assert ("E = 0.000" in "".join(found)) == (data == "python")
+    results = json.loads((tmp_path / "run/results.json").read_text())
+    assert found["falls by more than the deviation"] == results["falls"]
+    assert [row["loss"] for row in found["table"]] == [
+        row["loss"] for row in results["widths"]
+    ]
+    (known, free) = (name for name in found if name.startswith("exponent, "))
+    assert known == "exponent, E = 2.669" and free == "exponent, E free"
+    assert scaling.run(options) == found  # which is finished
 
 
 @pytest.mark.full("eight small networks")

@@ -89,6 +89,7 @@ RESULTS = {  # classes of results, which a user does not make
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
     *("Preferences", "NoisyParentheses", "SlideExample", "SlideNumber"),
     *("HomonymSentence", "RoleSentence", "AlignedPair"),
+    *("LastWords", "Passage"),
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),

@@ -931,6 +931,13 @@ def of_training():
             {"sizes": [10, 100], "losses": [[2.0, 2.1], [1.0, 1.1]], "floor": 0.5}
             | {"samples": 3, "seed": 0},
         ),
+        Use(
+            "forecast_excess",
+            lambda forecasts, x, y: training.forecast_excess(
+                forecasts, datasets.AutoregressiveProcess([0.5]), x, y
+            ),
+            {"forecasts": [[1.0], [2.0]], "x": [[1.0], [2.0]], "y": [[1.0], [3.0]]},
+        ),
     ]
 
 

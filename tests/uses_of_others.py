@@ -214,4 +214,29 @@ def of_datasets():
         ),
         Use("role_sentences", datasets.role_sentences, {"count": 3, "seed": 0}),
         Use("aligned_sentences", datasets.aligned_sentences, {"count": 3, "seed": 0}),
+        Use(
+            "last_words",
+            lambda **a: datasets.last_words(**a).chance,
+            {"count": 16, "players": 3, "language": "fr", "seed": 0},
+        ),
+        Use(
+            "AutoregressiveProcess",
+            lambda **a: datasets.AutoregressiveProcess(**a).optimum,
+            {"coefficients": [0.5, 0.1], "noise": 2.0},
+        ),
+        Use(
+            "AutoregressiveProcess.sample",
+            datasets.AutoregressiveProcess([0.5]).sample,
+            {"length": 3, "seed": 0},
+        ),
+        Use(
+            "AutoregressiveProcess.forecast",
+            datasets.AutoregressiveProcess([0.5]).forecast,
+            {"x": [[1.0, 2.0]], "horizon": 2},
+        ),
+        Use(
+            "AutoregressiveProcess.least_errors",
+            datasets.AutoregressiveProcess([0.5]).least_errors,
+            {"horizon": 2},
+        ),
     ]

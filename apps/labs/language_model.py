@@ -17,6 +17,7 @@ from parts import (
     prepared,
     runs,
     streams,
+    uploads,
 )
 from parts.errors import Refused
 from parts.own_text import Network
@@ -40,6 +41,7 @@ TRIES = (
 COMPARED = ("lstm", "elman", "min_gru", "gpt", "wavenet")  # unless others are chosen
 NETWORKS = (*COMPARED, "min_lstm", "slstm", "linear_attention", "gla")
 NETWORKS += ("retention", "delta_net", "mlstm", "s4d", "mamba", "rwkv4", "rwkv7")
+CORPORA = ("reference", "own", "source")
 PROMPT = "If the object is ca"
 MOST = 600  # characters of a text
 SHOWN, SMALL = 20, 10  # tokens in a figure, and in one of several
@@ -57,6 +59,11 @@ def networks(here, corpus):
     labels = {name: here.text(f"model_{name}") for name in NETWORKS}
     if corpus == "own":
         return own_text.draw(here, labels, "language_model")
+    if corpus == "source":
+        text, best = here.compute(language_models.generated)
+        here.say("source_about", value=here.write(best, 3))
+        file, rules = uploads.keep(text.encode(), "txt"), {here.text("least"): best}
+        return own_text.draw(here, labels, "language_model", file, rules)
     recipes = prepared.recipes()
     return None, {
         name: Network(label, recipes[f"language_model_{name}"].source())
@@ -164,7 +171,7 @@ def surprise(here, model, text, file):
     return {"beside": n}
 
 
-def compare(here, found, file):
+def compare(here, found, file, corpus):
     """Draws the bits per character of all models on the part held out."""
     missing = [name for name, network in found.items() if network.folder is None]
     if missing:
@@ -182,6 +189,10 @@ def compare(here, found, file):
         bits = runs.results(network.folder)["bits_per_character"]
         kind = here.text("network")
         rows.append({"model": network.label, "bits": bits, "kind": kind})
+    if corpus == "source":
+        best = here.compute(language_models.generated)[1]
+        kind = here.text("known_source")
+        rows.append({"model": here.text("least"), "bits": best, "kind": kind})
     rows.sort(key=lambda row: -row["bits"])
     titles = {key: here.text(f"title_{key}") for key in rows[0]}
     options = {"titles": titles, "format": ".2f"}
@@ -195,20 +206,24 @@ def body(here):
     """Draws one of the four parts."""
     view = here.view
     with here.controls():
-        corpus = here.choice("corpus", ("reference", "own"), wide=True)
+        corpus = here.choice("corpus", CORPORA, wide=True)
     file, found = networks(here, corpus)
     values, model = {"file": file, "held_out": language_models.HELD_OUT}, None
     if view == "compare":
-        values |= compare(here, found, file)
+        values |= compare(here, found, file, corpus)
     else:
         with here.controls():
             model, of_model = chosen(here, found, file)
-        text = here.passage("text", PROMPT, most=MOST, rows=2)
+        if corpus == "source":
+            text = here.passage("letters", language_models.LETTERS, most=MOST, rows=2)
+        else:
+            text = here.passage("text", PROMPT, most=MOST, rows=2)
         if not text:
             raise Refused("empty")
         draw = {"next": next_token, "write": write}.get(view, surprise)
         values |= {"prompt": text, **of_model, **draw(here, model, text, file)}
     kind = {"of_network": isinstance(model, pathlib.Path), "of_file": bool(file)}
+    kind["of_source"] = corpus == "source"
     here.code(code.source(view, values.pop("sampling", {}), **kind), **values)
 
 

@@ -6,16 +6,19 @@ from typing import Any
 
 from parts import figures, races, run_names, runs, uploads, work
 
-SERIES = {
+AR = "ar"  # generated, so that the least errors are known
+SERIES = {  # by the steps of a season
     "sunspots": 11,
     "co2": 52,
     "market": 5,
     "weather": 52,
-}  # by the steps of a season
+    AR: 6,
+}
 LENGTH = 300  # values of a drawn curve
 ORIGINS = 25  # from which held-out values are forecast, at most
 BEFORE = 60  # values that are shown before a forecast
 SIMPLE = {"naive": "naive", "seasonal naive": "seasonal_naive", "AR": "ar"}  # texts
+OPTIMUM = "baseline#optimum"
 ACTUAL = "baseline#actual"  # gray, so that the others have the same colors in all
 SHARE = 5  # the last fifth is held out, as `kerasseq train forecast` does
 
@@ -54,7 +57,7 @@ def values_of(source: str) -> Any:
     import kerasseq
 
     if source in SERIES:
-        return kerasseq.datasets.series(source, seed=0)
+        return kerasseq.datasets.series(source, seed=0)  # as the command does
     return pandas.read_csv(source)
 
 
@@ -74,12 +77,15 @@ def forecast(
         "first", the index of the first value in "values", the values before and during
         the forecast; "origin", the index of the first value forecast; "forecasts", by
         name, that of the model first; "errors", by name the root mean square error at
-        each step, over all origins; "origins", their number.
+        each step, over all origins; "origins", their number; "optimum", the least
+        errors that are possible, or None.
     """
     import numpy as np
 
     model = work.model(folder)
-    table = model.read(values_of(source))
+    series = values_of(source)
+    process = getattr(series, "process", None)
+    table = model.read(series)
     count = len(table.series[0].values)
     cut = count - max(count // SHARE, model.get_config()["horizon"])
     last = count - steps  # of the origins
@@ -96,6 +102,7 @@ def forecast(
         "forecasts": {name: y[0, at] for name, y in over_all.forecasts.items()},
         "errors": over_all.errors_by_step(),
         "origins": len(ends),
+        "optimum": None if process is None else process.least_errors(steps) ** 0.5,
     }
 
 
@@ -202,6 +209,10 @@ def results(
             errors += [{"step": n, "error": float(e), "line": line} for n, e in by_step]
     for name in simple:
         names[name] = here.text(SIMPLE[name.partition("(")[0]])
+    if found["optimum"] is not None:
+        names[OPTIMUM] = here.text("optimum")
+        least = enumerate(found["optimum"], 1)
+        errors += [{"step": n, "error": float(e), "line": OPTIMUM} for n, e in least]
     names[ACTUAL] = here.text("actual")
     values = enumerate(found["values"], found["first"])
     rows = [{"time": t, "value": float(v), "line": ACTUAL} for t, v in values] + rows

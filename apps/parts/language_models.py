@@ -13,6 +13,8 @@ import numpy as np
 
 from parts import work
 
+LETTERS = "abcde"  # of the generated text
+GENERATED = 100_000  # letters of it
 HELD_OUT = 20_000  # characters at the end of a text, at most a tenth
 ORDERS = (1, 2, 3, 4, 5, 6)
 Model = pathlib.Path | tuple[int, pathlib.Path | None]
@@ -25,6 +27,15 @@ def split(file: pathlib.Path | None) -> tuple[str, str]:
     text = datasets.text_file(file) if file else datasets.python_reference()
     cut = len(text) - min(len(text) // 10, HELD_OUT)
     return text[:cut], text[cut:]
+
+
+def generated() -> tuple[str, float]:
+    """Returns letters of a Markov source, and its bits per character: the least."""
+    from kerasseq import datasets
+
+    source = datasets.markov_source(len(LETTERS), order=2, seed=0)
+    ids = source.sample(1, GENERATED, seed=1)[0]
+    return "".join(LETTERS[n] for n in ids), source.optimum
 
 
 @functools.lru_cache(maxsize=len(ORDERS) + 2)

@@ -1,4 +1,4 @@
-"""An uploaded text: the networks of a page are trained on it, by the run panel."""
+"""A text, uploaded or generated: networks of a page are trained on it, by the panel."""
 
 import dataclasses
 import pathlib
@@ -30,7 +30,11 @@ class Network:
 
 
 def draw(
-    here: Any, labels: dict[str, str], recipe: str
+    here: Any,
+    labels: dict[str, str],
+    recipe: str,
+    generated: pathlib.Path | None = None,
+    rules: dict[str, float] | None = None,
 ) -> tuple[pathlib.Path, dict[str, Network]]:
     """Draws upload and training.
 
@@ -38,6 +42,8 @@ def draw(
         here: The lab.
         labels: The names of the networks that can be trained.
         recipe: What the names of their recipes begin with.
+        generated: The file of a generated text, in place of an upload.
+        rules: Bits per character to compare with, by their labels.
 
     Returns:
         The file of the text, and the networks that were trained on it.
@@ -46,7 +52,7 @@ def draw(
         NotReady: Until there is a text.
         Refused: If it is too short.
     """
-    file = _file(here)
+    file = _file(here) if generated is None else generated
     with here.controls():
         cells = here.several("cells", list(labels), list(labels)[:1], labels=labels)
         steps = here.steps("steps", STEPS, 600)
@@ -58,9 +64,10 @@ def draw(
             words = on_text(prepared.recipes()[f"{recipe}_{cell}"].words, file, steps)
             title = f"{labels[cell]} · {start[:24].strip()}"
             details = {"cell": cell, "file": str(file)}
+            details |= {"generated": True} if generated else {}
             request = runs.Request(words, work.backend(), title, here.name, details)
             wanted.append(request)
-    found = here.runs(wanted, _curves(here))
+    found = here.runs(wanted, _curves(here, rules))
     if file is None:
         here.say("upload_first")
         raise NotReady("a text")
@@ -80,7 +87,7 @@ def _file(here):
     used = [
         pathlib.Path(run.request.details["file"])
         for run in run_panel.manager().of(browser.owner(), here.name)
-        if "file" in run.request.details
+        if "file" in run.request.details and "generated" not in run.request.details
     ]
     if text is None:
         return next((file for file in reversed(used) if file.exists()), None)
@@ -114,12 +121,12 @@ def snippet(text: str, length: int = 60) -> str:
     return f"{words[:length].strip()} …"
 
 
-def _curves(here: Any) -> Callable[..., None]:
+def _curves(here: Any, rules: dict[str, float] | None) -> Callable[..., None]:
     """A function that draws the bits per character of the trainings."""
 
     def draw(found, lines):
         rows = run_panel.table(found, lines, "bits")
         if rows:
-            here.picture("curve_bits", run_panel.curve(here, rows, "bits"), rows)
+            here.picture("curve_bits", run_panel.curve(here, rows, "bits", rules), rows)
 
     return draw

@@ -24,6 +24,7 @@ def request(
     units: int = 32,
     learning_rate: float = 0.005,
     batch_size: int = 64,
+    flipped: float = 0.0,
 ) -> runs.Request:
     """Returns what one competitor trains: a run of `kerasseq train parentheses`.
 
@@ -40,6 +41,7 @@ def request(
         units: Units of the layer.
         learning_rate: The learning rate of Adam.
         batch_size: Strings in a batch.
+        flipped: The share of labels that are wrong.
     """
     options = {
         "model": cell,
@@ -55,6 +57,8 @@ def request(
         "test-examples": 500,
         "seeds": seed,
     }
+    if flipped:
+        options["flipped"] = flipped
     words = [f"--{name}={value}" for name, value in options.items()]
     settings = {
         "lengths": list(lengths),
@@ -66,6 +70,8 @@ def request(
         "batch_size": batch_size,
         "steps": steps,
     }
+    if flipped:
+        settings["flipped"] = flipped
     details = {"cell": cell, "colors": colors, "part": f"{cell}-seed{seed}"}
     details |= {"steps": steps, "settings": settings}
     return runs.Request(("parentheses", *words), backend, title, lab, details)
@@ -82,6 +88,25 @@ def rows(
             [line for line in lines[run.id] if line.get(value) is not None], LINES
         )
     ]
+
+
+def flipped_of(run: runs.Run) -> float:
+    """Returns the share of labels that are wrong in the data of a run."""
+    return run.request.details.get("settings", {}).get("flipped", 0.0)
+
+
+def best_possible(here: Any, found: Sequence[runs.Run]) -> dict[str, float]:
+    """Returns the accuracy that no network can exceed, by its label, where it is < 1.
+
+    Args:
+        here: The lab.
+        found: The runs; those on labels of which another share is wrong have another.
+    """
+    shares = sorted({flipped_of(run) for run in found} - {0.0})
+    return {
+        here.text("best_possible", value=here.write(1 - share, 2)): 1 - share
+        for share in shares
+    }
 
 
 def name_of(run: runs.Run) -> str:
@@ -103,6 +128,7 @@ def curves(
             if not table:
                 continue
             titles = {k: here.text(k) for k in ("step", value, "run")}
+            rules = {here.text("guessing"): 0.5, **best_possible(here, found)}
             chart = figures.lines(
                 here.style,
                 table,
@@ -113,7 +139,7 @@ def curves(
                 names=names,
                 range_x=(0, steps),
                 range_y=(0.4, 1.0) if value == "accuracy" else None,
-                rules={here.text("guessing"): 0.5} if value == "accuracy" else None,
+                rules=rules if value == "accuracy" else None,
             )
             here.picture(
                 f"curve_{value}",

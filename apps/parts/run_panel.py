@@ -184,11 +184,18 @@ def table(
     ]
 
 
-def curve(here: Any, rows: list[dict[str, Any]], value: str) -> Any:
-    """Returns the chart of `table`."""
+def curve(
+    here: Any,
+    rows: list[dict[str, Any]],
+    value: str,
+    rules: dict[str, float] | None = None,
+) -> Any:
+    """Returns the chart of `table`, with horizontal lines by their labels."""
     titles = {
         "step": here.text("step"),
         value: here.text(value),
         "run": here.text("run"),
     }
-    return figures.lines(here.style, rows, "step", value, "run", titles=titles)
+    return figures.lines(
+        here.style, rows, "step", value, "run", titles=titles, rules=rules
+    )

@@ -47,6 +47,7 @@ COMMANDS = Modules(
             "app": "open the app in the browser",
             "train": "train a model, or resume a run",
             "compare": "compare simple models, networks and a pre-trained encoder",
+            "scale": "show how the loss of language models falls with their width",
             "generate": "generate text with a trained language model",
             "chat": "talk with a language model that was trained on conversations",
             "report": "write a page that compares language models after each stage",
@@ -118,6 +119,10 @@ TASKS = Modules(
         "compare": (
             "compare",
             f"{COMMANDS.summary('compare')}; the same as kerasseq compare",
+        ),
+        "scale": (
+            "scale",
+            f"{COMMANDS.summary('scale')}; the same as kerasseq scale",
         ),
     }
 )

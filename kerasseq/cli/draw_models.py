@@ -11,7 +11,7 @@ import kerasseq
 from kerasseq.cli import multimodal_data, options, runs
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import set_seed, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.job import Job
 from kerasseq.cli.limits import set_patience
 from kerasseq.cli.multimodal_data import Captioned
@@ -41,7 +41,8 @@ def fit(job: Job) -> models.Trained:
     )
     learned, held_out = multimodal_data.split(pictures, settings, task)
     patches = (settings.image_size // settings.patch_size) ** 2
-    check_codes(settings, multimodal_data.number_of(learned), patches)
+    with about(settings.table):
+        check_codes(settings, multimodal_data.number_of(learned), patches)
     sizes = {"vocabulary_size": settings.num_codes, "patches": patches}
     check_memory(settings, len(learned.texts), **sizes)
     with status("building the codebook"):

@@ -238,6 +238,29 @@ def comparison(file: pathlib.Path, results: dict[str, Any]) -> pathlib.Path:
     return save(kerasseq.tracing.plots.plot_scores(scores, means, title), file)
 
 
+def scaling(file: pathlib.Path, results: dict[str, Any]) -> pathlib.Path:
+    """Draws losses or accuracies by size, from the results of `kerasseq scale`."""
+    key = "accuracy" if results["lines"] else "loss"
+    rows = results["widths"]
+    sizes = [row["parameters"] for row in rows]
+    values = [[each[key] for each in row["seeds"].values()] for row in rows]
+    laws = {
+        name: kerasseq.training.PowerLaw(
+            **{k: tuple(v) if isinstance(v, list) else v for k, v in law.items()}
+        )
+        for name, law in results["laws"].items()
+    }
+    lines = dict(results["lines"])
+    if results["entropy"]:
+        lines["entropy"] = results["entropy"]
+    label = "accuracy of the last word" if results["lines"] else "bits a token"
+    title = f"{results['source']}: {results['model']}, {results['steps']:,} steps"
+    plot = kerasseq.tracing.plots.plot_scaling(
+        sizes, values, laws, title, lines=lines, label=label
+    )
+    return save(plot, file)
+
+
 def record(model: "keras.Model", x: Any) -> Recorded:
     """Returns what the layers record in a forward pass."""
     with kerasseq.tracing.trace(model) as trace:

@@ -27,12 +27,12 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.forecast_scores import scores_of, short, show
+from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
 from kerasseq.cli.options import Option
 from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
 from kerasseq.core.files import replacing
-from kerasseq.datasets import series
+from kerasseq.datasets import Series, series
 
 if TYPE_CHECKING:
     from kerasseq.cli.job import Job
@@ -172,6 +172,10 @@ def train(job: "Job") -> runs.Results:
     comparison = compare(job, model, table, cuts)
     scores = scores_of(comparison, model.title)
     scores |= {"baseline": model.baseline, "selection": model.training_verdict()}
+    if isinstance(source.table, Series) and source.table.process is not None:
+        ends = [end for (end,) in origins(table, cuts, settings)]
+        words = source.table.process, table.series[0].values, ends
+        scores |= beside_optimum(comparison, model.title, *words)
     results = job.results(model, history, steps, **scores)
     show(job.console, results)
     future = known_steps(table, settings)

@@ -1,12 +1,15 @@
 """Scores of forecasts as plain data, and printed."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import runs, verdict
 from kerasseq.cli.console import Console
+from kerasseq.datasets import AutoregressiveProcess
 
 SAME = 1e-5  # of a score: a difference below it is one of rounding
 
@@ -29,6 +32,42 @@ def scores_of(comparison: Any, title: str) -> dict[str, Any]:
         "series": len(comparison.scales),
         "undefined_mase": undefined,
     }
+
+
+def beside_optimum(
+    comparison: Any,
+    title: str,
+    process: AutoregressiveProcess,
+    values: np.ndarray,
+    ends: Sequence[int],
+) -> dict[str, Any]:
+    """Compares a model with the best possible forecasts, as plain data.
+
+    Args:
+        comparison: A `Comparison` of one series.
+        title: Name of the model.
+        process: What generated the series.
+        values: The series.
+        ends: For each origin the number of values before it.
+
+    Returns:
+        The least root mean square errors by step ahead; and the mean squared error of
+        the model above that of the best forecasts, from the same origins, with its
+        standard error; None where there are too few origins.
+    """
+    forecasts, actual = comparison.forecasts[title][0], comparison.actual[0]
+    horizon, order = actual.shape[1], len(process.coefficients)
+    found: dict[str, Any] = {
+        "optimum": np.sqrt(process.least_errors(horizon)).tolist(),
+        "excess": None,
+        "excess_error": None,
+    }
+    if len(ends) >= 2 * horizon:
+        x = np.stack([values[end - order : end] for end in ends])
+        excess = kerasseq.training.forecast_excess(forecasts, process, x, actual)
+        found |= {"excess": excess.excess, "excess_error": excess.error}
+        found["leaks"] = excess.leaks
+    return found
 
 
 def sentence_of(comparison: Any, title: str) -> str:
@@ -87,6 +126,10 @@ def show(console: Console, results: runs.Results) -> None:
         (n, short(error), short(naive)) for n, (error, naive) in enumerate(pairs, 1)
     ]
     columns = (">steps ahead", f">{results['model']}", ">naive: last value")
+    if "optimum" in results:
+        best = map(short, results["optimum"])
+        rows = [(*row, least) for row, least in zip(rows, best, strict=True)]
+        columns = (*columns, ">best possible")
     console.table("Root mean square error on held-out values", columns, rows)
     rows = [
         (name, *("undefined" if v is None else short(v) for v in row.values()))
@@ -109,6 +152,12 @@ def show(console: Console, results: runs.Results) -> None:
         )
     for sentence in filter(None, (results.get("selection"), results["verdict"])):
         console.write(sentence)
+    if results.get("excess") is not None:
+        console.write(
+            "Mean squared error above that of the best possible forecasts, from the "
+            f"same origins: {results['excess']:+.3g} ± {results['excess_error']:.2g}"
+            + (": the forecasts know what they must predict." * results["leaks"] or ".")
+        )
 
 
 def short(value: float) -> str:

@@ -11,6 +11,7 @@ from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.alignments import AlignedPair, aligned_sentences
 from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.audio_folder import WaveFiles, audio_folder
+from kerasseq.datasets.autoregressive import AutoregressiveProcess
 from kerasseq.datasets.captioned_images import CaptionedImages, captioned_images
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.conversation_files import read_conversations
@@ -29,6 +30,7 @@ from kerasseq.datasets.film_order import FilmHalves, film_halves
 from kerasseq.datasets.homonym_sentences import Homonyms, HomonymSentence, homonyms
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
+from kerasseq.datasets.last_word_passages import LastWords, Passage, last_words
 from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.melody_grammar import melodies
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
@@ -76,6 +78,7 @@ from kerasseq.datasets.wave_files import read_wave, write_wave
 __all__ = [
     "AlignedPair",
     "Analogies",
+    "AutoregressiveProcess",
     "CaptionedImages",
     "Chains",
     "Conversations",
@@ -88,11 +91,13 @@ __all__ = [
     "Homonyms",
     "LabeledImages",
     "LabeledTexts",
+    "LastWords",
     "MarkovSource",
     "NoisyParentheses",
     "PairSource",
     "Pairs",
     "Parentheses",
+    "Passage",
     "Preferences",
     "Problem",
     "Recordings",
@@ -131,6 +136,7 @@ __all__ = [
     "image_files",
     "image_folder",
     "is_balanced",
+    "last_words",
     "markov_source",
     "melodies",
     "morse",

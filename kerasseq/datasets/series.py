@@ -21,12 +21,9 @@ from kerasseq.core.checks import (
     short,
     whole_number,
 )
+from kerasseq.datasets.autoregressive import AutoregressiveProcess
 
-GENERATED = {
-    "ar": "AR, coefficients {}",
-    "market": "random walk of the logarithm of a price",
-    "weather": "a year of 52 weeks and AR(1)",
-}
+GENERATED = ("ar", "market", "weather")
 
 
 class Series(NamedTuple):
@@ -37,12 +34,19 @@ class Series(NamedTuple):
         dates: `datetime64[D]` of shape `(time,)`, or None for generated series.
         name: Name of the series.
         source: Source of the data.
+        process: What generated it, where that is known.
     """
 
     values: np.ndarray
     dates: np.ndarray | None
     name: str
     source: str
+    process: AutoregressiveProcess | None = None
+
+    @property
+    def optimum(self) -> float | None:
+        """The least mean squared error of a forecast of the next value, where known."""
+        return None if self.process is None else self.process.optimum
 
 
 def series(
@@ -83,17 +87,16 @@ def series(
             coefficients are not stationary.
 
     Examples:
-        >>> series("ar", length=5, coefficients=[0.9], seed=0).values.shape
-        (5,)
+        >>> generated = series("ar", length=5, coefficients=[0.9], seed=0)
+        >>> generated.values.shape, generated.optimum
+        ((5,), 1.0)
     """
     one_of("name", name, ["ar", "market", "weather", "sunspots", "co2"])
     if length is not None:
         length = whole_number("length", length, at_least=1)
         fits_memory("length", length, bytes_each=8)
     if name in GENERATED:
-        values = _generated(name, length or 1000, coefficients, noise, seed)
-        source = f"generated: {GENERATED[name].format(coefficients)}"
-        return Series(values.astype("float32"), None, name, source)
+        return _generated(name, length or 1000, coefficients, noise, seed)
     values, dates, source = (_sunspots if name == "sunspots" else _co2)()
     if length is not None and length > len(values):
         raise ValueError(
@@ -102,13 +105,29 @@ def series(
     return Series(values[:length].astype("float32"), dates[:length], name, source)
 
 
-def _generated(name: str, length: int, coefficients, noise: float, seed) -> np.ndarray:
+def _generated(name: str, length: int, coefficients, noise: float, seed) -> Series:
     if name == "ar":
-        return _autoregressive(length, coefficients, noise, seed)
-    if name == "weather":
+        process = AutoregressiveProcess(coefficients, noise)
+        values = process.sample(length, seed=seed).astype("float32")
+        source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"
+        return Series(values, None, name, source, process)
+    if name == "market":
+        values = _market(length, noise, seed)
+        source = "generated: random walk of the logarithm of a price"
+    else:
         year = 2 * np.pi * np.arange(length) / 52
-        return 11 - 9 * np.cos(year) + _autoregressive(length, (0.7,), noise, seed)
-    _check_noise(noise)
+        deviation = AutoregressiveProcess((0.7,), noise).sample(length, seed=seed)
+        values = 11 - 9 * np.cos(year) + deviation
+        source = "generated: a year of 52 weeks and AR(1)"
+    return Series(values.astype("float32"), None, name, source)
+
+
+def _market(length: int, noise: float, seed) -> np.ndarray:
+    number("noise", noise)
+    if not (noise >= 0 and math.isfinite(noise)):
+        raise ValueError(
+            f"`noise` must be zero or a positive number, received {noise}."
+        )
     steps = random_generator(seed).normal(0.0, noise / 100, length)
     with np.errstate(over="ignore"):
         values = 100 * np.exp(np.cumsum(steps))
@@ -118,45 +137,6 @@ def _generated(name: str, length: int, coefficients, noise: float, seed) -> np.n
             "exceeds every number. Choose a smaller one, such as 1."
         )
     return values
-
-
-def _check_noise(noise: float) -> None:
-    number("noise", noise)
-    if not (noise >= 0 and math.isfinite(noise)):
-        raise ValueError(
-            f"`noise` must be zero or a positive number, received {noise}."
-        )
-
-
-def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray:
-    try:
-        a = np.asarray(coefficients, "float64")
-    except (TypeError, ValueError):
-        a = np.empty(0)
-    if a.ndim != 1 or not len(a) or not np.isfinite(a).all():
-        raise ValueError(
-            f"`coefficients` must be a row of numbers such as (0.6, -0.3), received "
-            f"{coefficients!r}."
-        )
-    _check_noise(noise)
-    sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
-    largest = sizes.max(initial=0.0)
-    if largest >= 1:
-        shown = ", ".join(f"{size:.3f}" for size in sizes)
-        raise ValueError(
-            f"`coefficients` {tuple(a.tolist())} make a series that does not settle: "
-            f"the roots of its polynomial have sizes {shown}, and all must be below 1."
-        )
-    # Until the effect of the initial zeros is below one part in a million.
-    burn_in = 100 + math.ceil(math.log(1e-6) / math.log(max(largest, 0.5)))
-    burn_in = min(burn_in, 100_000)
-    shocks = random_generator(seed).normal(0.0, noise, burn_in + length).tolist()
-    weights = a[::-1].tolist()
-    x = [0.0] * len(a)
-    for shock in shocks:
-        past = x[-len(a) :]
-        x.append(sum(w * p for w, p in zip(weights, past, strict=True)) + shock)
-    return np.array(x[-length:])
 
 
 def _sunspots():

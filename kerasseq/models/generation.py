@@ -276,11 +276,13 @@ class GenerationMixin:
         if not isinstance(prompts, str | list | tuple | np.ndarray):
             prompts = read_texts(prompts)[0]
         single = not is_list_of_prompts(prompts)
-        rows = [self.ids(each) for each in ([prompts] if single else prompts)]
+        try:
+            rows = [self.ids(each) for each in ([prompts] if single else prompts)]
+        except TypeError as error:
+            raise TypeError(f"prompts must be texts or ids: {error}") from error
         if not rows or any(row is None or not len(row) for row in rows):
-            raise ValueError(
-                f"each prompt must have at least one token, received {prompts!r:.60}"
-            )
+            received = f"received {prompts!r:.60}"
+            raise ValueError(f"each prompt must have at least one token, {received}")
         return [row.tolist() for row in rows], single
 
     def _begin(self, rows, count, sampler):

@@ -24,6 +24,7 @@ from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.loss_surface_plot import plot_loss_surface
 from kerasseq.tracing.positions import plot_positions
+from kerasseq.tracing.scaling_plot import plot_scaling
 from kerasseq.tracing.score_plot import plot_scores
 from kerasseq.tracing.tape_plot import plot_tape
 from kerasseq.tracing.word_plot import plot_words
@@ -31,6 +32,7 @@ from kerasseq.tracing.word_plot import plot_words
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.figure import Figure
 
+BESIDE_OPTIMUM = ("bits", "held_out_bits", "held_out_mse")  # metrics of a history
 LABEL_HEIGHT = 0.065  # of the number above a bar, in units of accuracy
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "plot_pixels",
     "plot_positions",
     "plot_race",
+    "plot_scaling",
     "plot_scores",
     "plot_tape",
     "plot_words",
@@ -224,7 +227,8 @@ def plot_history(
             dictionary per epoch.
         baselines: Values of other models by name, drawn as horizontal lines, such as
             `{"bigrams": 3.5}`. The optimum is another one where the history has it,
-            see `training.KnownOptimum`, for the metrics "bits" and "held_out_bits".
+            see `training.KnownOptimum` and `ForecastOptimum`, for the metrics "bits",
+            "held_out_bits" and "held_out_mse".
         metric: Name of the metric. Values named `"val_" + metric` are drawn as a
             second curve.
         title: Title of the figure.
@@ -254,7 +258,7 @@ def plot_history(
         epochs = np.arange(1, len(values) + 1)
         axis.plot(epochs, values, "os"[n] + "-", color=COLORS[n], label=label)
     baselines = dict(baselines or {})
-    if "optimum" in columns and metric in ("bits", "held_out_bits"):
+    if "optimum" in columns and metric in BESIDE_OPTIMUM:
         baselines["optimum"] = columns["optimum"][-1]
     for n, (label, value) in enumerate(baselines.items()):
         color = COLORS[(n + 2) % len(COLORS)]

@@ -29,6 +29,11 @@ from kerasseq.training.error_rates import (  # noqa: E402
     character_error_rate,
     word_error_rate,
 )
+from kerasseq.training.forecast_optimum import (  # noqa: E402
+    ForecastExcess,
+    ForecastOptimum,
+    forecast_excess,
+)
 from kerasseq.training.grpo import GRPO  # noqa: E402
 from kerasseq.training.image_batches import ImageBatches  # noqa: E402
 from kerasseq.training.known_optimum import (  # noqa: E402
@@ -78,6 +83,8 @@ __all__ = [
     "Denoising",
     "Entity",
     "Excess",
+    "ForecastExcess",
+    "ForecastOptimum",
     "GRPO",
     "ImageBatches",
     "KnownOptimum",
@@ -108,6 +115,7 @@ __all__ = [
     "entity_scores",
     "exact_match",
     "excess",
+    "forecast_excess",
     "gpt_optimizer",
     "label_report",
     "multilabel_f1",

@@ -53,6 +53,8 @@ class CodePerplexity(keras.metrics.Metric):
         name: str | None = "perplexity",
         dtype: str | None = None,
     ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be a string, received {checks.short(name)}")
         super().__init__(name=name, dtype=dtype)
         self.num_codes: int = checks.size("num_codes", num_codes, 1)
         self.counts: keras.Variable = self.add_weight(

@@ -101,3 +101,55 @@ def test_a_curve_is_a_wave_a_line_and_noise():
     np.testing.assert_allclose(np.diff(sloped - plain), 0.1, atol=2e-4)
     noisy = np.array(forecasts.curve(0.0, 20, 0.0, 3.0))
     assert noisy.std() == pytest.approx(3, rel=0.15)
+
+
+def test_a_generated_series_has_a_line_of_the_least_errors(folder):
+    import keras
+
+    import kerasseq
+
+    keras.utils.set_random_seed(0)
+    series = kerasseq.datasets.series("ar", seed=0)
+    model = kerasseq.models.Forecaster("gru", horizon=3, units=5)
+    model.compile("adam")
+    table = model.read(series)
+    model.prepare(table.until([800]), season=6)
+    model.set_history(table)
+    path = folder / "ar"
+    path.mkdir(parents=True)
+    model.save(path / "model.keras")
+    found = forecasts.forecast(path, "ar", 6, 7, 0.5)
+    least = np.sqrt(series.process.least_errors(7))
+    np.testing.assert_allclose(found["optimum"], least)
+    assert (found["errors"]["naive"] > 1.1 * least).all()
+    np.testing.assert_allclose(found["errors"]["AR(2)"], least, rtol=0.5)
+    request = forecasts.request("gru", "GRU", "ar", 6, **SIZES)
+    assert "--data=ar" in request.words
+
+
+def test_the_page_draws_the_least_errors_of_a_generated_series(folder):
+    import keras
+
+    import kerasseq
+
+    keras.utils.set_random_seed(0)
+    owner = hashlib.sha256(BROWSER.encode()).hexdigest()[:16]
+    path = places.runs() / owner / "race_forecast-1"
+    path.mkdir(parents=True)
+    model = kerasseq.models.Forecaster("gru", horizon=3, units=5)
+    model.compile("adam")
+    table = model.read(kerasseq.datasets.series("ar", seed=0))
+    model.prepare(table.until([800]), season=6)
+    model.set_history(table)
+    model.save(path / "model.keras")
+    line = {"state": "finished", "step": 20, "steps": 20, "loss": 0.5}
+    (path / "progress.jsonl").write_text(json.dumps(line) + "\n")
+    request = forecasts.request("gru", "GRU", "ar", 6, **SIZES)
+    path.with_suffix(".json").write_text(json.dumps(dataclasses.asdict(request)))
+    for language, words in (("en", "best possible"), ("fr", "le mieux possible")):
+        page = pages.open_lab(
+            *("race",), browser=BROWSER, view="forecast", series="ar", lang=language
+        )
+        specs = [figure.proto.spec for figure in page.get("vega_lite_chart")]
+        assert sum(words in spec for spec in specs) == 1
+        assert "process.least_errors" in page.code[0].value

@@ -3,6 +3,7 @@
 import contextlib
 import html
 import io
+import json
 import shutil
 
 import numpy as np
@@ -280,3 +281,39 @@ def test_uploads_of_a_browser(folder, monkeypatch):
     other = uploads.keep(b"a", "txt")
     assert other.parent != first.parent
     assert first.exists()
+
+
+def test_a_generated_text_has_a_line_of_the_least_bits(folder, stub):
+    import kerasseq
+
+    text, best = language_models.generated()
+    source = kerasseq.datasets.markov_source(5, order=2, seed=0)
+    assert best == source.optimum and set(text) == set("abcde")
+    page = pages.open_lab("language_model", corpus="source", view="next")
+    shown = " ".join(m.value for m in page.markdown)
+    assert f"{best:.3f}" in shown and not page.file_uploader
+    assert "markov_source(5, order=2" in page.code[0].value
+    press(page, "start_runs")
+    (owner,) = {path.name for path in (places.root() / "uploads").glob("*")}
+    (run,) = run_panel.manager().of(owner, "language_model")
+    until(lambda: run_panel.manager().run(owner, run.id).state == "finished")
+    for name in ("model.keras", "results.json"):
+        shutil.copy(folder("lstm") / name, run.folder / name)
+    line = {"state": "finished", "step": 5, "steps": 5, "loss": 1.2, "bits": 1.8}
+    (run.folder / "progress.jsonl").write_text(json.dumps(line) + "\n")
+    page = pages.open_lab("language_model", corpus="source", view="compare")
+    table = page.dataframe[-1].value
+    rows = dict(zip(table["Model"], table["Bits per character"], strict=True))
+    assert float(rows["the source itself"]) == pytest.approx(best, abs=0.01)
+    # Trigrams know all that there is to know, and cannot be better.
+    assert 0 < float(rows["n-grams, n = 3"]) - best < 0.05
+    figures = [str(figure.proto) for figure in page.get("vega_lite_chart")]
+    assert sum("the source itself" in figure for figure in figures) == 2  # and curves
+    # The text is not taken for one of the user's own.
+    own = pages.open_lab("language_model", corpus="own", view="next")
+    assert "Choose a text file" in " ".join(m.value for m in own.markdown)
+
+
+def test_the_generated_text_in_french():
+    page = pages.open_lab("language_model", corpus="source", view="next", lang="fr")
+    assert "Un texte engendré" in " ".join(m.value for m in page.markdown)

@@ -256,6 +256,7 @@ OPTIONS = {
         "backends": ("jax", "torch"),
         "colors": (1, 2),
         "kind": ("hard", "training"),
+        "flipped": (0.1, 0.2),
         "steps": (100, 700),
         "units": (4, 32),
         "learning_rate": (0.001, 0.005),

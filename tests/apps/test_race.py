@@ -63,3 +63,36 @@ def test_a_string_of_other_symbols_is_refused(finished):
     page = pages.open_lab("race", browser=BROWSER)
     pages.control(page, "string").set_value("([)]").run()
     assert "( )" in page.error[0].value
+
+
+def test_wrong_labels_have_a_line_of_the_best_possible_accuracy(finished):
+    from kerasseq.cli.main import parse
+
+    first = races.request(
+        "elman", steps=9, backend="torch", title="Elman", lab="race", seed=7
+    )
+    assert not any("flipped" in word for word in first.words)
+    owner = places.runs() / hashlib.sha256(BROWSER.encode()).hexdigest()[:16]
+    for number in (1, 2):
+        file = owner / f"race-{number}.json"
+        request = json.loads(file.read_text())
+        wrong = races.request(
+            *("elman",), steps=9, backend="torch", title="Elman", lab="race",
+            seed=7, lengths=((4, 20), (20, 30))[number - 1], flipped=0.1
+        )  # fmt: skip
+        assert parse(["train", *wrong.words, "--run", "x"]).flipped == 0.1
+        file.write_text(json.dumps(request | dataclasses.asdict(wrong)))
+        line = {"step": 5, "steps": 9, "accuracy": 0.6, "loss": 0.7}
+        with open(owner / f"race-{number}" / "progress.jsonl", "a") as progress:
+            progress.write(json.dumps({**line, "state": "finished"}) + "\n")
+    page = pages.open_lab("race", browser=BROWSER, flipped="0.1")
+    table = page.table[0].value
+    assert table["Network"].iloc[-1] == "best possible: 0.90"
+    assert table["hard: one symbol wrong"].iloc[-1] == "0.900"
+    figures = [str(figure.proto) for figure in page.get("vega_lite_chart")]
+    assert sum("best possible: 0.90" in figure for figure in figures) == 1
+    assert "noisy_parentheses" in page.code[0].value
+    assert "flipped=0.1" in page.code[0].value
+    french = pages.open_lab("race", browser=BROWSER, flipped="0.1", lang="fr")
+    last = french.table[0].value.iloc[-1, 0].split()
+    assert last == ["le", "mieux", "possible", ":", "0,90"]

@@ -72,6 +72,7 @@ BASES = [
     ["eliza", "--rules", "missing.txt"],
     ["arena", "missing", "one", "--prompts", "words.txt"],
     ["app", "--deck", "missing.toml"],
+    ["scale", "--text", "missing.txt"],
     [],
 ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import competitor, contest, options, race
+from kerasseq.cli import competitor, contest, forecast_scores, options, race
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_state, request_stop
 from tests.cli.conftest import snapshot
@@ -219,7 +219,8 @@ def test_forecast(command, refused, tmp_path, drawn):
     done = command(*words, 7, "--run", "r", "--json")
     results = json.loads(done.out)
     assert len(results["errors"]) == len(results["naive_errors"]) == 3
-    assert "naive: last value" in done.err
+    assert "naive: last value" in done.err and "best possible" in done.err
+    assert results["optimum"][0] == 1.0 and results["excess_error"] > 0
     assert "lstm/forget_gate" in command("inspect", "r").out
     assert "reads no text" in refused("inspect", "r", "--text", "a b")
     assert "too few" in refused(*words, 900, "--run", "s")
@@ -239,3 +240,25 @@ def test_forecast_with_a_transformer(command, tmp_path, drawn):
     words += ["--steps", "2", "--horizon", "3", "--run", "r"]
     command("train", "forecast", *words)
     assert {"attention.png", "loss.png"} < set(snapshot(tmp_path / "r"))
+
+
+def test_forecasts_beside_the_best_possible_ones():
+    from kerasseq.series.forecast_scores import Comparison
+
+    process = kerasseq.datasets.AutoregressiveProcess([0.6, -0.3])
+    values = process.sample(400, seed=1)
+    ends = list(range(300, 390))
+    actual = np.stack([values[end : end + 3] for end in ends])[None]
+    best = process.forecast(np.stack([values[end - 2 : end] for end in ends]), 3)[None]
+    told = best + 0.3 * (actual - best)
+    found = []
+    for forecasts in (best, told):
+        comparison = Comparison(actual, {"gru": forecasts}, np.ones(1))
+        words = "gru", process, values
+        found.append(forecast_scores.beside_optimum(comparison, *words, ends))
+    assert found[0]["excess"] == 0 and not found[0]["leaks"]
+    assert found[1]["excess"] < 0 and found[1]["leaks"]
+    np.testing.assert_allclose(np.square(found[0]["optimum"]), process.least_errors(3))
+    few = Comparison(actual[:, :5], {"gru": best[:, :5]}, np.ones(1))
+    few = forecast_scores.beside_optimum(few, "gru", process, values, ends[:5])
+    assert few["excess"] is None and len(few["optimum"]) == 3

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from kerasseq.cli import main
+from kerasseq.cli.commands import COMMANDS
 from kerasseq.cli.main import build_parser
 from kerasseq.datasets import write_wave
 
@@ -62,6 +63,8 @@ CONFIG = (
 MODELS = (
     '{"file": "table.csv", "models": ["elastic-net"], "seeds": [0], "bootstrap": 2}'
 )
+SCALED = "--widths 2,4 --seeds 0 --steps 1 --sequence-length 5 --bootstrap 2"
+SCALED_JSON = '"widths": [2, 4], "seeds": [0], "steps": 1, "sequence_length": 5'
 # The files that are right, their endings, and the commands: F is a file, OUT is new.
 USES = [
     (TEXT, "txt", "train language-model --text F --run OUT --sequence-length 5 "
@@ -110,6 +113,10 @@ USES = [
     (CONFIG, "json", "train --config F --run OUT"),
     (MODELS, "json", "compare --config F --run OUT"),
     (TEXT, "d", "compare --resume F"),
+    (TEXT, "txt", f"scale --text F --run OUT {SCALED}"),
+    (TEXT, "json", f"scale --text text.txt --tokenizer F --run OUT {SCALED}"),
+    (f'{{"text": "text.txt", {SCALED_JSON}}}', "json", "scale --config F --run OUT"),
+    (TEXT, "d", "scale --resume F"),
     (TEXT, "json", "tokenize one --tokenizer F"),
     (DECK, "toml", "app --deck F"),
     (TEXT, "txt", "tokenize --file F --tokenizer character"),
@@ -319,7 +326,7 @@ def test_each_option_that_reads_a_file_is_tried():
             names = action.option_strings or [action.metavar]
             metavar = "FILE" if action.dest == "tokenizer" else action.metavar
             is_read = metavar in ("FILE", "FOLDER", "RUN") and not OUTPUTS & {*names}
-            if not is_read or (command, task) == ("train", "compare"):
+            if not is_read or command == "train" and task in COMMANDS:
                 continue
             if task is not None and "--config" in names:  # as before the task
                 continue

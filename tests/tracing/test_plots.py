@@ -319,3 +319,43 @@ def test_positions_are_drawn_side_by_side():
     assert figure.get_suptitle() == "t" and not kinds["alibi"].built
     with pytest.raises(ValueError, match="layers is empty"):
         plots.plot_positions({})
+
+
+def test_scaling_draws_seeds_means_and_laws():
+    from kerasseq.training import power_law
+
+    N = np.array([3000, 500, 20_000])
+    losses = np.array([[3.1, 3.3], [4.0, 4.2], [2.5, 2.4]])
+    laws = {"E = 0": power_law(N, losses), "E free": power_law(N, losses, floor=None)}
+    figure = draw(plots.plot_scaling(N, losses, laws, "t", lines={"entropy": 1.5}))
+    (axis,) = figure.axes
+    seeds, mean, fixed, _free, line = axis.lines
+    assert len(seeds.get_xdata()) == 6
+    np.testing.assert_allclose(mean.get_xdata(), [500, 3000, 20_000])
+    np.testing.assert_allclose(mean.get_ydata(), [4.1, 3.2, 2.45])
+    x, y = fixed.get_data()
+    np.testing.assert_allclose(y, laws["E = 0"].predict(x))
+    assert x[0] == pytest.approx(250) and x[-1] == pytest.approx(40_000)
+    assert line.get_ydata()[0] == 1.5 and line.get_label() == "entropy: 1.5"
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
+
+
+def test_accuracies_by_size_are_on_a_linear_axis():
+    figure = draw(plots.plot_scaling([10, 100], [0.0, 0.9], label="accuracy"))
+    assert figure.axes[0].get_yscale() == "linear"
+    assert figure.axes[0].get_ylabel() == "accuracy"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "values", "error", "words"),
+    [
+        ([1, 2], [1, 2, 3], ValueError, "one row for each size"),
+        ([], [], ValueError, "one row for each size"),
+        ([0, 2], [1, 2], ValueError, "sizes must be positive"),
+        (["a", 2], [1, 2], TypeError, "must be numbers"),
+        ([1, 2], [np.nan, 2], ValueError, "values must be numbers"),
+    ],
+)
+def test_wrong_sizes_and_losses_are_named(sizes, values, error, words):
+    with pytest.raises(error, match=words):
+        plots.plot_scaling(sizes, values)

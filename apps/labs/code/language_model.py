@@ -13,6 +13,14 @@ cut = len(text) - min(len(text) // 10, {held_out})
 
 FILE = REFERENCE.replace("python_reference()", "text_file({file})")
 
+GENERATED = """
+source = kerasseq.datasets.markov_source(5, order=2, seed=0)
+text = "".join("abcde"[n] for n in source.sample(1, 100_000, seed=1)[0])
+print(round(source.optimum, 3), "bits a letter at least")
+pathlib.Path({file}).write_text(text)  # which the networks are trained on
+cut = len(text) - min(len(text) // 10, {held_out})
+"""
+
 NGRAM = """
 model = NGramModel({n}, smoothing="kneser_ney", tokenizer=CharacterTokenizer())
 model.fit(text[:cut])
@@ -89,6 +97,7 @@ def source(
     *,
     of_network: bool = False,
     of_file: bool = False,
+    of_source: bool = False,
 ) -> str:
     """Returns the code of a view, as a template.
 
@@ -97,6 +106,7 @@ def source(
         sampling: Arguments of the sampler, which are written into it.
         of_network: Whether the model is a network, not an n-gram model.
         of_file: Whether n-grams are counted in a file, not in the reference of Python.
+        of_source: Whether the text of the file is generated.
 
     Examples:
         >>> print(source("write", {"top_k": 5}, of_network=True).split("stream")[1])
@@ -111,6 +121,9 @@ def source(
     has_ngrams = not of_network or view == "surprise"
     text = [FILE if of_file else REFERENCE] if has_ngrams else []
     imports = ["\n"]
+    if of_source:
+        text = [GENERATED]
+        imports.append("import pathlib\n\n")
     if "keras.ops" in body:
         imports.append("import keras\nimport numpy as np\n\n")
     imports.append("import kerasseq\n")

@@ -28,7 +28,17 @@ for cell in {cells}:
         print(cell, kind, found["accuracy"])
 """
 
+NOISY = (  # where some labels are wrong
+    ("datasets.parentheses(", "datasets.noisy_parentheses("),
+    ("colors={colors}, lengths", "colors={colors}, flipped={flipped}, lengths"),
+)
+
 SERIES = "values = kerasseq.datasets.series({source}, seed=0).values"
+GENERATED = """
+series = kerasseq.datasets.series({source}, seed=0)
+values, least = series.values, series.process.least_errors(ahead) ** 0.5
+print("best possible |", least[[0, -1]].round(2))
+"""
 DRAWN = """
 t, rng = np.arange({length}), np.random.default_rng(0)
 wave = {amplitude} * np.sin(2 * np.pi * t / {period}) + {trend} * t / 100
@@ -55,10 +65,23 @@ for cell in {cells}:
 """
 
 
+def race(flipped):
+    """Returns the code of a race, as a template.
+
+    Args:
+        flipped: The share of labels that are wrong.
+    """
+    code = RACE
+    for plain, noisy in NOISY if flipped else ():
+        code = code.replace(plain, noisy)
+    return code
+
+
 def forecast(source):
     """Returns the code of a forecast, as a template.
 
     Args:
         source: The name of a series, or None for a curve that was drawn.
     """
-    return FORECAST.replace("VALUES", SERIES if source else DRAWN.strip())
+    values = {None: DRAWN, "ar": GENERATED}.get(source, SERIES)
+    return FORECAST.replace("VALUES", values.strip())

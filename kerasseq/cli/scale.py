@@ -1,0 +1,296 @@
+r"""`kerasseq scale`: how the loss of language models falls with their width.
+
+Train language models of several widths, each with several seeds, for the same number of
+steps. The mean loss by width is printed with its deviation, beside the number N of
+parameters, and a power law, loss = A N^-α + E, with an interval of α: with E = 0, or
+the entropy if --entropy has it, and with E free; and what this does not show. They
+learn a text, the Python reference by default; a generated Markov source, whose entropy
+is known; or passages whose last word needs the whole passage, as those of LAMBADA do,
+of which the accuracy is printed. A run that was stopped goes on with the next model.
+
+Examples:
+  kerasseq scale
+  kerasseq scale --text my.txt --tokenizer bpe --widths 8,32,128 --steps 2000
+  kerasseq scale --model gru --seeds 0,1
+  kerasseq scale --data last-words
+  kerasseq scale --resume runs/scale-gpt-1
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import (
+    contest,
+    figures,
+    options,
+    runs,
+    scale_data,
+    scale_scores,
+)
+from kerasseq.cli.commands import COMMANDS
+from kerasseq.cli.console import clock, progress, set_seed
+from kerasseq.cli.errors import UsageError
+from kerasseq.cli.language_model import MODELS
+from kerasseq.cli.options import Option
+from kerasseq.core.files import read_json
+
+if TYPE_CHECKING:
+    import keras
+
+    from kerasseq.cli.job import Job
+
+
+class PerData(options.PerModel):
+    """A default that depends on the data."""
+
+    argument: str = "data"
+
+
+FILE = "text"  # the argument that names the user's data
+STORED, TABLE, FIGURE = "models", "scaling.csv", "scaling.png"
+POWER = -0.4  # of the width, in the learning rate
+WARM_UP = 0.1  # of the steps, for others than a gpt
+PASSAGES = scale_data.PASSAGES
+DEFAULTS = {
+    "model": "gpt",
+    "text": None,
+    "data": None,
+    "encoding": "utf-8",
+    "held_out": 8192,
+    "tokenizer": "character",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "players": PerData(None, **{PASSAGES: 3}),
+    "widths": [8, 16, 28, 48],
+    "num_layers": 2,
+    "num_heads": 2,
+    "sequence_length": PerData(32, **{PASSAGES: None}),
+    "batch_size": PerData(16, **{PASSAGES: 32}),
+    "learning_rate": PerData(0.02, **{PASSAGES: 0.03}),
+    "steps": PerData(220, **{PASSAGES: 1500, scale_data.SOURCE: 600}),
+    "seeds": [0, 1, 2],
+    "entropy": None,
+    "bootstrap": 1000,
+}
+CHOICES = {"model": MODELS, "data": scale_data.NAMES}
+HELP = {
+    "num_heads": "attention heads of a gpt, which divide all widths",
+    "learning_rate": "highest learning rate at width 1; at width D times D^-0.4",
+    "steps": "training steps of each model",
+}
+_HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
+_PLAYERS = f"names in each passage of --data {PASSAGES}"
+_WIDTHS = "widths of the models"
+_ENTROPY = "E, in bits a token, if it is known"
+_SAMPLES = "bootstrap samples of the seeds"
+OPTIONS = (
+    Option("--text", str, "a file: a text", "FILE", "data"),
+    Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
+    Option("--players", options.integer(2, 16), _PLAYERS, group="data"),
+    Option("--widths --units --hidden-size", options.units, _WIDTHS, group="model"),
+    Option("--entropy", options.positive, _ENTROPY, "BITS"),
+    Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
+)
+
+
+def add_command(add: options.Add) -> None:
+    """Adds the command to the parser."""
+    parser = add("scale")
+    options.add_task(parser, "scale", sys.modules[__name__])
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs `kerasseq scale`."""
+    args.task = "scale"
+    COMMANDS["train"].run(args)
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains all widths with all seeds, except those that are stored, and compares.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    settings = job.settings
+    _check_widths(settings)
+    data = scale_data.read(settings)
+    job.check_data(data.record)
+    _check_memory(settings, data)
+    job.start(
+        data.record,
+        f"{data.record['source']}: {data.learned.size:,} tokens to learn from, "
+        f"{data.x.size:,} held out, {data.vocabulary_size:,} kinds. The run is saved "
+        f"in {job.folder}",
+    )
+    models = [f"width{width}" for width in settings.widths]
+    names = contest.names(models, settings.seeds)
+    job.end_dry_run(f"{len(names)} models", models=names)
+    folder = job.folder / STORED
+
+    def run(name, follow):
+        found = measure(settings, data, name)
+        _store(folder / f"{name}.json", name, found)
+        words = [
+            f"{key} {found[key]:.3f}" for key in ("loss", "accuracy") if key in found
+        ]
+        job.console.info(
+            f"{_words(name)}: {found['parameters']:,} parameters, {', '.join(words)}, "
+            f"{clock(found['seconds'])} ({names.index(name) + 1} of {len(names)})"
+        )
+
+    found = contest.train_all(job, names, lambda n: stored(folder / f"{n}.json"), run)
+    batch_size = data.batches(settings.batch_size, 0).batch_size
+    results = scale_scores.summary(
+        found,
+        tokens=settings.steps * batch_size * data.x.shape[1],
+        entropy=data.entropy,
+        has_law=data.weights is None,
+        samples=settings.bootstrap,
+    )
+    results |= {
+        "task": job.task,
+        "model": settings.model,
+        "source": data.record["source"],
+        "held_out": data.x.size if data.weights is None else len(data.x),
+        "lines": data.lines,
+        "seeds": settings.seeds,
+        "steps": settings.steps,
+        "run": str(job.folder),
+    }
+    scale_scores.show(job.console, results)
+    scale_scores.write_csv(job.folder / TABLE, results["widths"])
+    job.console.info(f"Losses: {job.folder / TABLE}")
+    job.draw(lambda: [figures.scaling(job.folder / FIGURE, results)])
+    return job.finish(results)
+
+
+def _check_widths(settings):
+    widths = settings.widths
+    if len(widths) < 2:
+        raise UsageError(
+            f"--widths must be at least two widths, such as 8,16,32, received "
+            f"{widths[0]}"
+        )
+    for width in widths:
+        if settings.model == "gpt" and width % settings.num_heads:
+            raise UsageError(
+                f"--num-heads must divide all --widths, received {settings.num_heads} "
+                f"and {width}. Choose another width, or --num-heads"
+            )
+
+
+def _check_memory(settings, data):
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    sized = {"units": max(settings.widths), "sequence_length": data.x.shape[1]}
+    largest = options.Settings(**{**vars(settings), **sized})
+    check_memory(largest, data.learned.size, data.vocabulary_size)
+
+
+def _words(name):
+    model, seed = contest.parts(name)
+    return f"width {model.removeprefix('width')}, seed {seed}"
+
+
+def measure(
+    settings: options.Settings, data: scale_data.Data, name: str
+) -> dict[str, float]:
+    """Trains a width with a seed, and returns its size and what it reaches."""
+    import keras
+
+    model, seed = contest.parts(name)
+    started = time.perf_counter()
+    keras.utils.clear_session()
+    set_seed(seed)
+    model = _build(settings, data, int(model.removeprefix("width")))
+    batches = data.batches(settings.batch_size, seed)
+    with progress(f"training {_words(name)}, steps", settings.steps) as show:
+        _fit(model, batches, data.weights, settings.steps, show)
+    return {
+        "parameters": model.count_params(),
+        **data.test(model),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def _build(settings: options.Settings, data: scale_data.Data, width: int) -> Any:
+    """Builds and compiles a model of a width."""
+    from kerasseq.cli.fitting import adam  # loads Keras
+
+    rate, steps = settings.learning_rate * width**POWER, settings.steps
+    if settings.model == "gpt":
+        model = kerasseq.models.GPT(
+            vocabulary_size=data.vocabulary_size,
+            num_layers=settings.num_layers,
+            num_heads=settings.num_heads,
+            hidden_dim=width,
+            max_sequence_length=data.x.shape[1],
+        )
+        model.compile(kerasseq.training.gpt_optimizer(model, rate, steps))
+        return model
+    model = kerasseq.models.LanguageModel(
+        settings.model,
+        vocabulary_size=data.vocabulary_size,
+        units=width,
+        num_layers=settings.num_layers,
+    )
+    model.compile(adam(rate, steps, int(WARM_UP * steps), last=0.1))
+    return model
+
+
+def _fit(
+    model: "keras.Model",
+    batches: Any,
+    weights: np.ndarray | None,
+    steps: int,
+    show: Callable[[int], None],
+) -> None:
+    import keras
+
+    stream = batches.stream()
+    if weights is not None:
+        stream = ((x, y, np.tile(weights, (len(x), 1))) for x, y in stream)
+    shown = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: show(batch + 1)
+    )
+    model.fit(
+        *(stream,), steps_per_epoch=steps, verbose=0, shuffle=False, callbacks=[shown]
+    )
+
+
+def _store(file, name, found):
+    file.parent.mkdir(exist_ok=True)
+    runs.write_json(file, {"name": name, **found})
+
+
+def stored(file: pathlib.Path) -> dict[str, float] | None:
+    """Reads what a model reached; None if it is not trained yet.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    if not file.exists():
+        return None
+    try:
+        record = read_json(file)
+        keys = ("parameters", "loss", "accuracy", "seconds")
+        found = {key: record[key] for key in keys if key != "accuracy" or key in record}
+        numbers = all(type(value) in (int, float) for value in found.values())
+        if not numbers or not np.isfinite(list(found.values())).all():
+            raise ValueError(f"expected numbers, received {found}")
+        if found["loss"] <= 0 or found["parameters"] < 1:
+            raise ValueError(f"expected positive numbers, received {found}")
+        return found
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file} is damaged: {error}. Delete it to train this model again"
+        ) from error
