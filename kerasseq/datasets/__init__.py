@@ -32,6 +32,7 @@ from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.names import LabeledTexts, names_by_language
+from kerasseq.datasets.named_sentences import NamedSentence, named_sentences
 from kerasseq.datasets.noisy_parentheses import NoisyParentheses, noisy_parentheses
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
@@ -85,6 +86,7 @@ __all__ = [
     "LabeledImages",
     "LabeledTexts",
     "MarkovSource",
+    "NamedSentence",
     "NoisyParentheses",
     "PairSource",
     "Pairs",
@@ -128,6 +130,7 @@ __all__ = [
     "markov_source",
     "morse",
     "morse_code",
+    "named_sentences",
     "names_by_language",
     "noisy_parentheses",
     "number_names",
