@@ -165,6 +165,11 @@ def of_models():
             **{"norm_placement": "pre", "scale_embeddings": True},
             **{"num_decoder_layers": 2, "start_id": 2, "first_id": 0},
         ),
+        Use(
+            "matched_width",
+            lambda **a: models.matched_width(lambda width: 3 * width**2, **a),
+            {"parameters": 300, "start": 3, "multiple": 2, "tolerance": 0.05},
+        ),
     ]
 
 
@@ -208,4 +213,9 @@ def of_datasets():
         ),
         Use("role_sentences", datasets.role_sentences, {"count": 3, "seed": 0}),
         Use("aligned_sentences", datasets.aligned_sentences, {"count": 3, "seed": 0}),
+        Use(
+            "named_sentences",
+            datasets.named_sentences,
+            {"count": 3, "new_names": True, "family_names": 5, "seed": 0},
+        ),
     ]

@@ -139,9 +139,7 @@ def _check_command(argv, parser):
         expected.append(("task", tasks))
     elif argv[:1] == ["compare"]:
         expected.append(("comparison", tuple(COMPARISONS)))
-        for n, word in enumerate(argv[2:], start=2):
-            if word in COMPARISONS and not argv[n - 1].startswith("--"):
-                parser.error(f"{word} comes first: type  kerasseq compare {word} …")
+        _check_comparison(argv, parser)
     elif argv and argv[0] in tasks and argv[0] not in COMMANDS:
         parser.error(f"{argv[0]} is a task: type  kerasseq train {argv[0]}")
     for word, (what, choices) in zip(argv, expected, strict=False):
@@ -150,6 +148,13 @@ def _check_command(argv, parser):
                 options.one_of(what, choices)(word)
             except argparse.ArgumentTypeError as error:
                 parser.error(str(error))
+
+
+def _check_comparison(argv, parser):
+    """Raises if options come before the comparison, which would replace them."""
+    for word, after in zip(argv[1:], argv[2:], strict=False):
+        if after in COMPARISONS and not word.startswith("--"):
+            parser.error(f"{after} comes first: type  kerasseq compare {after} …")
 
 
 def build_parser(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 import kerasseq
-from kerasseq.cli import options, translator_data
+from kerasseq.cli import translator_data
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.fitting import BYTES, COPIES, adam
@@ -97,10 +97,11 @@ def width_of(
     Raises:
         UsageError: If there is none, or the memory does not suffice.
     """
-    if parameters * COPIES * BYTES > checks.memory():
+    needed = parameters * COPIES * BYTES
+    if needed > checks.memory():
         raise UsageError(
-            f"--parameters {parameters:,} take {parameters * COPIES * BYTES / 2**30:,.0f} "
-            f"GiB; this machine has {checks.memory() / 2**30:,.0f} GiB. Choose fewer"
+            f"--parameters {parameters:,} take {needed / 2**30:,.0f} GiB; this machine "
+            f"has {checks.memory() / 2**30:,.0f} GiB. Choose fewer"
         )
     multiple = HEADS if name == "transformer" else 1
     with status(f"finding the width of {name}"):

@@ -24,6 +24,7 @@ COLUMNS = (
     *("bin", "bin_bleu", "names", "copied", "unknown"),
 )
 ROWS = "held-out pairs"
+MOST_SHOWN = 300  # characters of a translation
 Found = dict[str, dict[int, dict[str, Any]]]  # results by model and seed
 
 
@@ -44,7 +45,9 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
         results = read_json(file)
         texts = [*results["translations"], results["sentence"]]
         if len(texts) != count + 1 or not all(isinstance(t, str) for t in texts):
-            raise ValueError(f"expected {count} translations, received {len(texts) - 1}")
+            raise ValueError(
+                f"expected {count} translations, received {len(texts) - 1}"
+            )
         for key in ("width", "parameters", "tokens", "seconds"):
             if not results[key] >= 0:
                 raise ValueError(f"{key} must be a number, received {results[key]!r}")
@@ -128,7 +131,9 @@ def _differences(models, drawn, rows):
             gain = models[second]["bleu"] - models[first]["bleu"]
             ends = np.quantile(drawn[second] - drawn[first], QUANTILES).tolist()
             difference = verdict.Difference(gain, *ends, rows)
-            numbers = f"BLEU {models[second]['bleu']:.1f} and {models[first]['bleu']:.1f}"
+            numbers = (
+                f"BLEU {models[second]['bleu']:.1f} and {models[first]['bleu']:.1f}"
+            )
             found.append(_said(first, second, numbers, difference, ROWS))
     return found
 
@@ -193,7 +198,9 @@ def show(console: Console, results: dict[str, Any]) -> None:
         rows,
     )
     _show_names(console, results, seeds)
-    console.table("One sentence, the first seed", ("by", "text"), sentence_rows(results))
+    console.table(
+        "One sentence, the first seed", ("by", "text"), sentence_rows(results)
+    )
     for each in (*results["differences"], *results["copying"]):
         console.write(each["sentence"])
 
@@ -210,7 +217,10 @@ def _show_sizes(console, models, steps):
     rows = [
         (
             *(name, f"{each['width']:,}", f"{each['parameters']:,}"),
-            *("/".join(f"{n:,}" for n in each["vocabularies"]), f"{each['tokens']:.1f}"),
+            *(
+                "/".join(f"{n:,}" for n in each["vocabularies"]),
+                f"{each['tokens']:.1f}",
+            ),
             clock(each["seconds"]),
         )
         for name, each in models.items()
@@ -252,7 +262,17 @@ def sentence_rows(results: dict[str, Any]) -> list[tuple[str, str]]:
     if sentence["reference"] is not None:
         rows.append(("reference", sentence["reference"]))
     models = results["models"].items()
-    return rows + [(name, each["sentence"]) for name, each in models]
+    return rows + [(name, short_text(each["sentence"])) for name, each in models]
+
+
+def short_text(text: str) -> str:
+    """Returns the beginning of a translation that repeats itself without an end.
+
+    Examples:
+        >>> len(short_text("the " * 200)), short_text("the cat")
+        (300, 'the cat')
+    """
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 2]} …"
 
 
 def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:

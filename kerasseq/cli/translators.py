@@ -52,7 +52,7 @@ DEFAULTS = {
     "parameters": 150_000,
     "batch_size": 32,
     "learning_rate": None,
-    "steps": 1200,
+    "steps": 1000,
     "checkpoint_every": 100,
     "seeds": [0, 1, 2],
     "processes": 1,
@@ -148,6 +148,4 @@ def train(job: "Job") -> runs.Results:
 def _create(job, name):
     """The run of a model with a tokenizer and a seed; see `competitor.create`."""
     model, tokenizer = contest.parts(name)[0].split("-")
-    return competitor.create(
-        job, name, {"models": [model], "tokenizers": [tokenizer]}
-    )
+    return competitor.create(job, name, {"models": [model], "tokenizers": [tokenizer]})

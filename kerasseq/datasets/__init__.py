@@ -31,8 +31,8 @@ from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
-from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.named_sentences import NamedSentence, named_sentences
+from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.noisy_parentheses import NoisyParentheses, noisy_parentheses
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources

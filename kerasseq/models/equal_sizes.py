@@ -5,7 +5,8 @@ and what does not depend on the width. From a first width
 
 $$w \leftarrow w \sqrt{N^* / N(w)}$$
 
-leads to the wanted number $N^*$ within a few steps, without knowing $a$, $b$ and $c$.
+leads near the wanted number $N^*$ in a few steps, without knowing $a$, $b$ and $c$;
+then the next widths are tried as long as they are nearer.
 """
 
 import math
@@ -59,7 +60,7 @@ def matched_width(
         >>> def count(units):
         ...     return Seq2Seq("gru", **sizes, units=units).count_params()
         >>> matched_width(count, 50_000)
-        MatchedWidth(width=54, parameters=50192)
+        MatchedWidth(width=38, parameters=49498)
     """
     parameters = whole_number("parameters", parameters)
     multiple = whole_number("multiple", multiple)
@@ -68,11 +69,20 @@ def matched_width(
     if not callable(count):
         raise TypeError(f"count must be a function of a width, received {count!r}")
     counts: dict[int, int] = {}
+
+    def excess(width):
+        if width not in counts:
+            counts[width] = whole_number(f"count({width})", count(width))
+        return counts[width] - parameters
+
     while width not in counts:
-        counts[width] = whole_number(f"count({width})", count(width))
-        width = _rounded(width * math.sqrt(parameters / counts[width]), multiple)
-    nearest = min(counts, key=lambda width: abs(counts[width] - parameters))
-    if abs(counts[nearest] - parameters) > tolerance * parameters:
+        factor = math.sqrt(parameters / (excess(width) + parameters))
+        width = _rounded(width * factor, multiple)
+    nearest = min(counts, key=lambda width: abs(excess(width)))
+    step = -multiple if excess(nearest) > 0 else multiple
+    while nearest + step > 0 and abs(excess(nearest + step)) < abs(excess(nearest)):
+        nearest += step
+    if abs(excess(nearest)) > tolerance * parameters:
         raise ValueError(
             f"parameters must be a number that a model has within {tolerance:.0%}, "
             f"received {parameters:,}: the nearest width that was tried, {nearest:,}, "

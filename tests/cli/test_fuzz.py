@@ -71,6 +71,8 @@ BASES = [
     ["eliza", "--rules", "missing.txt"],
     ["arena", "missing", "one", "--prompts", "words.txt"],
     ["app", "--deck", "missing.toml"],
+    ["compare", "translators", "--pairs", "missing.txt"],
+    ["compare", "cells", "--run", "words.txt"],
     [],
 ]
 
@@ -133,7 +135,7 @@ def folder(tmp_path, monkeypatch, text_path):
 
 
 def task_of(base):
-    """Returns the task of `kerasseq train`, or None."""
+    """Returns the task of `kerasseq train` or `compare`, or None."""
     return base[1] if base[1:] and base[1] in TASKS else None
 
 
