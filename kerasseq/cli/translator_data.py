@@ -12,7 +12,7 @@ from kerasseq.cli.translation import PAIRS
 from kerasseq.datasets import Pairs, generated_pairs, named_sentences, read_pairs, split
 
 NAMED = "named"
-DATA = (NAMED, *PAIRS)
+DATA = (NAMED, *(name for name in PAIRS if name != NAMED))
 FEWEST = 20  # pairs of a file
 HELD_OUT = 0.2  # of the pairs of a file, at most
 NEW_NAMES = 1 / 3  # share of the generated held-out pairs whose names are new
