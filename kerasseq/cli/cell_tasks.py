@@ -65,9 +65,9 @@ def copy(count: int, seed: int) -> Rows:
     Examples:
         >>> rows = copy(1, seed=3)
         >>> rows.x[0].tolist()
-        [5, 7, 2, 2, 2, 4, 9, 10, 10, 10, 10, 10, 10, 0, 0, 0, 0, 0, 0, 0, 0]
-        >>> rows.y[0, 7:13].tolist()
-        [5, 7, 2, 2, 2, 4]
+        [1, 4, 5, 2, 1, 7, 1, 7, 4, 9, 10, 10, 10, 10, 10, 10, 10, 10, 10, 0, 0]
+        >>> rows.y[0].tolist()
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 4, 5, 2, 1, 7, 1, 7, 4, 0, 0]
     """
     made = datasets.copy_bits(count, bits=BITS, lengths=LENGTHS, seed=seed)
     powers = 2 ** np.arange(BITS)[::-1]

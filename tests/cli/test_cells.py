@@ -66,7 +66,7 @@ def test_the_other_tasks(command):
     assert 5 < scores["characters"]["min_gru"][0] < 9  # bits, untrained
 
 
-def test_what_is_said():
+def test_sentences():
     def scores(elman, gru):
         return {
             "copy": {"lstm": [0.5, 0.6], "gru": gru, "elman": elman},
