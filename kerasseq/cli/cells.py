@@ -46,7 +46,7 @@ DEFAULTS = {
 }
 CHOICES = {"models": options.RECURRENT, "tasks": tuple(cell_tasks.TASKS)}
 HELP = {"steps": "training steps of each cell on each task"}
-_SIZE = "parameters of each model, within 5 %"
+_SIZE = "parameters of each model, within 5 %%"
 _TESTED = "test rows of each task"
 _FEW = options.integer(2, 10**6)
 OPTIONS = (
@@ -225,12 +225,13 @@ def show(console: Console, results: dict[str, Any]) -> None:
     scores, ranks, count = results["scores"], results["ranks"], len(results["seeds"])
     seeds = f"mean of {count} seeds" if count > 1 else f"seed {results['seeds'][0]}"
     cells = list(results["mean_ranks"])
-    titles = [f">{task}, {cell_tasks.TASKS[task].metric}" for task in scores]
+    columns = ("cell", *(f">{task}" for task in scores))
+    metrics = ", ".join(f"{cell_tasks.TASKS[t].metric} of {t}" for t in scores)
     rows = [
         (cell, *(f"{np.mean(by_cell[cell]):.3f}" for by_cell in scores.values()))
         for cell in cells
     ]
-    console.table(f"Scores, {seeds}", ("cell", *titles), rows)
+    console.table(f"{metrics[0].upper()}{metrics[1:]}; {seeds}", columns, rows)
     rows = [
         (
             *(cell, *(f"{by_cell[cell]:g}" for by_cell in ranks.values())),
@@ -238,8 +239,7 @@ def show(console: Console, results: dict[str, Any]) -> None:
         )
         for cell in cells
     ]
-    columns = ("cell", *(f">{task}" for task in ranks), ">mean rank")
-    console.table("Ranks, 1 is best", columns, rows)
+    console.table("Ranks, 1 is best", (*columns, ">mean rank"), rows)
     for sentence in results["sentences"]:
         console.write(sentence)
 

@@ -13,8 +13,8 @@ Examples:
   kerasseq compare --models svc,elastic-net,gru --seeds 0
   kerasseq compare --file data.csv --text comment --labels topics --unlabeled more.txt
   kerasseq compare --resume runs/compare-1
-  kerasseq compare translators --help
-  kerasseq compare cells --help
+  kerasseq compare translators
+  kerasseq compare cells
 """
 
 import argparse

@@ -67,7 +67,7 @@ HELP = {
     "0.004)",
 }
 _TESTED = "held-out pairs; of a file, at most a fifth"
-_SIZE = "parameters of each model, within 5 %"
+_SIZE = "parameters of each model, within 5 %%"
 _SENTENCE = "a sentence that all translate (default: the longest with a new name)"
 _SAMPLES = "bootstrap samples of the held-out pairs"
 _PROCESSES = "models that train at the same time, each in a process of its own"

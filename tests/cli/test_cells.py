@@ -17,12 +17,13 @@ COMPARE = ["compare", "cells", *TINY]
 
 
 def test_ranks_and_resuming(command, tmp_path, monkeypatch):
-    words = [*COMPARE, "--models", "elman,lstm,gru", "--tasks", "copy,forecast"]
+    words = [*COMPARE, "--models", "elman,gru", "--tasks", "copy,forecast"]
+    words += ["--seeds", "1"]
     command(*words, "--run", "whole")
     trained, train = [], cell_tasks.train
 
     def counted(*arguments):
-        if len(trained) == 5:
+        if len(trained) == 3:
             raise KeyboardInterrupt
         trained.append(arguments[:3])
         return train(*arguments)
@@ -31,7 +32,7 @@ def test_ranks_and_resuming(command, tmp_path, monkeypatch):
     done = command(*words, "--run", "r", code=130)
     assert "train --resume r" in done.err
     stored = snapshot(tmp_path / "r" / cells.STORED)
-    assert len(stored) == 5
+    assert len(stored) == 3
     monkeypatch.setattr(cell_tasks, "train", train)
     done = command("compare", "--resume", "r")
     assert "mean rank" in done.out
@@ -47,11 +48,11 @@ def test_ranks_and_resuming(command, tmp_path, monkeypatch):
             by_cell[min(by_cell, key=by_cell.get)]
             == by_cell[next(cell for cell, mean in means.items() if mean == best)]
         )
-        assert sum(by_cell.values()) == 6
+        assert sum(by_cell.values()) == 3
     for width, parameters in found["sizes"].values():
         assert width > 1 and abs(parameters - 3000) <= 150
     with open(tmp_path / "r" / cells.TABLE, encoding="utf-8", newline="") as stream:
-        assert len(list(csv.DictReader(stream))) == 2 * 3 * 2
+        assert len(list(csv.DictReader(stream))) == 2 * 2
     (tmp_path / "r" / "results.json").unlink()
     (tmp_path / "r" / cells.STORED / "copy-gru-seed1.json").write_text('{"score": 1}')
     error = command("compare", "--resume", "r", code=2).err
