@@ -128,14 +128,18 @@ def _differences(models, drawn, rows):
     found = []
     for first, second in itertools.combinations(models, 2):
         if first.split("-")[1] == second.split("-")[1]:
-            gain = models[second]["bleu"] - models[first]["bleu"]
+            scores = [models[name]["bleu"] for name in (second, first)]
             ends = np.quantile(drawn[second] - drawn[first], QUANTILES).tolist()
-            difference = verdict.Difference(gain, *ends, rows)
-            numbers = (
-                f"BLEU {models[second]['bleu']:.1f} and {models[first]['bleu']:.1f}"
-            )
-            found.append(_said(first, second, numbers, difference, ROWS))
+            difference = verdict.Difference(scores[0] - scores[1], *ends, rows)
+            numbers = "BLEU {:.1f} and {:.1f}".format(*scores)
+            of_seeds = [_by_seed(models[name]) for name in (second, first)]
+            gains = np.subtract(*of_seeds).tolist()
+            found.append(_said(first, second, numbers, difference, ROWS, gains))
     return found
+
+
+def _by_seed(model):
+    return [scores["bleu"] for scores in model["seeds"].values()]
 
 
 def _copying(models, copied, names):
@@ -154,18 +158,23 @@ def _copying(models, copied, names):
     return found
 
 
-def _said(first, second, numbers, difference, rows):
-    """Two models, their difference and a sentence, as plain data."""
-    words = "is not clearly better than"
-    if difference.is_certain:
-        words = "is better than"
-    elif difference.reversed().is_certain:
-        words = "is worse than"
+def _said(first, second, numbers, difference, rows, gains=()):
+    """Two models, their difference and a sentence, as plain data.
+
+    A model is better or worse if the interval says so, and each seed, too.
+    """
+    words, seeds = "is not clearly better than", ""
+    sure = difference.is_certain or difference.reversed().is_certain
+    if sure and any(gain * difference.mean <= 0 for gain in gains):
+        listed = ", ".join(f"{gain:+.1f}" for gain in gains)
+        seeds = f" The seeds do not agree: {listed}."
+    elif sure:
+        words = "is better than" if difference.mean > 0 else "is worse than"
     sentence = f"{second} {words} {first}: {numbers}, difference {difference.of(rows)}."
     return {
         "models": [first, second],
-        "sentence": sentence,
-        "better": difference.is_certain,
+        "sentence": sentence + seeds,
+        "better": words == "is better than",
         **difference._asdict(),
     }
 

@@ -9,6 +9,7 @@ import pytest
 from kerasseq.cli import main, translator_data, translator_models, translator_scores
 from kerasseq.cli import translators as command_module
 from kerasseq.cli.options import Settings, with_defaults
+from kerasseq.datasets import Pairs
 from kerasseq.training import bleu, bootstrap_bleu
 from tests.cli.conftest import at_step, snapshot
 
@@ -177,3 +178,31 @@ def test_config_and_dry_run(command, compared, tmp_path):
         words += ["--config", folder / "run.json", "--dry-run", "--run", "new"]
         assert "4 models would be trained" in command(*words).out
     assert not (tmp_path / "new").exists()
+
+
+def test_a_model_is_better_if_each_seed_agrees():
+    texts = [f"the {a} cat sees the {b} dog" for a in "abcd" for b in "wxyz"]
+    data = translator_data.Data(
+        Pairs(["a"], ["b"]), Pairs(texts, texts), texts[0], texts[0]
+    )
+    right, half, wrong = texts, [*texts[:8], *["a"] * 8], ["a"] * 16
+
+    def compared(first, second):
+        found = {
+            name: {
+                seed: {"translations": each, "sentence": "", "width": 1}
+                | {"parameters": 1, "tokens": 1.0, "vocabularies": [1], "seconds": 1}
+                for seed, each in enumerate(by_seed)
+            }
+            for name, by_seed in (("rnnenc-word", first), ("rnnsearch-word", second))
+        }
+        return translator_scores.compare(data, found, 20)["differences"][0]
+
+    agreed = compared([wrong, wrong], [right, half])
+    assert agreed["better"] and "rnnsearch-word is better than" in agreed["sentence"]
+    worse = compared([right, right], [half, wrong])
+    assert "rnnsearch-word is worse than rnnenc-word" in worse["sentence"]
+    mixed = compared([wrong, right], [right, half])
+    assert mixed["low"] > 0 and not mixed["better"]
+    assert "is not clearly better" in mixed["sentence"]
+    assert "The seeds do not agree: +100.0, -" in mixed["sentence"]
