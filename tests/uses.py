@@ -931,28 +931,6 @@ def of_training():
             {"sizes": [10, 100], "losses": [[2.0, 2.1], [1.0, 1.1]], "floor": 0.5}
             | {"samples": 3, "seed": 0},
         ),
-        Use(
-            "bleu_by_length",
-            training.bleu_by_length,
-            {"sources": ["a b"], "hypotheses": ["a b"], "references": ["a b"]}
-            | {"bins": 1, "tokenize": "13a"},
-        ),
-        Use(
-            "bootstrap_bleu",
-            training.bootstrap_bleu,
-            {"hypotheses": ["a b"], "references": ["a b"], "samples": 3, "seed": 0}
-            | {"tokenize": "13a"},
-        ),
-        Use(
-            "unseen_names",
-            training.unseen_names,
-            {"sources": ["A"], "targets": ["A"], "known": ["b"]},
-        ),
-        Use(
-            "name_scores",
-            training.name_scores,
-            {"hypotheses": ["A"], "names": [["A"]], "unknown": "<unk>"},
-        ),
     ]
 
 
