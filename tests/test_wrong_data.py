@@ -88,8 +88,8 @@ RESULTS = {  # classes of results, which a user does not make
     *("CaptionedImages", "FilmHalves", "SceneTones", "Scenes"),
     *("Series", "Tagged", "Chains", "CopyBits", "Conversations"),
     *("Preferences", "NoisyParentheses", "SlideExample", "SlideNumber"),
-    *("HomonymSentence", "RoleSentence", "AlignedPair"),
     *("LastWords", "Passage"),
+    *("HomonymSentence", "RoleSentence", "AlignedPair", "NamedSentence"),
 }
 FILES = {  # downloads, writes files, or reads the folder that a wrong string names
     *("download_pairs", "digits_folder", "image_folder", "image_files"),
@@ -124,6 +124,7 @@ def test_all_layers_are_tried():
 def test_all_models_are_tried():
     # `of_data` calls models by what they learn from.
     functions = {"architectures", "from_pretrained", "save_pretrained"}
+    functions |= {"MatchedWidth"}  # a result
     known = functions | {type(uses_of_data.made(name)).__name__ for name in ANY}
     assert {*models.__all__} - covered(
         [uses.of_models, uses_of_others.of_models]

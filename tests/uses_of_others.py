@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from kerasseq import datasets, layers, models, text
+from kerasseq import datasets, layers, models, text, training
 from tests.uses import (
     CELL,
     FEW,
@@ -165,12 +165,17 @@ def of_models():
             **{"norm_placement": "pre", "scale_embeddings": True},
             **{"num_decoder_layers": 2, "start_id": 2, "first_id": 0},
         ),
+        Use(
+            "matched_width",
+            lambda **a: models.matched_width(lambda width: 3 * width**2, **a),
+            {"parameters": 300, "start": 3, "multiple": 2, "tolerance": 0.05},
+        ),
     ]
 
 
 def of_datasets():
     """Sentences of a family tree, analogies, and files of images."""
-    training, _ = datasets.family_sentences(30)
+    family, _ = datasets.family_sentences(30)
     made = {"size": 30, "errors": 0.0, "seed": 0}
     return [
         Use(
@@ -180,9 +185,7 @@ def of_datasets():
         ),
         Use(
             "unlabeled_family_sentences",
-            lambda **a: len(
-                datasets.unlabeled_family_sentences(**a, excluded=training)
-            ),
+            lambda **a: len(datasets.unlabeled_family_sentences(**a, excluded=family)),
             made,
         ),
         Use(
@@ -238,5 +241,32 @@ def of_datasets():
             "AutoregressiveProcess.least_errors",
             datasets.AutoregressiveProcess([0.5]).least_errors,
             {"horizon": 2},
+        ),
+        Use(
+            "named_sentences",
+            datasets.named_sentences,
+            {"count": 3, "new_names": True, "family_names": 5, "seed": 0},
+        ),
+        Use(
+            "bleu_by_length",
+            training.bleu_by_length,
+            {"sources": ["a b"], "hypotheses": ["a b"], "references": ["a b"]}
+            | {"bins": 1, "tokenize": "13a"},
+        ),
+        Use(
+            "bootstrap_bleu",
+            training.bootstrap_bleu,
+            {"hypotheses": ["a b"], "references": ["a b"], "samples": 3, "seed": 0}
+            | {"tokenize": "13a"},
+        ),
+        Use(
+            "unseen_names",
+            training.unseen_names,
+            {"sources": ["A"], "targets": ["A"], "known": ["b"]},
+        ),
+        Use(
+            "name_scores",
+            training.name_scores,
+            {"hypotheses": ["A"], "names": [["A"]], "unknown": "<unk>"},
         ),
     ]

@@ -4,7 +4,7 @@ A module is imported when it is used: a command loads no other, and `--help` non
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
 
@@ -37,6 +37,10 @@ class Modules(Mapping[str, ModuleType]):
     def summary(self, name: str) -> str:
         """Returns the line about a name in `--help`."""
         return self._rows[name][1]
+
+    def part(self, names: Iterable[str]) -> "Modules":
+        """Returns the rows of some names."""
+        return Modules({name: self._rows[name] for name in names})
 
 
 COMMANDS = Modules(
@@ -124,6 +128,12 @@ TASKS = Modules(
             "scale",
             f"{COMMANDS.summary('scale')}; the same as kerasseq scale",
         ),
+        "translators": (
+            "translators",
+            "compare RNNenc, RNNsearch and a Transformer of equal size",
+        ),
+        "cells": ("cells", "compare recurrent cells on four tasks"),
     }
 )
+COMPARISONS = TASKS.part(["translators", "cells"])  # tasks of `kerasseq compare`, too
 ALIASES = {"race": "parentheses"}  # other names that a task can be typed with

@@ -13,6 +13,8 @@ Examples:
   kerasseq compare --models svc,elastic-net,gru --seeds 0
   kerasseq compare --file data.csv --text comment --labels topics --unlabeled more.txt
   kerasseq compare --resume runs/compare-1
+  kerasseq compare translators
+  kerasseq compare cells
 """
 
 import argparse
@@ -33,7 +35,7 @@ from kerasseq.cli import (
     runs,
     text_tables,
 )
-from kerasseq.cli.commands import COMMANDS
+from kerasseq.cli.commands import COMMANDS, COMPARISONS
 from kerasseq.cli.console import clock, status
 from kerasseq.cli.options import Option
 from kerasseq.core.files import read_json
@@ -117,8 +119,11 @@ def add_command(add: options.Add) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs `kerasseq compare`."""
-    args.task = "compare"
+    """Runs `kerasseq compare`, also of what `COMPARISONS` lists."""
+    if args.task is None:
+        args.task = "compare"
+        if args.resume and (task := runs.read(args.resume)["task"]) in COMPARISONS:
+            args.task = task
     COMMANDS["train"].run(args)
 
 

@@ -46,19 +46,22 @@ CELLS = {  # the layers that take another activation, with their options
 }
 
 
-def create(job: "Job", name: str) -> "Job":
+def create(job: "Job", name: str, alone: dict[str, Any] | None = None) -> "Job":
     """Creates the run of a competitor, or finds it, and returns its job.
 
     Args:
-        job: The `Job` of the race.
+        job: The `Job` of the contest.
         name: A name from `contest.names`.
+        alone: The arguments by which its run differs from the contest, beside the seed;
+            the model if None.
     """
     from kerasseq.cli.job import Job
 
     folder = job.folder / name
     if not (folder / runs.RUN).exists():
         model, seed = contest.parts(name)
-        alone = {"model": [model], "seeds": [seed], "processes": 1}
+        alone = {"model": [model]} if alone is None else alone
+        alone = {**alone, "seeds": [seed], "processes": 1}
         runs.create(
             folder,
             job.task,

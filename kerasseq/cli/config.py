@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerasseq.cli import options
-from kerasseq.cli.commands import ALIASES, TASKS
+from kerasseq.cli.commands import ALIASES, COMPARISONS, TASKS
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.core import checks
 from kerasseq.core.files import read_json
@@ -41,9 +41,10 @@ def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str
         )
     if arguments is record:
         arguments = {name: value for name, value in record.items() if name != "task"}
-    start = (
-        ["compare"] if typed[0] == "compare" else ["train", _task(typed, record, file)]
-    )
+    if typed[0] == "compare":
+        start = ["compare", *_comparison(typed, record)]
+    else:
+        start = ["train", _task(typed, record, file)]
     task = ALIASES.get(start[-1], start[-1])
     rest = typed[len(start) :] if typed[: len(start)] == start else typed[1:]
     given = _options(arguments, task, file, rest)
@@ -63,6 +64,13 @@ def _without_config(words):
                 raise UsageError(f"{OPTION} needs a file, such as runs/mine/run.json")
             return words[n + 1], [*words[:n], *words[n + 2 :]]
     return None, words
+
+
+def _comparison(typed, record):
+    """Returns the comparison that is typed, or that of the file, in a list, or none."""
+    named = typed[1] if typed[1:] else None
+    named = named if named in COMPARISONS else record.get("task")
+    return [named] if named in COMPARISONS else []
 
 
 def _task(typed, record, file):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import kerasseq
 from kerasseq.cli import config, console, errors, options, signals
-from kerasseq.cli.commands import ALIASES, COMMANDS, TASKS, Modules
+from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
 from kerasseq.core import checks
 
 
@@ -137,6 +137,9 @@ def _check_command(argv, parser):
     expected, tasks = [("command", COMMANDS)], (*TASKS, *ALIASES)
     if argv[:1] == ["train"]:
         expected.append(("task", tasks))
+    elif argv[:1] == ["compare"]:
+        expected.append(("comparison", tuple(COMPARISONS)))
+        _check_comparison(argv, parser)
     elif argv and argv[0] in tasks and argv[0] not in COMMANDS:
         parser.error(f"{argv[0]} is a task: type  kerasseq train {argv[0]}")
     for word, (what, choices) in zip(argv, expected, strict=False):
@@ -145,6 +148,13 @@ def _check_command(argv, parser):
                 options.one_of(what, choices)(word)
             except argparse.ArgumentTypeError as error:
                 parser.error(str(error))
+
+
+def _check_comparison(argv, parser):
+    """Raises if options come before the comparison, which would replace them."""
+    for word, after in zip(argv[1:], argv[2:], strict=False):
+        if after in COMPARISONS and not word.startswith("--"):
+            parser.error(f"{after} comes first: type  kerasseq compare {after} …")
 
 
 def build_parser(
@@ -187,6 +197,13 @@ If the environment variable KERASSEQ_DEBUG is 1, an error shows its traceback.""
         )
         made = _add(tasks, TASKS, _used_tasks(words))
         parsers |= {("train", name): task for name, task in made.items()}
+    if ("compare", None) in parsers:
+        tasks = parsers["compare", None].add_subparsers(
+            title="other comparisons", dest="task", metavar="COMPARISON"
+        )
+        named = COMPARISONS if words is None else words[1:2]
+        made = _add(tasks, COMPARISONS, named)
+        parsers |= {("compare", name): task for name, task in made.items()}
     return parser, parsers
 
 

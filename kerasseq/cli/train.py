@@ -108,7 +108,7 @@ def _show_finished(job, as_json):
 def given(args: argparse.Namespace) -> dict[str, Any]:
     """Returns the arguments of a task that the user has given."""
     defaults = TASKS[args.task].DEFAULTS if args.task else {}
-    values = {name: getattr(args, name) for name in defaults}
+    values = {name: getattr(args, name, None) for name in defaults}
     return {name: value for name, value in values.items() if value is not None}
 
 

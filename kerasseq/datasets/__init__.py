@@ -35,6 +35,7 @@ from kerasseq.datasets.markov import MarkovSource, markov_source
 from kerasseq.datasets.melody_grammar import melodies
 from kerasseq.datasets.memory_tasks import Chains, CopyBits, chains, copy_bits
 from kerasseq.datasets.morse import morse, morse_code
+from kerasseq.datasets.named_sentences import NamedSentence, named_sentences
 from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.noisy_parentheses import NoisyParentheses, noisy_parentheses
 from kerasseq.datasets.number_names import number_names
@@ -93,6 +94,7 @@ __all__ = [
     "LabeledTexts",
     "LastWords",
     "MarkovSource",
+    "NamedSentence",
     "NoisyParentheses",
     "PairSource",
     "Pairs",
@@ -141,6 +143,7 @@ __all__ = [
     "melodies",
     "morse",
     "morse_code",
+    "named_sentences",
     "names_by_language",
     "noisy_parentheses",
     "number_names",

@@ -12,6 +12,7 @@ from kerasseq.datasets.counting import counting
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.family_sentences import family_sentences
 from kerasseq.datasets.morse import morse, morse_code
+from kerasseq.datasets.named_sentences import named_sentences
 from kerasseq.datasets.names import names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pairs import Pairs
@@ -48,7 +49,16 @@ class Entry(NamedTuple):
 
 
 TABLE = pathlib.Path(__file__).with_name("catalogue.toml")
+
+
+def _named(count: int, *, seed: int | None = 0, **options: Any) -> Pairs:
+    """Returns sentences with names, and their translations."""
+    made = named_sentences(count, seed=seed, **options)
+    return Pairs([each.source for each in made], [each.target for each in made])
+
+
 _PAIRS = {
+    "named": _named,
     "numbers-fr": functools.partial(number_names, target="fr"),
     "numbers-de": functools.partial(number_names, target="de"),
     "dates": dates,
@@ -130,7 +140,7 @@ def generated_pairs(
     """Generates the pairs of a data set of the catalogue.
 
     Args:
-        name: "numbers-fr", "numbers-de", "dates", "copy", "reverse" or "sort".
+        name: "named", "numbers-fr", "numbers-de", "dates", "copy", "reverse" or "sort".
         count: Number of pairs.
         seed: Random seed.
         **options: Options of the function that generates them, such as `max_length`.

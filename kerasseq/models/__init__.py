@@ -14,6 +14,7 @@ import kerasseq.layers  # noqa: F401  # registers every layer
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.models.bert.bert import BERT
 from kerasseq.models.chat import Chat
+from kerasseq.models.equal_sizes import MatchedWidth, matched_width
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.language_model import LanguageModel
@@ -67,11 +68,13 @@ __all__ = [
     "Multimodal",
     "PictureTokenizer",
     "ReinforcedModel",
+    "MatchedWidth",
     "WordVectors",
     "architectures",
     "costs",
     "count",
     "from_pretrained",
+    "matched_width",
     "save_pretrained",
 ]
 

@@ -72,6 +72,14 @@ from kerasseq.training.sentence_pairs import (  # noqa: E402
 from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
 from kerasseq.training.steps import steps_to_reach  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
+from kerasseq.training.translation_parts import (  # noqa: E402
+    LengthBleu,
+    NameScores,
+    bleu_by_length,
+    bootstrap_bleu,
+    name_scores,
+    unseen_names,
+)
 
 __all__ = [
     "ArrayBatches",
@@ -89,9 +97,11 @@ __all__ = [
     "ImageBatches",
     "KnownOptimum",
     "LabelReport",
+    "LengthBleu",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
     "MaskedPairs",
+    "NameScores",
     "PairBatches",
     "Perplexity",
     "PowerLaw",
@@ -104,6 +114,8 @@ __all__ = [
     "TokenAccuracy",
     "batches_done",
     "bleu",
+    "bleu_by_length",
+    "bootstrap_bleu",
     "bootstrap_f1",
     "character_error_rate",
     "check_ctc_labels",
@@ -119,10 +131,12 @@ __all__ = [
     "gpt_optimizer",
     "label_report",
     "multilabel_f1",
+    "name_scores",
     "power_law",
     "ratings",
     "restore",
     "steps_to_reach",
+    "unseen_names",
     "word_error_rate",
 ]
 

@@ -55,8 +55,8 @@ def bleu(
     """
     one_of("tokenize", tokenize, TOKENIZERS)
     truth("lowercase", lowercase)
-    hypotheses, streams = _checked(hypotheses, references)
-    metric = _sacrebleu().BLEU(tokenize=tokenize, lowercase=lowercase)
+    hypotheses, streams = check_translations(hypotheses, references)
+    metric = load_sacrebleu().BLEU(tokenize=tokenize, lowercase=lowercase)
     return _score(metric, hypotheses, streams, signature)
 
 
@@ -95,8 +95,8 @@ def chrf(
     """
     truth("lowercase", lowercase)
     word_order = whole_number("word_order", word_order, at_least=0)
-    hypotheses, streams = _checked(hypotheses, references)
-    metric = _sacrebleu().CHRF(word_order=word_order, lowercase=lowercase)
+    hypotheses, streams = check_translations(hypotheses, references)
+    metric = load_sacrebleu().CHRF(word_order=word_order, lowercase=lowercase)
     return _score(metric, hypotheses, streams, signature)
 
 
@@ -120,16 +120,25 @@ def exact_match(
         >>> exact_match(["2026-11-21", "2026-11-21"], ["2026-11-21", "2026-11-12"])
         50.0
     """
-    hypotheses, streams = _checked(hypotheses, references)
+    hypotheses, streams = check_translations(hypotheses, references)
     answers = zip(*streams, strict=True)
     correct = [h in answer for h, answer in zip(hypotheses, answers, strict=True)]
     return 100.0 * sum(correct) / len(correct)
 
 
-def _checked(
+def check_translations(
     hypotheses: Iterable[str], references: Iterable[str | Iterable[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """The hypotheses, and one list of references for each that a hypothesis has."""
+    """Returns the hypotheses, and a list of references for each that they have.
+
+    Args:
+        hypotheses: As for `bleu`.
+        references: As for `bleu`.
+
+    Examples:
+        >>> check_translations(["a", "b"], [["a", "A"], ["b", "B"]])
+        (['a', 'b'], [['a', 'b'], ['A', 'B']])
+    """
     for name, given in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(given, str):
             raise TypeError(
@@ -167,5 +176,10 @@ def _score(
     return (score, str(metric.get_signature())) if signature else score
 
 
-def _sacrebleu() -> ModuleType:
+def load_sacrebleu() -> ModuleType:
+    """Returns the package of the scores.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
     return packages.load("sacrebleu", "sacrebleu", "BLEU and chrF come from")

@@ -73,6 +73,8 @@ BASES = [
     ["arena", "missing", "one", "--prompts", "words.txt"],
     ["app", "--deck", "missing.toml"],
     ["scale", "--text", "missing.txt"],
+    ["compare", "translators", "--pairs", "missing.txt"],
+    ["compare", "cells", "--run", "words.txt"],
     [],
 ]
 
@@ -135,7 +137,7 @@ def folder(tmp_path, monkeypatch, text_path):
 
 
 def task_of(base):
-    """Returns the task of `kerasseq train`, or None."""
+    """Returns the task of `kerasseq train` or `compare`, or None."""
     return base[1] if base[1:] and base[1] in TASKS else None
 
 

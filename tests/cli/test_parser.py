@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from kerasseq.cli import errors, forecast, language_model, options
-from kerasseq.cli.commands import ALIASES, COMMANDS, TASKS
+from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS
 from kerasseq.cli.main import main, parse
 from tests.processes import run_python
 
@@ -17,6 +17,7 @@ HELPS = [
     ["--version"],
     *([command, "--help"] for command in COMMANDS),
     *(["train", task, "--help"] for task in TASKS),
+    *(["compare", task, "--help"] for task in COMPARISONS),
 ]
 
 

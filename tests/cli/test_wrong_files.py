@@ -154,6 +154,8 @@ USES = [
     (TEXT, "d", "arena F language-model --prompts text.txt --votes OUT.jsonl"),
     (TEXT, "txt", "arena language-model other --prompts F --votes OUT.jsonl"),
     (VOTES, "jsonl", "arena --votes F"),
+    (PAIRS, "txt", "compare translators --pairs F --run OUT --models rnnenc --steps 1 "
+        "--tokenizers word --seeds 0 --parameters 5000 --bootstrap 2"),
 ]  # fmt: skip
 RIGHT = (
     "txt",

@@ -21,6 +21,7 @@ NAMES = [
     "ar",
     "sunspots",
     "co2",
+    "named",
     "numbers-fr",
     "numbers-de",
     "dates",

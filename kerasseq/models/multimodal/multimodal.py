@@ -228,6 +228,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             max_sequence_length=max_sequence_length,
             intermediate_dim=intermediate_dim,
         )
+        checks.fits_memory("channels", channels, hidden_dim)
         checks.fits_memory("num_layers", num_layers, hidden_dim * width)
         checks.fits_memory("num_experts", num_experts or 1, hidden_dim * width)
         # Not an attribute for Keras: its weights are not those of the model.
