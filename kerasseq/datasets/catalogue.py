@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.analogies import analogies
 from kerasseq.datasets.conversations import conversations
+from kerasseq.datasets.corrected_sentences import corrections
 from kerasseq.datasets.counting import counting
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.family_sentences import family_sentences
+from kerasseq.datasets.melody_grammar import melodies
 from kerasseq.datasets.morse import morse, morse_code
 from kerasseq.datasets.named_sentences import named_sentences
 from kerasseq.datasets.names import names_by_language
@@ -61,6 +63,7 @@ _PAIRS = {
     "named": _named,
     "numbers-fr": functools.partial(number_names, target="fr"),
     "numbers-de": functools.partial(number_names, target="de"),
+    "corrections": corrections,
     "dates": dates,
     "copy": copy_task,
     "reverse": reverse_task,
@@ -76,7 +79,7 @@ def catalogue() -> list[Entry]:
 
     Examples:
         >>> [entry.name for entry in catalogue() if entry.task == "forecasting"]
-        ['ar', 'sunspots', 'co2']
+        ['ar', 'market', 'weather', 'sunspots', 'co2']
     """
     import tomllib  # slow import, not needed by the other data sets
 
@@ -140,7 +143,8 @@ def generated_pairs(
     """Generates the pairs of a data set of the catalogue.
 
     Args:
-        name: "named", "numbers-fr", "numbers-de", "dates", "copy", "reverse" or "sort".
+        name: "named", "numbers-fr", "numbers-de", "corrections", "dates", "copy",
+            "reverse" or "sort".
         count: Number of pairs.
         seed: Random seed.
         **options: Options of the function that generates them, such as `max_length`.
@@ -215,6 +219,7 @@ _LINES = {
     "conversations": _conversations,
     "counting": _counting,
     "family": _family,
+    "melodies": lambda count, seed: melodies(count, seed=seed),
     "morse": _morse,
     "names": _names,
     "python-tokens": _tokens,
