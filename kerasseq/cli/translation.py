@@ -41,7 +41,16 @@ if TYPE_CHECKING:
 Translations = list[Any]  # as from the method `translate` of a model
 FILE = "pairs"  # the argument that names the user's data
 MODELS = options.ARCHITECTURES
-PAIRS = ("numbers-de", "numbers-fr", "dates", "named", "copy", "reverse", "sort")
+PAIRS = (
+    "numbers-de",
+    "numbers-fr",
+    "corrections",
+    "dates",
+    "named",
+    "copy",
+    "reverse",
+    "sort",
+)
 ATTENTIONS = ("bahdanau", "luong", "none")
 PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs
 DEFAULTS = {
