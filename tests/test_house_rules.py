@@ -59,7 +59,14 @@ SHARED = (  # by library, app and docs
 )
 OUTSIDE = ("apps", "benchmarks", "docs", "examples")
 TOP = {*OUTSIDE, "kerasseq", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
-TOP |= {"LICENSE", "conftest.py", "hatch_build.py", "mkdocs.yml", "pyproject.toml"}
+TOP |= {
+    "LICENSE",
+    "CITATION.cff",
+    "conftest.py",
+    "hatch_build.py",
+    "mkdocs.yml",
+    "pyproject.toml",
+}
 
 
 parsed = functools.cache(ast.parse)  # three tests read the same files

@@ -8,6 +8,7 @@ import importlib
 from typing import Any
 
 REPOSITORY = ""  # address, as in https://HOST/OWNER/kerasseq; empty: not published
+CONTACT = ""  # for reports of vulnerabilities; empty: the page of the repository
 
 
 def requirement(*extras: str, copy: str = ".") -> str:
