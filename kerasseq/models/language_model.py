@@ -63,6 +63,8 @@ class LanguageModel(GenerationMixin, CausalLM):
         Slides A, B, C, D, E: causal language models.
     """
 
+    divides_weights: bool = False
+
     def __init__(
         self,
         architecture: str | keras.Layer,

@@ -17,11 +17,8 @@ from kerasseq.tasks import adapter_files, adapters, quantized
 from kerasseq.tasks.data_checks import check_arrays, check_data
 from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.fitted import needs_fit
-from kerasseq.tasks.input_rows import (
-    check_not_empty,
-    is_empty_list,
-    outputs_of_none,
-)
+from kerasseq.tasks.input_rows import check_not_empty, is_empty_list, outputs_of_none
+from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
 from kerasseq.tasks.plain import as_plain, from_plain
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
@@ -40,6 +37,8 @@ class TaskModel(keras.Model):
     """
 
     awaits_fit: bool = False
+    divides_weights: bool = True  # among devices
+    get_layout_map = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

@@ -35,6 +35,8 @@ class SequenceModel(LabeledModel):
         **kwargs: `name` and `trainable`.
     """
 
+    divides_weights: bool = False
+
     task: Head
     preprocessor: SequencePreprocessor
     _moves_optimizer_rows: bool = False  # after an older file was loaded

@@ -105,6 +105,8 @@ class Seq2Seq(Translator):
         factor $\beta_t$ of the context is left out. Slides A, B, C, D.
     """
 
+    divides_weights: bool = False
+
     def __init__(
         self,
         architecture: str | keras.Layer,
