@@ -8,7 +8,7 @@ category of a word ("classify"), whether one sentence follows from another ("ent
 whether two words have the same category ("compare"), and which sentence continues a
 story ("choose"). The pre-trained model and one from scratch are tested with the other
 half of the words. Takes about two minutes on a laptop. Source: Radford et al. 2018,
-figure 1; course slides D (the GPT architecture).
+figure 1; course slides C (the GPT architecture).
 """
 
 import argparse

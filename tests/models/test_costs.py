@@ -106,6 +106,15 @@ def test_every_architecture(name):
         assert found.sequence_length == a.patches + 1
 
 
+def test_devices_hold_a_training():
+    found = costs("gpt3")
+    cards = found.devices(32e9)
+    assert (cards - 1) * 32e9 < found.training_bytes <= cards * 32e9
+    assert found.devices(found.training_bytes) == 1
+    with pytest.raises(ValueError, match="memory"):
+        found.devices(0)
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

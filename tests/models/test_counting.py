@@ -95,6 +95,9 @@ SIBLINGS = [
     ("gopher", 12, 1536, 12, 128, 417e6, 0.002),
     ("gopher", 24, 2048, 16, 128, 1.4e9, 0.02),
     ("gopher", 32, 4096, 32, 128, 7.1e9, 0.003),
+    # Narayanan et al. 2021, table 1: a GPT of a trillion parameters, whose speed they
+    # measured.
+    ("gpt3", 128, 25600, 160, 160, 1008.0e9, 1e-4),
 ]
 
 

@@ -348,6 +348,21 @@ def test_a_folder_of_roberta(tmp_path):
         assert_same([array(each(inputs)["sequence"])[ids != 1]], [wanted], 2e-5)
 
 
+def test_a_folder_of_camembert(tmp_path):
+    """CamemBERT and XLM-RoBERTa have the tensors of RoBERTa under another name."""
+    model, ids = models.BERT(**ROBERTA, head="sequence"), ids_of()
+    shuffle(model.weights)
+    models.save_pretrained(model, tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    inputs = {"ids": ids, "segments": np.zeros_like(ids)}
+    wanted = array(model(inputs)["sequence"])
+    for name in ("camembert", "xlm-roberta"):
+        path.write_text(json.dumps({**config, "model_type": name}))
+        same = models.from_pretrained(tmp_path)
+        assert_same([array(same(inputs)["sequence"])], [wanted], 1e-6)
+
+
 @pytest.mark.parametrize(
     ("head", "names"),
     [
