@@ -156,6 +156,8 @@ USES = [
     (VOTES, "jsonl", "arena --votes F"),
     (PAIRS, "txt", "compare translators --pairs F --run OUT --models rnnenc --steps 1 "
         "--tokenizers word --seeds 0 --parameters 5000 --bootstrap 2"),
+    (PAIRS, "txt", "train translators --pairs F --run OUT --models rnnenc --steps 1 "
+        "--tokenizers word --seeds 0 --parameters 5000 --bootstrap 2"),
 ]  # fmt: skip
 RIGHT = (
     "txt",

@@ -127,7 +127,8 @@ def test_what_needs_keras_says_what_is_wrong_and_the_rest_works():
     run_python(
         """
 import kerasseq, kerasseq.text, kerasseq.datasets, kerasseq.runs
-for name in {*kerasseq.__all__} - {"text", "datasets", "runs"}:
+import kerasseq.exercises
+for name in {*kerasseq.__all__} - {"text", "datasets", "runs", "exercises"}:
     try:
         getattr(kerasseq, name)
     except ImportError as error:

@@ -59,14 +59,20 @@ def test_cpus_on_which_onednn_multiplies(monkeypatch, cpu, capability, name, wan
 
 @pytest.mark.usefixtures("with_onednn")
 def test_projection_by_onednn_has_both_derivatives():
+    """Close to float64: processors round the products of float32 differently."""
     rng = torch.Generator().manual_seed(0)
     shapes = ((3, 7, 5), (5, 11), (11,))
-    inputs = [torch.randn(*s, generator=rng, requires_grad=True) for s in shapes]
+    inputs = [torch.randn(*s, generator=rng) for s in shapes]
     found = []
-    for run in (kernels.project, lambda x, w, b: x @ w + b):
-        y = run(*inputs)
-        first = torch.autograd.grad((y**2).sum(), inputs, create_graph=True)
-        second = torch.autograd.grad(sum((g**2).sum() for g in first), inputs)
+    for run, dtype in (
+        (kernels.project, torch.float32),
+        (lambda x, w, b: x @ w + b, torch.float64),
+    ):
+        parts = [x.to(dtype).requires_grad_() for x in inputs]
+        y = run(*parts)
+        first = torch.autograd.grad((y**2).sum(), parts, create_graph=True)
+        second = torch.autograd.grad(sum((g**2).sum() for g in first), parts)
         found.append([y, *first, *second])
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b)
+    for ours, exact in zip(*found, strict=True):
+        error = (ours.double() - exact).abs().max() / exact.abs().max()
+        assert error < 1e-6
