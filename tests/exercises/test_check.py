@@ -88,6 +88,9 @@ def test_messages_of_other_faults():
     def shape_of(ids, size):
         return np.zeros((size, 3))
 
+    def row_of(ids, size):
+        return np.eye(size)[ids][None]
+
     def raising(ids, size):
         raise KeyError("x")
 
@@ -100,6 +103,7 @@ def test_messages_of_other_faults():
     for function, message in {
         shape_of: "Not yet. The result must have the shape (7, 5), received (5, 3), "
         "for (7,), 5.",
+        row_of: "Not yet. The result must have the shape (7, 5), received (1, 7, 5)",
         raising: "Not yet. one_hot(ids, size) raised KeyError: 'x', for (7,), 5.",
         infinite: "Not yet. The result holds values that are not finite, such as inf "
         "at [0, 0].",

@@ -112,6 +112,13 @@ def test_documents_apart_are_trained_on(tokenizer, folder):
         np.testing.assert_allclose(a, b, atol=1e-6)
     made = model.fit(shards, validation_split=0.3, epochs=1, verbose=0).history
     assert "val_loss" in made
+    longer = TokenShards(folder, sequence_length=5, documents_apart=True)
+    wanted = dict(sequence_length=T, batch_size=4, epochs=1, verbose=0)
+    losses = [
+        make("gru", tokenizer).fit(each, **wanted).history["loss"]
+        for each in (shards, longer)
+    ]
+    assert losses[0] == losses[1], "blocks of the length that fit is given"
 
 
 def test_batches_of_files_are_those_of_an_array(folder):
