@@ -189,3 +189,10 @@ def test_a_resumed_run_goes_on_at_the_same_batch(command, articles, tmp_path):
     found = json.loads(command("train", "--resume", "stopped", "--json").out)
     for name in ("loss", "bits_per_character", "validation_loss"):
         assert found[name] == pytest.approx(whole[name], rel=1e-6)
+    (tmp_path / "whole" / "results.json").unlink()
+    (tmp_path / "ids").rename(tmp_path / "away")
+    for words in (
+        ("--resume", "whole"),
+        ("language-model", "--data", tmp_path / "ids"),
+    ):
+        assert "there is no folder" in command("train", *words, code=2).err

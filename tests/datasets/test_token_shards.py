@@ -6,6 +6,7 @@ import os
 import pathlib
 import pickle
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -159,15 +160,6 @@ def test_the_end_of_a_single_document_is_held_out(tokenizer, tmp_path):
     assert sum(ids, []) == sum(ids_of(tokenizer, [" ".join(DOCUMENTS)]), [])
     assert len(ids[1]) == round(0.1 * len(sum(ids, [])))
     assert [part.ends.tolist() for part in parts] == [[len(row)] for row in ids]
-    # A document that ends where the end of the text begins is not one of the held out.
-    write(tmp_path, "b.jsonl", ["cat", "sat"])
-    tokenizer = CharacterTokenizer().fit("cats")
-    none = (s for s in range(99) if min(shard_writing.draw(s, n) for n in (0, 1)) > 0.5)
-    words = {"held_out": 0.5, "seed": next(none)}
-    prepare_shards(tmp_path / "b.jsonl", tokenizer, tmp_path / "p", **words)
-    assert TokenShards(tmp_path / "p", "held_out", sequence_length=1).ends.tolist() == [
-        3
-    ]
 
 
 class Stop(Exception):
@@ -225,6 +217,15 @@ def test_processes_do_not_change_the_files(tokenizer, tmp_path, monkeypatch):
         assert one.read_bytes() == (tmp_path / "two" / one.name).read_bytes()
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has none")
+def test_ctrl_c_waits_until_a_process_has_started():
+    seen = []
+    with pytest.raises(KeyboardInterrupt), shard_writing._no_interrupt():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("started")
+    assert seen == ["started"]
+
+
 def test_two_calls_at_once_do_not_disturb_each_other(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(shard_writing, "CHUNK", 601)
     file, words = write(tmp_path, "a.jsonl"), {"shard_tokens": 601, "held_out": 0.1}
@@ -262,6 +263,7 @@ def test_a_full_disk_loses_nothing(tokenizer, tmp_path, monkeypatch):
     shards = prepare_shards(
         file, tokenizer, tmp_path / "o", held_out=0, shard_tokens=601
     )
+    assert not len(TokenShards(tmp_path / "o", "held_out", documents_apart=True))
     assert np.asarray(shards.ids).tolist() == sum(ids_of(tokenizer, DOCUMENTS), [])
 
 

@@ -167,4 +167,9 @@ def test_wrong_models(tokenizer, folder):
     apart = TokenShards(folder, sequence_length=T, documents_apart=True)
     with pytest.raises(ValueError, match="documents_apart must be False for a GPT"):
         gpt.fit(apart)
+    gru = make("gru", tokenizer)
+    with pytest.raises(ValueError, match="documents_apart must be False for the cross"):
+        gru.cross_entropy(apart)
+    found = gru.evaluate(apart[:5], verbose=0)  # in blocks of the shards
+    assert found == gru.evaluate(apart[:5], sequence_length=T, verbose=0)
     gpt.fit(shards, batch_size=2, steps_per_epoch=2, verbose=0)
