@@ -15,7 +15,6 @@ Examples:
   kerasseq compare --resume runs/cells-1
 """
 
-import csv
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +24,14 @@ from kerasseq.cli import cell_tasks, contest, options, runs, verdict
 from kerasseq.cli.console import Console
 from kerasseq.cli.options import Option
 from kerasseq.core import backend
-from kerasseq.core.files import read_json, replacing
+from kerasseq.core.files import read_json
 
 if TYPE_CHECKING:
     from kerasseq.cli.job import Job
 
 FILE = None  # there are no data of the user
 STORED, TABLE = "cells", "cells.csv"
+COLUMNS = ("task", "cell", "seed", "width", "parameters", "score")
 STANDARD = ("lstm", "gru")  # what the others are compared with
 DEFAULTS = {
     "models": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
@@ -123,16 +123,12 @@ def stored(file: Any) -> dict[str, Any] | None:
     """
     if not file.exists():
         return None
-    try:
+    with runs.reading(file, "train this cell again"):
         record = read_json(file)
         for key in ("score", "width", "parameters", "seconds"):
             if not np.isfinite(record[key]):
                 raise ValueError(f"{key} must be a number, received {record[key]}")
-        return record
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{file} is damaged: {error}. Delete it to train this cell again"
-        ) from error
+    return record
 
 
 def compare(
@@ -246,14 +242,10 @@ def show(console: Console, results: dict[str, Any]) -> None:
 
 def write_csv(file: Any, results: dict[str, Any]) -> None:
     """Writes the score of each cell, task and seed."""
-    with (
-        replacing(file) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as out,
-    ):
-        writer = csv.writer(out)
-        writer.writerow(("task", "cell", "seed", "width", "parameters", "score"))
-        for task, by_cell in results["scores"].items():
-            for cell, values in by_cell.items():
-                sizes = results["sizes"][f"{task}-{cell}"]
-                for seed, score in zip(results["seeds"], values, strict=True):
-                    writer.writerow((task, cell, seed, *sizes, score))
+    rows = [
+        (task, cell, seed, *results["sizes"][f"{task}-{cell}"], score)
+        for task, by_cell in results["scores"].items()
+        for cell, values in by_cell.items()
+        for seed, score in zip(results["seeds"], values, strict=True)
+    ]
+    runs.write_csv(file, COLUMNS, [dict(zip(COLUMNS, r, strict=True)) for r in rows])

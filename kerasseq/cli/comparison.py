@@ -5,7 +5,6 @@ bootstrap samples of the test texts, which are the same for all learners; the ra
 that over the seeds.
 """
 
-import csv
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +12,9 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, text_tables, verdict
+from kerasseq.cli import labeled, runs, text_tables, verdict
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
-from kerasseq.core.files import replacing
 
 MACRO = "macro avg"
 QUANTILES = (0.025, 0.975)
@@ -253,16 +251,11 @@ def note_pretraining(console: Console, results: dict[str, Any]) -> None:
 
 def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
     """Writes the scores of each learner, seed and label, and the means over seeds."""
-    with (
-        replacing(file) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as out,
-    ):
-        writer = csv.DictWriter(out, COLUMNS)
-        writer.writeheader()
-        for row in _rows(results):
-            writer.writerow(
-                {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
-            )
+    rows = (
+        {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
+        for row in _rows(results)
+    )
+    runs.write_csv(file, COLUMNS, rows)
     text_tables.note_formulas(file, results["support"])
 
 

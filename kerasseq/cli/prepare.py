@@ -135,8 +135,6 @@ def run(args: argparse.Namespace) -> None:
     made = pathlib.Path(args.out)
     index = shard_writing.read_index(made) if (made / INDEX).exists() else {}
     is_finished = index.get("finished", False)
-    if is_finished:
-        note(f"the folder {made} is finished: nothing is tokenized again")
     enough = max(math.ceil(total / FOR_A_PROCESS), 1)
     try:
         with progress("tokenizing, in MB", max(total // MEGABYTE, 1)) as show:
@@ -157,6 +155,8 @@ def run(args: argparse.Namespace) -> None:
         note("to go on where it stopped, run the same command")
         raise
     seconds = time.perf_counter() - start
+    if is_finished:
+        note(f"the folder {made} is finished: nothing is tokenized again")
     _show(args, shards, None if is_finished else total / MEGABYTE / seconds)
 
 
@@ -200,7 +200,8 @@ def _show(args, shards, speed):
     folder, end = pathlib.Path(args.out), shard_writing.end_token(shards.tokenizer)
     parts, index = {"training": shards}, shard_writing.read_index(folder)
     if index["parts"]["held_out"]:
-        parts["held_out"] = TokenShards(folder, "held_out", sequence_length=1)
+        # With documents apart it may be a single token.
+        parts["held_out"] = TokenShards(folder, "held_out", documents_apart=True)
     counts = {
         name: {"tokens": len(part.ids), "documents": len(part.ends)}
         for name, part in parts.items()

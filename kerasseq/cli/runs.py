@@ -15,6 +15,7 @@ Loads no Keras.
 """
 
 import contextlib
+import csv
 import datetime
 import hashlib
 import importlib.metadata
@@ -23,7 +24,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,38 @@ def write_json(file: str | os.PathLike[str], data: object) -> None:
     with replacing(file) as temporary, open(temporary, "w", encoding="utf-8") as out:
         json.dump(data, out, indent=1, ensure_ascii=False)
         out.write("\n")
+
+
+def write_csv(
+    file: str | os.PathLike[str],
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, object]],
+) -> None:
+    """Writes a table, atomically."""
+    with (
+        replacing(file) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as out,
+    ):
+        writer = csv.DictWriter(out, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@contextlib.contextmanager
+def reading(file: str | os.PathLike[str], to: str) -> Iterator[None]:
+    """Says that a file is damaged if what the block reads of it is missing or wrong.
+
+    Args:
+        file: What a run has stored.
+        to: What happens if the user deletes it, such as "train this cell again".
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} is damaged: {error}. Delete it to {to}") from error
 
 
 def save_model(model: "keras.Model", folder: str | os.PathLike[str]) -> None:

@@ -1,6 +1,5 @@
 """Losses and accuracies by size: means, power laws, tables, what they do not show."""
 
-import csv
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import kerasseq
+from kerasseq.cli import runs
 from kerasseq.cli.console import Console
-from kerasseq.core.files import replacing
 
 OPERATIONS = 6  # of a weight and a token: 2 forward, 4 backward
 FREE, NEEDED = "E free", 3  # sizes
@@ -182,13 +181,9 @@ def _law(law):
 
 def write_csv(file: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes a row for each model, a width and a seed."""
-    with (
-        replacing(file) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as out,
-    ):
-        writer = csv.DictWriter(out, COLUMNS)
-        writer.writeheader()
-        for row in rows:
-            shared = {"width": row["width"], "operations": row["operations"]}
-            for seed, each in row["seeds"].items():
-                writer.writerow({**shared, "seed": seed, **each})
+    of_models = [
+        {"width": row["width"], "operations": row["operations"], "seed": seed, **each}
+        for row in rows
+        for seed, each in row["seeds"].items()
+    ]
+    runs.write_csv(file, COLUMNS, of_models)

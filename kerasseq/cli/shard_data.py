@@ -23,7 +23,7 @@ def name_or_folder(names: tuple[str, ...]) -> Any:
     """Returns the type of `--data`: one of several names, or a folder."""
 
     def check(value):
-        if value in names or os.path.isdir(value):
+        if value in names or are_shards(value):
             return value
         raise argparse.ArgumentTypeError(
             f'unknown data set "{value}".{checks.nearest(value, names)} Choose from '
@@ -34,8 +34,8 @@ def name_or_folder(names: tuple[str, ...]) -> Any:
 
 
 def are_shards(data: str | None) -> bool:
-    """Whether `--data` is a folder."""
-    return data is not None and os.path.isdir(data)
+    """Whether `--data` is a folder, also one of a resumed run that is gone."""
+    return data is not None and (os.path.isdir(data) or os.path.isabs(data))
 
 
 def with_shards(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -52,6 +52,8 @@ def with_shards(arguments: dict[str, Any]) -> dict[str, Any]:
                 "--data DIR, or leave it out"
             )
         return arguments
+    if not os.path.isdir(data):
+        raise UsageError(f"there is no folder {data} of kerasseq prepare (--data)")
     if not os.path.exists(os.path.join(data, INDEX)):
         _check_nano_gpt(data, arguments.get("tokenizer"))
         return {**arguments, "data": os.path.abspath(data)}
@@ -93,8 +95,8 @@ def open_shards(settings: options.Settings) -> tuple[TokenShards, dict[str, Any]
 
 def part_of(settings: options.Settings, part: str) -> TokenShards:
     """Opens a part of the folder, with blocks as the run reads them."""
-    of_nano_gpt = {}
-    if not os.path.exists(os.path.join(settings.data, INDEX)):
+    of_nano_gpt, index = {}, os.path.join(settings.data, INDEX)
+    if os.path.isdir(settings.data) and not os.path.exists(index):
         name = settings.tokenizer
         tokenizer = tokenize.make(name, settings.vocabulary_size, "")
         of_nano_gpt = {"tokenizer": tokenizer, "end": END_OF_GPT2}

@@ -5,7 +5,6 @@ bootstrap samples of the held-out pairs, the same for all models; the range is t
 the seeds.
 """
 
-import csv
 import itertools
 import pathlib
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import runs, translator_data, verdict
 from kerasseq.cli.console import Console, clock, status
-from kerasseq.core.files import read_json, replacing
+from kerasseq.core.files import read_json
 
 QUANTILES = (0.025, 0.975)
 KEPT = ("width", "parameters", "tokens", "vocabularies")
@@ -41,7 +40,7 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
     file = folder / runs.RESULTS
     if not file.exists():
         return None
-    try:
+    with runs.reading(file, "translate again"):
         results = read_json(file)
         texts = [*results["translations"], results["sentence"]]
         if len(texts) != count + 1 or not all(isinstance(t, str) for t in texts):
@@ -51,11 +50,7 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
         for key in ("width", "parameters", "tokens", "seconds"):
             if not results[key] >= 0:
                 raise ValueError(f"{key} must be a number, received {results[key]!r}")
-        return results
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{file} is damaged: {error}. Delete it to translate again"
-        ) from error
+    return results
 
 
 def compare(data: translator_data.Data, found: Found, samples: int) -> dict[str, Any]:
@@ -286,25 +281,21 @@ def short_text(text: str) -> str:
 
 def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
     """Writes a row for each model, seed and bin of lengths."""
-    with (
-        replacing(file) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as out,
-    ):
-        writer = csv.DictWriter(out, COLUMNS)
-        writer.writeheader()
-        for name, each in results["models"].items():
-            low, high = each["interval"]
-            for seed, scores in each["seeds"].items():
-                for part in scores["by_length"]:
-                    writer.writerow(
-                        {
-                            **{"model": name, "seed": seed, "low": low, "high": high},
-                            **{key: each[key] for key in ("parameters", "width")},
-                            "bleu": scores["bleu"],
-                            "bin": f"{part['shortest']}-{part['longest']}",
-                            "bin_bleu": part["bleu"],
-                            "names": scores["names"]["count"],
-                            "copied": scores["names"]["copied"],
-                            "unknown": scores["names"]["unknown"],
-                        }
-                    )
+    runs.write_csv(file, COLUMNS, _rows(results))
+
+
+def _rows(results):
+    for name, each in results["models"].items():
+        low, high = each["interval"]
+        for seed, scores in each["seeds"].items():
+            for part in scores["by_length"]:
+                yield {
+                    **{"model": name, "seed": seed, "low": low, "high": high},
+                    **{key: each[key] for key in ("parameters", "width")},
+                    "bleu": scores["bleu"],
+                    "bin": f"{part['shortest']}-{part['longest']}",
+                    "bin_bleu": part["bleu"],
+                    "names": scores["names"]["count"],
+                    "copied": scores["names"]["copied"],
+                    "unknown": scores["names"]["unknown"],
+                }

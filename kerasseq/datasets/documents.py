@@ -4,6 +4,7 @@ However large a file is, only a piece of it is in memory.
 """
 
 import codecs
+import collections
 import gzip
 import heapq
 import io
@@ -95,7 +96,8 @@ def find_files(paths: Iterable[pathlib.Path]) -> tuple[list[pathlib.Path], int]:
 
     Args:
         paths: Files; and folders, of which all files are read whose names end as
-            `ENDINGS`, in the order of their names, with those of folders in them.
+            `ENDINGS`, in the order of their names, with those of folders in them. What
+            is hidden, as its name begins with a dot, is not read.
 
     Raises:
         FileNotFoundError: If there is no such file, or a folder has none.
@@ -106,7 +108,8 @@ def find_files(paths: Iterable[pathlib.Path]) -> tuple[list[pathlib.Path], int]:
         if not path.is_dir():
             found.append(_known(regular(path)))
             continue
-        files = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p))
+        files = sorted(p for p in path.rglob("*") if not _hidden(p, path))
+        files = [p for p in files if p.is_file()]
         known = [p for p in files if p.name.lower().endswith(ENDINGS)]
         if not known:
             raise FileNotFoundError(
@@ -114,7 +117,8 @@ def find_files(paths: Iterable[pathlib.Path]) -> tuple[list[pathlib.Path], int]:
             )
         found += known
         others += len(files) - len(known)
-    twice = sorted({str(p) for p in found if found.count(p) > 1})
+    counts = collections.Counter(path.absolute() for path in found)
+    twice = [path for path in found if counts[path.absolute()] > 1]
     if twice:
         raise ValueError(f"{twice[0]} is named twice: each file is read once")
     return found, others
@@ -143,8 +147,8 @@ def sampled(source: Source, characters: int, seed: int) -> str:
     return "".join(texts)[:characters]
 
 
-def _hidden(path):
-    return path.name.startswith(".")
+def _hidden(path, folder):
+    return any(name.startswith(".") for name in path.relative_to(folder).parts)
 
 
 def _known(path):
@@ -175,7 +179,7 @@ def cut(text: str) -> list[str]:
     while len(text) - start > PIECE:
         longest = start + 2 * PIECE
         found = _LINE.search(text, start + PIECE, longest)
-        if found is None and len(text) < longest:
+        if found is None and len(text) <= longest:
             break
         found = found or _WORD.search(text, start + PIECE, longest)
         end = longest if found is None else found.start()
@@ -189,15 +193,16 @@ def _text_pieces(parts, separator):
 
     A piece waits for the next one, as only this tells whether the document ends.
     """
-    waiting, share = "", 0.0
+    waiting, share, has_begun = "", 0.0, False
     for document, is_whole, share in _documents(parts, separator):
         document = document.removeprefix("\n") if not waiting else document
         pieces = cut(waiting + document)
         waiting = "" if is_whole else pieces.pop()
         for number, piece in enumerate(pieces, 1):
-            if piece.strip():
-                yield piece, is_whole and number == len(pieces), share
-    if waiting.strip():
+            if piece.strip() or has_begun:
+                has_begun = not is_whole or number < len(pieces)
+                yield piece, not has_begun, share
+    if waiting.strip() or has_begun:
         yield waiting, True, 1.0
 
 
@@ -296,6 +301,8 @@ def _decoded(file: pathlib.Path, encoding: str) -> Iterator[tuple[str, float]]:
                     before = count - len(error.object), ends
                     wrong = error.object, encoding, error.start, before
                     raise not_text(file, *wrong) from error
+                except UnicodeError as error:  # of codecs that need a mark
+                    raise ValueError(f"{file} is not {encoding}: {error}") from error
                 if "\0" in text:
                     raise not_text(file, data, encoding)
                 ends += text.count("\n")

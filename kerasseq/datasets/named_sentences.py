@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import flag, random_generator, whole_number
+from kerasseq.core.checks import fits_memory, flag, random_generator, whole_number
 from kerasseq.datasets.alignments import AlignedPair, aligned_sentences
 
 TABLE = pathlib.Path(__file__).with_name("named_sentences.toml")
@@ -75,6 +75,7 @@ def named_sentences(
         Slides D: translations with UNK in place of rare names (Sutskever et al. 2014).
     """
     count = whole_number("count", count)
+    fits_memory("count", count, bytes_each=200)
     new_names = flag("new_names", new_names)
     known, every = whole_number("family_names", family_names), _family_names()
     if known >= len(every):

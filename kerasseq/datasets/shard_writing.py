@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import fraction, short, whole_number
-from kerasseq.core.files import as_path, replacing
+from kerasseq.core.checks import fraction, several, short, whole_number
+from kerasseq.core.files import as_path, replacing, temporary_path
 from kerasseq.core.types import FilePath
 from kerasseq.datasets import documents
 from kerasseq.datasets.token_shards import (
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 CHUNK = 2**20  # characters that a process encodes at a time
 WAITING = 3  # chunks of each process that are read ahead
 SHARD = 2**24  # tokens of a file
-UNFINISHED = ".part"  # behind the name of a file that is being written
 END_TOKENS = (
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -135,9 +134,15 @@ def prepare_shards(
         >>> len(shards.ids), shards.ends.tolist()
         (11, [5, 11])
     """
-    files = [source] if isinstance(source, str | os.PathLike) else list(source)
+    one = isinstance(source, str | os.PathLike)
+    files = [source] if one else several("source", source, "files")
+    if not files:
+        raise ValueError("source must name a file or a folder, received none")
     files, _ = documents.find_files(as_path("source", file) for file in files)
     tokenizer = _checked_tokenizer(tokenizer)
+    for name, word in (("column", column), ("separator", separator)):
+        if not isinstance(word, str):
+            raise TypeError(f"{name} must be a string, received {short(word)}")
     text = documents.Source(tuple(files), column, encoding, separator)
     folder = as_path("path", path)
     settings = {
@@ -193,14 +198,17 @@ def _opened(folder, tokenizer, text, settings) -> dict[str, Any]:
         index = read_index(folder)
         found = index["made_from"]
         other = [name for name in made_from if found.get(name) != made_from[name]]
+        if "files" in other:
+            raise ValueError(
+                f"{folder} holds shards of other files, or these have changed since. "
+                "Choose another folder, or delete this one first"
+            )
         if other:
             raise ValueError(
                 f"{folder} holds shards of another {other[0].replace('_', ' ')}, "
                 f"{short(found.get(other[0]))} instead of {short(made_from[other[0]])}."
                 " Choose another folder, or delete this one first"
             )
-        for left in folder.glob(f"*{UNFINISHED}"):
-            left.unlink()
         return index
     if any(folder.iterdir()):
         raise ValueError(
@@ -318,7 +326,8 @@ def encoded(
     waiting = collections.deque()
     try:
         for chunk in chunks:
-            waiting.append((chunk, pool.submit(_encode, chunk)))
+            with _no_interrupt():  # it may start a process
+                waiting.append((chunk, pool.submit(_encode, chunk)))
             if len(waiting) >= WAITING * processes:
                 first, future = waiting.popleft()
                 yield first, *future.result()
@@ -327,6 +336,19 @@ def encoded(
             yield first, *future.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Delays Ctrl-C until the end of a block; what starts in it never sees one."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _of_process: list[Any] = []  # what a process that encodes was given at its start
@@ -381,8 +403,10 @@ class _Writer:
 
     def _append(self, part, ids, ends):
         if part not in self._files:
-            name = f"{part}-{len(self.index['parts'][part]):05}.bin{UNFINISHED}"
-            self._files[part] = (self.folder / name).open("wb")
+            name = f"{part}-{len(self.index['parts'][part]):05}.bin"
+            # Its name has the number of the process: another one that prepares the
+            # same folder at the same time does not disturb.
+            self._files[part] = temporary_path(self.folder / name).open("wb")
             self._ends[part], self._counts[part] = [], 0
         self._files[part].write(ids.tobytes())
         self._ends[part].append(ends + self._counts[part])
@@ -394,12 +418,11 @@ class _Writer:
             file.flush()
             os.fsync(file.fileno())
             file.close()
-            whole = pathlib.Path(file.name).with_suffix("")
-            _write_ends(whole, np.concatenate(self._ends[part]))
-            os.replace(file.name, whole)
-            self.index["parts"][part].append(
-                {"file": whole.name, "tokens": self._counts[part]}
-            )
+            name = f"{part}-{len(self.index['parts'][part]):05}.bin"
+            _write_ends(self.folder / name, np.concatenate(self._ends[part]))
+            os.replace(file.name, self.folder / name)
+            shard = {"file": name, "tokens": self._counts[part]}
+            self.index["parts"][part].append(shard)
         self._files, self._ends, self._counts = {}, {}, {}
         self.index["chunks"] += self.chunks
         self.chunks = 0

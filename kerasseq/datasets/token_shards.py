@@ -118,7 +118,7 @@ class TokenShards:
         self.sequence_length: int = sequence_length
         self.documents_apart: bool = documents_apart
         self._tokenizer, self._ends, self._rows = None, None, None
-        self._end, self._ends_files, self._blocks = end, [], []
+        self._end, self._ends_files, self._blocks = end, None, []
         self._start = 0  # of the ids of a slice, among all
         if (self.folder / INDEX).exists():
             files, kind = self._open_ours(tokenizer, end)
@@ -129,7 +129,7 @@ class TokenShards:
             raise ValueError(
                 f"the {part} part of {self.folder} must have at least sequence_length "
                 f"+ 1 = {sequence_length + 1} tokens, received {len(self.ids)}. Choose "
-                "a shorter sequence_length, or prepare more text"
+                "a shorter sequence_length, prepare more text, or hold out another part"
             )
 
     def _open_ours(self, tokenizer, end):
@@ -178,7 +178,15 @@ class TokenShards:
         self.vocabulary_size = self._tokenizer.vocabulary_size
         self.fingerprint = fingerprint(self._tokenizer)
         file = regular(self.folder / name)
-        return [(file, file.stat().st_size // 2)], NANO_GPT_TYPE
+        tokens = file.stat().st_size // 2
+        # Of the first ones, as the file may be larger than memory.
+        largest = int(_mapped(file, tokens, NANO_GPT_TYPE)[:SCANNED].max(initial=0))
+        if largest >= self.vocabulary_size:
+            raise ValueError(
+                f"{file} has the id {largest:,}, the tokenizer only ids below "
+                f"{self.vocabulary_size:,}: give the one that made them"
+            )
+        return [(file, tokens)], NANO_GPT_TYPE
 
     @property
     def tokenizer(self) -> "Tokenizer":
@@ -205,10 +213,12 @@ class TokenShards:
         return self._ends
 
     def _read_ends(self):
-        if self._ends_files:
+        if self._ends_files is not None:
             starts = np.cumsum([0] + [tokens for _, tokens in self._ends_files])
             read = [_ends_up_to(*shard) for shard in self._ends_files]
-            return np.concatenate([e + s for e, s in zip(read, starts, strict=False)])
+            none = np.zeros(0, "int64")  # if no document is held out
+            parts = [e + s for e, s in zip(read, starts, strict=False)]
+            return np.concatenate([none, *parts])
         if self._end is None:
             raise ValueError(
                 f"{self.folder} of nanoGPT does not say where its documents end: give "
@@ -235,7 +245,7 @@ class TokenShards:
     def __len__(self) -> int:
         if self.documents_apart:
             return len(self.rows[0])
-        return (len(self.ids) - 1) // self.sequence_length
+        return max(len(self.ids) - 1, 0) // self.sequence_length
 
     def __getitem__(self, number: int | slice) -> "Block | TokenShards":
         """Returns a block: inputs and targets `(T,)` of int32.
@@ -345,7 +355,7 @@ def rows_of_documents(
         ([0, 3, 6], [3, 1, 2])
     """
     T = sequence_length
-    starts = np.concatenate([[0], ends[:-1]]).astype("int64")
+    starts = np.concatenate([[0], ends])[:-1].astype("int64")
     targets = ends - starts - 1
     blocks = -(-targets // T)  # rounded up
     first = np.cumsum(blocks) - blocks

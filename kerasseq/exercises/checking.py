@@ -164,7 +164,7 @@ def _found(one: Exercise, answer: Any) -> tuple[str, dict[str, Any]]:
 def _result(answer, inputs, one, shown):
     try:
         result = answer(*_copies(inputs))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # also an answer that calls exit()
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise _Unusable("raised", error=said, inputs=_shown(shown)) from None
     try:

@@ -288,14 +288,14 @@ class CausalLM(AnswersMixin, TaskModel):
                 `cross_entropy` for every token. Prompts, conversations, rows of ids, or
                 any data of Keras.
             y: Answers, if `x` are prompts; targets, if they are rows of ids.
-            sequence_length: The most tokens of a block.
+            sequence_length: The most tokens of a block; those of shards, if fewer.
             **kwargs: As for `keras.Model.evaluate`; a stream without an end needs
                 `steps`.
 
         Returns:
             As `keras.Model.evaluate`.
         """
-        x = shard_rows.opened(self, x, sequence_length)
+        x, sequence_length = shard_rows.evaluated(self, x, sequence_length)
         rows = self._answers(
             x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
         )
@@ -457,7 +457,7 @@ class CausalLM(AnswersMixin, TaskModel):
 
     def _scored_ids(self, source: Any) -> np.ndarray:
         """The ids of a text whose tokens are scored."""
-        ids = self.ids(read_texts(shard_rows.opened(self, source, None))[0])
+        ids = self.ids(read_texts(shard_rows.one_text(self, source))[0])
         if ids is None:
             raise TypeError(
                 "source must be a text, a file or ids of shape (tokens,), received "

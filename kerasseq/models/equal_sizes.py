@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from kerasseq.core.checks import fraction, whole_number
 
+WIDEST = 2**40  # the steps go on if the count does not grow
+
 
 class MatchedWidth(NamedTuple):
     """A width, and what a model of this width has.
@@ -77,6 +79,11 @@ def matched_width(
 
     while width not in counts:
         factor = math.sqrt(parameters / (excess(width) + parameters))
+        if width * factor > WIDEST:
+            raise ValueError(
+                "count must grow with the width, received "
+                f"{', '.join(f'{n:,} at {w:,}' for w, n in counts.items())}"
+            )
         width = _rounded(width * factor, multiple)
     nearest = min(counts, key=lambda width: abs(excess(width)))
     step = -multiple if excess(nearest) > 0 else multiple

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq.core import checks
 from kerasseq.datasets.token_shards import TokenShards
 from kerasseq.models.answer_rows import Row
 
@@ -36,6 +37,29 @@ def opened(model: Any, data: Any, sequence_length: int | None) -> Any:
             "segments continue each other"
         )
     return DocumentRows(data.with_length(sequence_length or data.sequence_length))
+
+
+def evaluated(model: Any, data: Any, sequence_length: int) -> tuple[Any, int]:
+    """Returns data as `opened`, and the most tokens of a block: no more than theirs."""
+    if isinstance(data, TokenShards):
+        most = checks.whole_number("sequence_length", sequence_length)
+        positions = model.context_length or most
+        sequence_length = min(most, data.sequence_length, positions)
+    return opened(model, data, sequence_length), sequence_length
+
+
+def one_text(model: Any, data: Any) -> Any:
+    """Returns data as `opened`, to be scored as one text.
+
+    Raises:
+        ValueError: If these are shards whose documents are kept apart.
+    """
+    if isinstance(data, TokenShards) and data.documents_apart:
+        raise ValueError(
+            "documents_apart must be False for the cross-entropy of all tokens, which "
+            "reads over the ends of documents. `evaluate` keeps them apart"
+        )
+    return opened(model, data, None)
 
 
 def block_length(data: Any, sequence_length: int | None) -> int | None:

@@ -38,7 +38,7 @@ class TaskModel(keras.Model):
 
     awaits_fit: bool = False
     divides_weights: bool = True  # among devices
-    get_layout_map = classmethod(layout_map)
+    get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

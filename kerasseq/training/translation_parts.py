@@ -157,8 +157,8 @@ def bootstrap_bleu(
     """
     samples = whole_number("samples", samples)
     draw = random_generator(seed)
-    bleu(hypotheses, references, tokenize=tokenize)  # checks the arguments
     hypotheses, streams = check_translations(hypotheses, references)
+    bleu(hypotheses[:1], streams[0][:1], tokenize=tokenize)  # checks `tokenize`
     # With the effective order sacrebleu does not warn; the counts are the same.
     metric = load_sacrebleu().BLEU(tokenize=tokenize, effective_order=True)
     found = [

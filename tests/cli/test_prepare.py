@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from kerasseq.cli import prepare
-from kerasseq.datasets import TokenShards
-from kerasseq.text import BytePairTokenizer
+from kerasseq.cli import options, prepare, shard_data
+from kerasseq.datasets import TokenShards, prepare_shards
+from kerasseq.datasets.shard_writing import draw
+from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 from tests.cli.conftest import at_step
 
 pytestmark = pytest.mark.once("the command line")
@@ -33,6 +34,7 @@ def articles(tmp_path):
 def test_prepare_and_train(command, articles, tmp_path):
     out = tmp_path / "ids"
     words = ("--vocabulary-size", 300, "--held-out", 0.1, "--processes", 1)
+    words += ("--seed", 3)
     done = command("prepare", articles, "--out", out, *words)
     assert "1 other files of the folders are left out" in done.err
     assert "trained on" in done.err and "million a second" in done.err
@@ -40,7 +42,8 @@ def test_prepare_and_train(command, articles, tmp_path):
     assert f"--data {out}" in done.out
     first = json.loads(command("prepare", articles, "--out", out, *words, "--json").out)
     counts = [first[part]["documents"] for part in ("training", "held_out")]
-    assert sum(counts) == len(DOCUMENTS) and min(counts) > 3
+    assert sum(counts) == len(DOCUMENTS)
+    assert counts[1] == sum(draw(3, n) < 0.1 for n in range(151)) > 3
     assert (
         "is finished: nothing" in command("prepare", articles, "--out", out, *words).err
     )
@@ -82,6 +85,39 @@ def test_a_tokenizer_of_a_file_and_nano_gpt(command, articles, tmp_path):
         both.append(json.loads(command(*train, *run).out))
     assert both[0]["loss"] == both[1]["loss"]
     assert both[0]["bits_per_character"] == both[1]["bits_per_character"]
+
+
+def test_parts_of_the_folder(articles, tmp_path):
+    tokenizer = CharacterTokenizer().fit(" ".join(WORDS))
+    prepare_shards(articles / "b.txt", tokenizer, tmp_path / "ids", held_out=0.1)
+    words = {"data": str(tmp_path / "ids"), "sequence_length": 7, "batch_size": 3}
+    words |= {"documents_apart": True, "seed": 0, "held_out": 19}
+    settings = options.Settings(**words, ngram_characters=23)
+    shards, read = shard_data.part_of(settings, "training"), []
+
+    class Model:
+        def answer_batches(self, rows, **words):
+            read.append([each[0].tolist() for each in rows])
+            return self
+
+        def batch(self, number):
+            return ()
+
+    shard_data.batches_apart(Model(), settings, [[0] * 13])
+    assert [len(rows) for rows in read] == [13, len(shards) - 13]
+    assert read[1] + read[0] == [each[0].tolist() for each in shards]
+    held_out, last = shard_data.texts(settings, shards)
+    other = shard_data.part_of(settings, "held_out")
+    assert held_out == tokenizer.decode(np.asarray(other.ids[:19]))
+    assert last == tokenizer.decode(np.asarray(shards.ids[-23:]))
+
+
+def test_a_held_out_part_of_one_token(command, tmp_path):
+    (tmp_path / "a.txt").write_text("the cat")
+    words = ("--out", tmp_path / "ids", "--tokenizer", "character", "--json")
+    found = json.loads(command("prepare", tmp_path / "a.txt", *words).out)
+    assert found["held_out"] == {"tokens": 1, "documents": 1}
+    assert found["training"]["tokens"] == 6
 
 
 def test_sizes():
@@ -153,3 +189,10 @@ def test_a_resumed_run_goes_on_at_the_same_batch(command, articles, tmp_path):
     found = json.loads(command("train", "--resume", "stopped", "--json").out)
     for name in ("loss", "bits_per_character", "validation_loss"):
         assert found[name] == pytest.approx(whole[name], rel=1e-6)
+    (tmp_path / "whole" / "results.json").unlink()
+    (tmp_path / "ids").rename(tmp_path / "away")
+    for words in (
+        ("--resume", "whole"),
+        ("language-model", "--data", tmp_path / "ids"),
+    ):
+        assert "there is no folder" in command("train", *words, code=2).err

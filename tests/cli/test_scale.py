@@ -160,6 +160,31 @@ def test_the_entropy_of_a_source_is_that_of_the_law(command, monkeypatch):
     assert found["source"] == "markov-source"
 
 
+def test_what_is_held_out_of_a_source_is_not_learned(monkeypatch):
+    monkeypatch.setattr(scale_data, "SAMPLED", 700)
+    words = {"players": None, "entropy": None, "sequence_length": 9}
+    words |= {"data": "markov-source", "tokenizer": "character", "held_out": 71}
+    data = scale_data.read(scale_data.options.Settings(**words))
+    assert data.learned.size == 700 - 71 and data.x.shape == (7, 9)
+
+
+def test_the_mean_falls_by_more_than_both_deviations():
+    def falls(*losses):
+        found = {
+            f"width{width}": {
+                seed: {"parameters": width, "loss": loss, "seconds": 1.0}
+                for seed, loss in enumerate(each)
+            }
+            for width, each in zip((2, 4, 8), losses, strict=True)
+        }
+        words = {"tokens": 5, "entropy": None, "has_law": False, "samples": 3}
+        return scale_scores.summary(found, **words)["falls"]
+
+    assert falls([5.0, 5.1], [4.0, 4.1], [3.0, 3.1])
+    assert not falls([5.0, 5.1], [3.0, 5.0], [2.0, 2.1])
+    assert not falls([5.0, 5.1], [4.0, 4.1], [2.0, 5.0])
+
+
 def test_a_loss_below_the_entropy_is_said():
     by_seed = {0: {"parameters": 10, "loss": 2.0, "seconds": 1.0}}
     found = {"width2": by_seed, "width4": {0: {**by_seed[0], "parameters": 20}}}

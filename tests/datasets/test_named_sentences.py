@@ -41,6 +41,7 @@ def test_only_names_differ_if_they_are_new():
     ("arguments", "message"),
     [
         ({"count": 0}, "count must be"),
+        ({"count": 10**15}, "count must be a size that fits into memory"),
         ({"count": 1, "family_names": 0}, "family_names must be"),
         ({"count": 1, "family_names": 10**6}, "family_names must be below 39,375"),
         ({"count": 1, "new_names": 2}, "new_names must be"),

@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import os
 import pathlib
 import pickle
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -103,6 +105,23 @@ def test_a_file_without_lines_or_spaces_is_read_in_pieces(tmp_path, monkeypatch)
     assert "".join(p.text for p in pieces) == "x" * 1009
 
 
+@pytest.mark.parametrize("end", ["", "  \n"])
+def test_a_document_ends_where_no_place_to_cut_was_found(end, tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "PIECE", 10)
+    (tmp_path / "a.txt").write_text("x" * 20 + end + END + "\nthe cat")
+    pieces = [p for p, _ in documents.Source((tmp_path / "a.txt",)).pieces()]
+    assert [p.text for p in pieces if p.is_end] == [pieces[-2].text, "the cat"]
+    assert "".join(p.text for p in pieces) == "x" * 20 + end + "the cat"
+
+
+def test_what_is_hidden_is_not_read(tmp_path):
+    for name in ("a.txt", "sub/b.txt", ".git/c.txt", "sub/.copies/d.txt", ".e.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    found, others = documents.find_files([tmp_path])
+    assert [file.name for file in found] == ["a.txt", "b.txt"] and not others
+
+
 def test_line_ends_and_marks_of_bytes(tmp_path):
     (tmp_path / "a.txt").write_bytes("\ufeffone\r\ntwo\rthree".encode())
     (tmp_path / "b.txt").write_bytes("é\r\nè".encode("utf-16"))
@@ -123,6 +142,14 @@ def test_documents_are_held_out_by_a_draw_of_each(tokenizer, tmp_path):
         wanted = [row for row, d in zip(rows, drawn, strict=True) if d == is_held_out]
         assert np.asarray(shards.ids).tolist() == sum(wanted, [])
         assert len(shards.ends) == len(wanted)
+
+
+def test_the_seed_decides_what_is_held_out():
+    drawn = np.array(
+        [[shard_writing.draw(s, n) < 0.3 for n in range(997)] for s in (1, 2)]
+    )
+    assert (abs(drawn.mean(axis=1) - 0.3) < 0.05).all()
+    assert 0.35 < (drawn[0] != drawn[1]).mean() < 0.49  # 0.42 if independent
 
 
 def test_the_end_of_a_single_document_is_held_out(tokenizer, tmp_path):
@@ -154,7 +181,7 @@ def test_an_interrupted_call_goes_on(stop_at, tokenizer, tmp_path, monkeypatch):
 
     with pytest.raises(Stop):
         prepare_shards(file, tokenizer, tmp_path / "o", progress=stop, **words)
-    assert not list((tmp_path / "o").glob("*.part"))
+    assert not list((tmp_path / "o").glob(".part*"))
     with pytest.raises(ValueError, match="not finished: run the same"):
         TokenShards(tmp_path / "o")
     encode = shard_writing.encode_chunk
@@ -176,7 +203,7 @@ def test_an_interrupted_call_goes_on(stop_at, tokenizer, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="shards of another held out, 0.1 instead"):
         prepare_shards(file, tokenizer, tmp_path / "o", held_out=0.2, shard_tokens=601)
     write(tmp_path, "a.jsonl", DOCUMENTS[1:])
-    with pytest.raises(ValueError, match="shards of another files"):
+    with pytest.raises(ValueError, match="other files, or these have changed"):
         prepare_shards(file, tokenizer, tmp_path / "o", **words)
 
 
@@ -188,6 +215,34 @@ def test_processes_do_not_change_the_files(tokenizer, tmp_path, monkeypatch):
         prepare_shards(file, tokenizer, tmp_path / name, **words)
     for one in (tmp_path / "one").iterdir():
         assert one.read_bytes() == (tmp_path / "two" / one.name).read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has none")
+def test_ctrl_c_waits_until_a_process_has_started():
+    seen = []
+    with pytest.raises(KeyboardInterrupt), shard_writing._no_interrupt():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("started")
+    assert seen == ["started"]
+
+
+def test_two_calls_at_once_do_not_disturb_each_other(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_writing, "CHUNK", 601)
+    file, words = write(tmp_path, "a.jsonl"), {"shard_tokens": 601, "held_out": 0.1}
+    prepare_shards(file, tokenizer, tmp_path / "whole", **words)
+    started, pid = [], os.getpid()
+
+    def other(read):
+        if not started:  # another process, of another number
+            started.append(1)
+            monkeypatch.setattr(os, "getpid", lambda: os.getppid())
+            prepare_shards(file, tokenizer, tmp_path / "o", **words)
+            monkeypatch.setattr(os, "getpid", lambda: pid)
+
+    prepare_shards(file, tokenizer, tmp_path / "o", progress=other, **words)
+    for one in (tmp_path / "whole").iterdir():
+        assert one.read_bytes() == (tmp_path / "o" / one.name).read_bytes()
+    assert len([*(tmp_path / "o").iterdir()]) == len([*(tmp_path / "whole").iterdir()])
 
 
 def test_a_full_disk_loses_nothing(tokenizer, tmp_path, monkeypatch):
@@ -204,10 +259,11 @@ def test_a_full_disk_loses_nothing(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(shard_writing._Writer, "_append", fails)
     with pytest.raises(OSError, match="No space left"):
         prepare_shards(file, tokenizer, tmp_path / "o", held_out=0, shard_tokens=601)
-    assert not list((tmp_path / "o").glob("*.part"))
+    assert not list((tmp_path / "o").glob(".part*"))
     shards = prepare_shards(
         file, tokenizer, tmp_path / "o", held_out=0, shard_tokens=601
     )
+    assert not len(TokenShards(tmp_path / "o", "held_out", documents_apart=True))
     assert np.asarray(shards.ids).tolist() == sum(ids_of(tokenizer, DOCUMENTS), [])
 
 
@@ -252,6 +308,8 @@ def test_blocks_over_ends_and_apart(tokenizer, tmp_path):
             ends = [parts[1].ends[:-1], shards.ends - 5 * T]
             inside = ends[1][(ends[1] > 0) & (ends[1] < len(parts[1].ids))]
             assert ends[0].tolist() == inside.tolist()
+            assert parts[1][2:].ends.tolist() == shards[7:-2].ends.tolist()
+        assert len(shards[5:2]) == len(shards[3:3]) == 0
         inner = pickle.loads(pickle.dumps(shards[5:-2][1:3]))
         np.testing.assert_array_equal(inner[1], shards[7])
         with pytest.raises(ValueError, match="that of the sliced shards, received 5"):
@@ -275,6 +333,10 @@ def test_folders_of_nano_gpt(tokenizer, tmp_path):
     assert np.asarray(held_out.ids).tolist() == ids[-31:].tolist()
     with pytest.raises(ValueError, match="does not say where its documents end"):
         _ = held_out.ends
+    with pytest.raises(
+        ValueError, match="has the id 294, the tokenizer only ids below 3"
+    ):
+        TokenShards(tmp_path, tokenizer=CharacterTokenizer().fit("ab"))
     with pytest.raises(ValueError, match="give the tokenizer that made them"):
         TokenShards(tmp_path)
 
@@ -286,6 +348,14 @@ def test_many_ids_have_four_bytes(tmp_path):
     shards = prepare_shards(tmp_path / "a.txt", tokenizer, tmp_path / "o", held_out=0)
     assert json.loads((tmp_path / "o/index.json").read_text())["type"] == "<u4"
     assert shards.tokenizer.decode(np.asarray(shards.ids)) == " ".join(words[-5:])
+    for size, kind in ((2**16, "<u2"), (2**16 + 1, "<u4")):
+        tokenizer = text.WordTokenizer(size).fit(" ".join(words))
+        assert tokenizer.vocabulary_size == size
+        out = tmp_path / str(size)
+        shards = prepare_shards(tmp_path / "a.txt", tokenizer, out, held_out=0)
+        assert json.loads((out / "index.json").read_text())["type"] == kind
+        last = np.array([size - 1])
+        assert last.astype(kind)[0] == size - 1
 
 
 def test_joined_ids():
@@ -355,6 +425,14 @@ def test_wrong_folders(tokenizer, tmp_path):
         prepare_shards(tmp_path / "empty", tokenizer, tmp_path / "o")
     with pytest.raises(ValueError, match="named twice"):
         prepare_shards([file, file], tokenizer, tmp_path / "o")
+    for source, error in ((3, TypeError), ([], ValueError)):
+        with pytest.raises(error, match="source"):
+            prepare_shards(source, tokenizer, tmp_path / "o")
+    for name in ("column", "separator"):
+        with pytest.raises(TypeError, match=f"{name} must be a string, received 3"):
+            prepare_shards(file, tokenizer, tmp_path / "o", **{name: 3})
+    with pytest.raises(ValueError, match="a.txt is not utf-16: "):
+        prepare_shards(file, tokenizer, tmp_path / "o", encoding="utf-16")
     with pytest.raises(ValueError, match="not empty, and holds no shards"):
         prepare_shards(file, tokenizer, tmp_path)
     with pytest.raises(NotADirectoryError, match="expected a folder for the shards"):
@@ -365,8 +443,9 @@ def test_wrong_folders(tokenizer, tmp_path):
     with pytest.raises(ValueError, match="shorter sequence_length"):
         TokenShards(tmp_path / "o", "held_out", sequence_length=10_007)
     other = CharacterTokenizer().fit("abc")
-    with pytest.raises(ValueError, match="shards of another tokenizer"):
-        prepare_shards(file, other, tmp_path / "o")
+    for each in (other, BytePairTokenizer(295, special_tokens=(END,)).fit("a b a b")):
+        with pytest.raises(ValueError, match="shards of another tokenizer"):
+            prepare_shards(file, each, tmp_path / "o")
     shards = TokenShards(tmp_path / "o")
     with pytest.raises(ValueError, match="made with another tokenizer"):
         shards.check_tokenizer(other, 3)

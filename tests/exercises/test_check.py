@@ -3,6 +3,7 @@
 import itertools
 import pathlib
 import re
+import sys
 
 import keras
 import numpy as np
@@ -88,6 +89,9 @@ def test_messages_of_other_faults():
     def shape_of(ids, size):
         return np.zeros((size, 3))
 
+    def row_of(ids, size):
+        return np.eye(size)[ids][None]
+
     def raising(ids, size):
         raise KeyError("x")
 
@@ -100,12 +104,14 @@ def test_messages_of_other_faults():
     for function, message in {
         shape_of: "Not yet. The result must have the shape (7, 5), received (5, 3), "
         "for (7,), 5.",
+        row_of: "Not yet. The result must have the shape (7, 5), received (1, 7, 5)",
         raising: "Not yet. one_hot(ids, size) raised KeyError: 'x', for (7,), 5.",
         infinite: "Not yet. The result holds values that are not finite, such as inf "
         "at [0, 0].",
         at_random: "Not yet. The shape is right, and 7 of 35 values are not, the first "
         "at [0, 2]. Work out a small case by hand.",
         lambda ids: ids: "Not yet. one_hot(ids, size) raised TypeError",
+        lambda ids, size: sys.exit(3): "Not yet. one_hot(ids, size) raised SystemExit",
     }.items():
         assert exercises.check("01.1", function).message.startswith(message)
 

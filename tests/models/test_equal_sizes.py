@@ -36,6 +36,7 @@ def test_the_nearest_width_of_a_quadratic(wanted, multiple):
         ({"parameters": 50, "multiple": 10}, ValueError, "within 5%, received 50: the"),
         ({"count": 3}, TypeError, "count must be a function"),
         ({"count": lambda width: 0.5}, TypeError, "must be"),
+        ({"count": lambda width: 5}, ValueError, "must grow with the width.*5 at 64"),
     ],
 )
 def test_errors(arguments, error, message):

@@ -112,6 +112,13 @@ def test_documents_apart_are_trained_on(tokenizer, folder):
         np.testing.assert_allclose(a, b, atol=1e-6)
     made = model.fit(shards, validation_split=0.3, epochs=1, verbose=0).history
     assert "val_loss" in made
+    longer = TokenShards(folder, sequence_length=5, documents_apart=True)
+    wanted = dict(sequence_length=T, batch_size=4, epochs=1, verbose=0)
+    losses = [
+        make("gru", tokenizer).fit(each, **wanted).history["loss"]
+        for each in (shards, longer)
+    ]
+    assert losses[0] == losses[1], "blocks of the length that fit is given"
 
 
 def test_batches_of_files_are_those_of_an_array(folder):
@@ -160,4 +167,9 @@ def test_wrong_models(tokenizer, folder):
     apart = TokenShards(folder, sequence_length=T, documents_apart=True)
     with pytest.raises(ValueError, match="documents_apart must be False for a GPT"):
         gpt.fit(apart)
+    gru = make("gru", tokenizer)
+    with pytest.raises(ValueError, match="documents_apart must be False for the cross"):
+        gru.cross_entropy(apart)
+    found = gru.evaluate(apart[:5], verbose=0)  # in blocks of the shards
+    assert found == gru.evaluate(apart[:5], sequence_length=T, verbose=0)
     gpt.fit(shards, batch_size=2, steps_per_epoch=2, verbose=0)

@@ -54,6 +54,8 @@ def test_samples_are_bleu_of_rows_that_are_drawn():
         chosen = ([column[n] for n in drawn] for column in (hypotheses, references))
         assert score == pytest.approx(bleu(*chosen), abs=1e-9)
     both = [[reference, "a cat"] for reference in references]
+    once = bootstrap_bleu(iter(hypotheses), iter(references), samples=5, seed=3)
+    assert (once == found).all()
     several = bootstrap_bleu(hypotheses, both, samples=5, seed=3)
     assert (several >= found - 1e-9).all()
 
@@ -86,6 +88,7 @@ def test_names():
         (lambda: bleu_by_length(["a"], ["a"], ["a"], bins=0), "bins must be"),
         (lambda: bootstrap_bleu(["a"], ["a"], samples=0), "samples must be"),
         (lambda: bootstrap_bleu([], []), "at least one"),
+        (lambda: bootstrap_bleu(["a"], ["a"], tokenize="x"), "is not one of"),
         (lambda: unseen_names(["A"], [], []), "targets must have"),
         (lambda: unseen_names(["A"], [3], []), "targets must be strings"),
         (lambda: name_scores(["a"], []), "names must have a list"),
