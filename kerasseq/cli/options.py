@@ -256,6 +256,7 @@ _TOKENIZER = f"{', '.join(TOKENIZERS)}, or a file or folder"
 _PRESET = "fine-tune a BERT, RoBERTa, GPT-2 or LLaMA from a folder of Hugging Face"
 _NO_HEADER = "the first line of the table is a row; its columns are named 1, 2, …"
 _NO_FILE = "if there is no file of your own"
+_BACKEND = "tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)"
 SHARED: dict[str, Option] = {
     row.argument: row
     for row in (
@@ -368,7 +369,6 @@ def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> No
     kind = "-race" if several else "".join(f"-{name.upper()}" for name in named)
     group = parser.add_argument_group("run")
     add_new_run(group, f"runs/{name}{kind}-N")
-    add_backend(group)
 
 
 def _add_row(group, row, default, choices):
@@ -452,6 +452,7 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
             "threads that compute; 1 is fastest for small models on a busy machine "
             "(default: the choice of the backend)",
         ),
+        ("--backend", "NAME", one_of("backend", backend.BACKENDS), _BACKEND),
     )
     for name, metavar, kind, text in rows:
         parser.add_argument(
@@ -480,8 +481,7 @@ def add_run(parser: Options) -> None:
 
 def add_backend(parser: Options) -> None:
     """Adds the backend."""
-    text = "tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)"
-    add(parser, "--backend", one_of("backend", backend.BACKENDS), text, "NAME")
+    add(parser, "--backend", one_of("backend", backend.BACKENDS), _BACKEND, "NAME")
 
 
 def add_seed(parser: Options, default: int | None) -> None:

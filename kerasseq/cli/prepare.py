@@ -39,6 +39,16 @@ def size(word: str) -> int:
     return count
 
 
+def separator(word: str) -> str:
+    r"""The type of a separator, in which `\n` is written for the end of a line.
+
+    Examples:
+        >>> separator(r"\n\n") == "\n" * 2
+        True
+    """
+    return word.replace(r"\n", "\n").replace(r"\t", "\t")
+
+
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
@@ -95,10 +105,11 @@ examples:
     )
     parser.add_argument(
         "--separator",
+        type=separator,
         default="<|endoftext|>",
         metavar="TEXT",
-        help='what separates the documents of a .txt (default: <|endoftext|>); "" for '
-        "none",
+        help=r'what separates the documents of a .txt, such as "\n\n" for empty lines '
+        '(default: <|endoftext|>); "" for none',
     )
     options.add_encoding(parser)
     parser.add_argument(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 CHUNK = 2**20  # characters that a process encodes at a time
 WAITING = 3  # chunks of each process that are read ahead
 SHARD = 2**24  # tokens of a file
+BLOCK = 64  # tokens of a block of what is returned, as is usual
 END_TOKENS = (
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -112,7 +113,8 @@ def prepare_shards(
         progress: Called with the number of bytes of the files that are done.
 
     Returns:
-        The `TokenShards` of the training part, with blocks of one token.
+        The `TokenShards` of the training part, with blocks of 64 tokens, or of as many
+        as there are.
 
     Raises:
         FileNotFoundError: If a file is missing, or a folder has none that is read.
@@ -164,7 +166,8 @@ def prepare_shards(
         _finish(folder, index, settings["held_out"])
     if progress is not None:
         progress(text.size)
-    return TokenShards(folder, sequence_length=1)
+    shards = TokenShards(folder, sequence_length=1)  # which the shortest text has
+    return shards.with_length(max(min(BLOCK, len(shards.ids) - 1), 1))
 
 
 def _checked_tokenizer(tokenizer):

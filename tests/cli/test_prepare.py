@@ -120,6 +120,15 @@ def test_a_held_out_part_of_one_token(command, tmp_path):
     assert found["training"]["tokens"] == 6
 
 
+def test_documents_between_empty_lines(command, tmp_path):
+    (tmp_path / "poems.txt").write_text("\n\n".join(DOCUMENTS[:7]))
+    words = ("--tokenizer", "word", "--held-out", 0.1, "--separator", r"\n\n")
+    done = command("prepare", "poems.txt", "--out", "ids", *words, "--json")
+    found = json.loads(done.out)
+    counts = [found[part]["documents"] for part in ("training", "held_out")]
+    assert 7 <= sum(counts) <= 8  # the end of one may be held out
+
+
 def test_sizes():
     words = ("7", "3b", "2kB", "50MB", "1.5 GB")
     assert [prepare.size(w) for w in words] == [7, 3, 2000, 50_000_000, 1_500_000_000]

@@ -267,8 +267,9 @@ def test_resume_refuses_other_arguments(refused, copied, words, message):
 def test_resume_refuses_another_backend(refused, copied):
     used = runs.read(copied)["backend"]
     other = next(name for name in ("jax", "torch") if name != used)
-    line = refused("train", "language-model", "--resume", copied, "--backend", other)
-    assert f"started with --backend {used}" in line
+    for task in (["language-model"], []):
+        line = refused("train", *task, "--resume", copied, "--backend", other)
+        assert f"started with --backend {used}" in line
 
 
 def test_resume_refuses_another_text(refused, copied, tmp_path, text_path):
