@@ -16,6 +16,7 @@ from kerasseq.cli import runs, translator_data, verdict
 from kerasseq.cli.console import Console, clock, status
 from kerasseq.core.files import read_json
 
+LEARNED = 1.0  # BLEU below which a difference says nothing
 QUANTILES = (0.025, 0.975)
 KEPT = ("width", "parameters", "tokens", "vocabularies")
 COLUMNS = (
@@ -129,7 +130,14 @@ def _differences(models, drawn, rows):
             numbers = "BLEU {:.1f} and {:.1f}".format(*scores)
             of_seeds = [_by_seed(models[name]) for name in (second, first)]
             gains = np.subtract(*of_seeds).tolist()
-            found.append(_said(first, second, numbers, difference, ROWS, gains))
+            said = _said(first, second, numbers, difference, ROWS, gains)
+            if max(scores) < LEARNED:
+                said["better"] = False
+                said["sentence"] = (
+                    f"Neither {second} nor {first} has learned to translate: "
+                    f"{numbers}. Train them longer, with more --steps."
+                )
+            found.append(said)
     return found
 
 

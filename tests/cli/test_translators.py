@@ -206,3 +206,6 @@ def test_a_model_is_better_if_each_seed_agrees():
     assert mixed["low"] > 0 and not mixed["better"]
     assert "is not clearly better" in mixed["sentence"]
     assert "The seeds do not agree: +100.0, -" in mixed["sentence"]
+    nothing = compared([wrong, wrong], [["b"] * 16, wrong])
+    assert not nothing["better"]
+    assert "Neither rnnsearch-word nor rnnenc-word has learned" in nothing["sentence"]
