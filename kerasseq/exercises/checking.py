@@ -215,9 +215,9 @@ def _copies(inputs):
 
 
 def _shown(inputs):
-    """Returns the shapes of arrays, and the other inputs, as text."""
+    """Returns the inputs as text: of arrays the shape, of others the value."""
     return ", ".join(
-        str(x.shape) if isinstance(x, np.ndarray) else repr(x) for x in inputs
+        f"array{x.shape}" if isinstance(x, np.ndarray) else repr(x) for x in inputs
     )
 
 

@@ -103,9 +103,9 @@ def test_messages_of_other_faults():
 
     for function, message in {
         shape_of: "Not yet. The result must have the shape (7, 5), received (5, 3), "
-        "for (7,), 5.",
+        "for array(7,), 5.",
         row_of: "Not yet. The result must have the shape (7, 5), received (1, 7, 5)",
-        raising: "Not yet. one_hot(ids, size) raised KeyError: 'x', for (7,), 5.",
+        raising: "Not yet. one_hot(ids, size) raised KeyError: 'x', for array(7,), 5.",
         infinite: "Not yet. The result holds values that are not finite, such as inf "
         "at [0, 0].",
         at_random: "Not yet. The shape is right, and 7 of 35 values are not, the first "
