@@ -69,19 +69,7 @@ examples:
     parser.add_argument(
         "--out", metavar="DIR", help="the folder of the ids, to be made"
     )
-    parser.add_argument(
-        "--tokenizer",
-        default="bpe",
-        metavar="NAME",
-        help=f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe)",
-    )
-    parser.add_argument(
-        *("--vocabulary-size", "--vocab-size"),
-        type=options.integer(),
-        default=options.VOCABULARY_SIZE,
-        metavar="N",
-        help=f"maximum number of tokens (default: {options.VOCABULARY_SIZE})",
-    )
+    tokenize.add_tokenizer(parser)
     parser.add_argument(
         "--train-on",
         type=size,

@@ -137,6 +137,24 @@ examples:
     source.add_argument("text", nargs="?", metavar="TEXT", help="the text")
     source.add_argument("--file", metavar="FILE", help="a text file instead")
     options.add_encoding(parser)
+    add_tokenizer(parser)
+    parser.add_argument(
+        "--corpus",
+        metavar="FILE",
+        help="a text file to train on (default: the reference of Python)",
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="print id and offsets of each token"
+    )
+    parser.add_argument(
+        "--merges", action="store_true", help="print the first merges of the training"
+    )
+    parser.add_argument("--save", metavar="FILE", help="save the tokenizer as JSON")
+    options.add_json(parser)
+
+
+def add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Adds the tokenizer, and the size of one that is trained."""
     parser.add_argument(
         "--tokenizer",
         default="bpe",
@@ -151,19 +169,6 @@ examples:
         help="maximum number of tokens in the vocabulary (default: "
         f"{options.VOCABULARY_SIZE})",
     )
-    parser.add_argument(
-        "--corpus",
-        metavar="FILE",
-        help="a text file to train on (default: the reference of Python)",
-    )
-    parser.add_argument(
-        "--table", action="store_true", help="print id and offsets of each token"
-    )
-    parser.add_argument(
-        "--merges", action="store_true", help="print the first merges of the training"
-    )
-    parser.add_argument("--save", metavar="FILE", help="save the tokenizer as JSON")
-    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:

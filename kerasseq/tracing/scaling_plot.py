@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasseq.core import checks
+from kerasseq.core.measured import by_size
 from kerasseq.tracing import drawing
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
@@ -107,21 +108,7 @@ def _log_ticks(axis, digits):
 
 
 def _checked(sizes, values, is_log):
-    try:
-        N, V = (np.asarray(each, "float64") for each in (sizes, values))
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"sizes and values must be numbers, received {checks.short(sizes)} and "
-            f"{checks.short(values)}"
-        ) from error
-    V = V[:, None] if V.ndim == 1 else V
-    if N.ndim != 1 or V.ndim != 2 or len(N) != len(V) or not V.size:
-        raise ValueError(
-            "values must have one row for each size, received shapes "
-            f"{N.shape} and {V.shape}"
-        )
-    if not (np.isfinite(N) & (N > 0)).all():
-        raise ValueError(f"sizes must be positive numbers, received {N}")
+    N, V = by_size("values", sizes, values)
     if not np.isfinite(V).all() or (is_log and not (V > 0).all()):
         wanted = "positive numbers" if is_log else "numbers"
         raise ValueError(f"values must be {wanted}, received {checks.short(V)}")

@@ -13,7 +13,6 @@ $\bar d < -3 s$ know what they must predict. Neighboring windows forecast the sa
 values: the standard error s is that of the means of blocks of h windows.
 """
 
-import warnings
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasseq.core import checks
-from kerasseq.training.known_optimum import LEAST
+from kerasseq.training.known_optimum import LEAST, add_to_logs
 
 
 class KnownProcess(Protocol):
@@ -157,14 +156,9 @@ class ForecastOptimum(keras.callbacks.Callback):
         inputs = self.x if self.inputs is None else self.inputs
         forecasts = self.model.predict(inputs, batch_size=self.batch_size, verbose=0)
         found = forecast_excess(forecasts, self.process, self.x, self.y)
-        if logs is not None:
-            logs |= {"held_out_mse": found.mse, "optimum": found.optimum}
-            logs |= {"excess": found.excess, "excess_error": found.error}
-        if found.leaks:
-            better, errors = -found.excess, -found.excess / found.error
-            warnings.warn(
-                f"the forecasts are better than the best possible ones by {better:.4g} "
-                f"in mean squared error, {errors:.0f} standard errors: their inputs "
-                "tell what they must predict",
-                stacklevel=2,
-            )
+        leak = (
+            "the forecasts are better than the best possible ones by {:.4g} in mean "
+            "squared error",
+            "their inputs tell what they must predict",
+        )
+        add_to_logs(logs, "held_out_mse", found, leak)

@@ -112,6 +112,32 @@ def excess(
     return Excess(*means, error)
 
 
+def add_to_logs(
+    logs: dict[str, float] | None,
+    name: str,
+    found: Any,
+    leak: tuple[str, str],
+) -> None:
+    """Adds an excess to the logs of an epoch, and warns of a leak.
+
+    Args:
+        logs: The logs, or None.
+        name: The name of the loss.
+        found: Loss, optimum, excess and error, as an `Excess`, with `leaks`.
+        leak: What is better, with a place for how much; and what that means.
+    """
+    loss, optimum, above, error = found
+    if logs is not None:
+        logs |= {name: loss, "optimum": optimum}
+        logs |= {"excess": above, "excess_error": error}
+    if found.leaks:
+        better, meaning = leak
+        warnings.warn(
+            f"{better.format(-above)}, {-above / error:.0f} standard errors: {meaning}",
+            stacklevel=3,
+        )
+
+
 class KnownOptimum(keras.callbacks.Callback):
     """Compares a model with the source of its tokens while it is trained.
 
@@ -159,14 +185,8 @@ class KnownOptimum(keras.callbacks.Callback):
             inputs=self.inputs,
             batch_size=self.batch_size,
         )
-        if logs is not None:
-            logs |= {"held_out_bits": found.bits, "optimum": found.optimum}
-            logs |= {"excess": found.excess, "excess_error": found.error}
-        if found.leaks:
-            better, errors = -found.excess, -found.excess / found.error
-            warnings.warn(
-                f"the model is better than the best possible one by {better:.4f} bits "
-                f"a token, {errors:.0f} standard errors: its inputs tell what it must "
-                "predict",
-                stacklevel=2,
-            )
+        leak = (
+            "the model is better than the best possible one by {:.4f} bits a token",
+            "its inputs tell what it must predict",
+        )
+        add_to_logs(logs, "held_out_bits", found, leak)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasseq.core import checks
+from kerasseq.core.measured import by_size
 
 FLOORS = 200  # values of E that are tried, from 0 to just below the least loss
 
@@ -115,22 +116,9 @@ def power_law(
 
 
 def _checked(sizes, losses, floor):
-    try:
-        N, L = (np.asarray(each, "float64") for each in (sizes, losses))
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"sizes and losses must be numbers, received {checks.short(sizes)} and "
-            f"{checks.short(losses)}"
-        ) from error
-    L = L[:, None] if L.ndim == 1 else L
-    if N.ndim != 1 or L.ndim != 2 or len(N) != len(L) or not L.size:
-        raise ValueError(
-            "losses must have one row for each size, received shapes "
-            f"{N.shape} and {L.shape}"
-        )
-    for name, values in (("sizes", N), ("losses", L)):
-        if not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError(f"{name} must be positive numbers, received {values}")
+    N, L = by_size("losses", sizes, losses)
+    if not (np.isfinite(L) & (L > 0)).all():
+        raise ValueError(f"losses must be positive numbers, received {L}")
     needed = 2 if floor is not None else 3
     if len(np.unique(N)) < needed:
         raise ValueError(

@@ -56,6 +56,7 @@ def test_ids_are_those_of_the_documents(name, tokenizer, tmp_path, monkeypatch):
     assert np.asarray(shards.ids).tolist() == sum(wanted, [])
     assert shards.ends.tolist() == np.cumsum([len(row) for row in wanted]).tolist()
     assert shards.tokenizer == tokenizer
+    assert shards.sequence_length == 64 and len(shards[0][0]) == 64
 
 
 def test_parquet_and_folders(tokenizer, tmp_path):

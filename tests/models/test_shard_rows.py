@@ -139,6 +139,10 @@ def test_loaders_of_others_read_them(folder):
     x, y = next(iter(loader))
     assert x.tolist() == [shards[n][0].tolist() for n in range(3)]
     assert y.shape == (3, T)
+    grain = pytest.importorskip("grain")
+    x, y = next(iter(grain.MapDataset.source(shards).batch(3)))
+    assert x.tolist() == [shards[n][0].tolist() for n in range(3)]
+    assert y.shape == (3, T)
 
     class Batches(keras.utils.PyDataset):
         def __len__(self):

@@ -42,6 +42,11 @@ CASES = {
         NEXT,
     ),
     "t5": (lambda: models.T5(vocabulary_size=10, **SIZES), PAIRS, NEXT),
+    "bart": (
+        lambda: models.BART(vocabulary_size=10, max_sequence_length=16, **SIZES),
+        PAIRS,
+        NEXT,
+    ),
     "bert": (
         lambda: models.BERT(
             vocabulary_size=10,
