@@ -102,6 +102,9 @@ def test_documents_apart_are_trained_on(tokenizer, folder):
     words = {"sequence_length": T, "documents_apart": True}
     shards, others = (TokenShards(folder, p, **words) for p in ("training", "held_out"))
     model = make("gru", tokenizer)
+    batches = model.answer_batches(shards, batch_size=4)
+    found = [batches.batch(n)[0].shape[1] for n in range(batches.steps_per_epoch)]
+    assert min(found) < max(found) == T, "short documents are batched together"
     options = {"batch_size": 4, "verbose": 0, "validation_data": others}
     history = model.fit(shards, epochs=3, **options).history
     assert history["val_loss"][-1] < history["val_loss"][0]

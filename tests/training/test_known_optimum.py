@@ -54,6 +54,7 @@ def test_fit_draws_the_optimum_and_warns_of_a_leak():
     assert history["optimum"][1] == pytest.approx(SOURCE.bits(IDS).mean())
     found = training.excess(model, SOURCE, IDS)
     assert history["held_out_bits"][1] == pytest.approx(found.bits, rel=1e-5)
+    assert history["excess"][1] == pytest.approx(found.excess, rel=1e-4)
     assert history["excess_error"][1] == pytest.approx(found.error, rel=1e-4)
     # An input that is the next symbol: the model needs no more than to repeat it.
     tells = reader(5 * np.eye(3))
