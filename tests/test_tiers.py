@@ -134,9 +134,9 @@ def test_the_unit_is_sampled_in_the_whole_run(monkeypatch):
     unit = costs.Unit()
     unit.sample()  # too early for another
     assert len(unit.samples) == 1 and 1e-4 < unit.seconds < 10
-    times = iter([3.0, 5.0])
+    times = iter([10.0, 40.0])
     monkeypatch.setattr(costs, "_loop", lambda: next(times))
     monkeypatch.setattr(costs, "BETWEEN", -1)
     unit.sample()
     unit.sample()
-    assert unit.seconds == 3.0
+    assert unit.seconds == 1.0  # √(0.1 · 10)
