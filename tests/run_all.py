@@ -28,7 +28,7 @@ from tests import costs  # noqa: E402
 TOGETHER = 2
 NONE_SELECTED = 5  # pytest's exit code
 FOLDER = ROOT / ".venv-all"
-EXTRAS = "tensorflow,jax,torch,nlp,text,data,weights,viz,app,docs,dev"
+EXTRAS = "tensorflow,jax,torch,nlp,text,data,weights,viz,app,export,docs,dev"
 BUDGETS = ROOT / "tests" / "budgets.toml"
 # Each part runs in its own process, and one process runs the rest: backends keep what
 # they compile, and all tests in one process would need more than 10 GB.
