@@ -10,6 +10,7 @@ ICML 2006.
 from typing import Any
 
 import keras
+from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
@@ -29,8 +30,8 @@ class CTC(keras.losses.Loss):
     equation is in `ctc_paths.py`.
 
     Only real frames count: those that the mask attached to the predictions has. A label
-    that does not fit in its frames has an infinite loss, and a gradient of zero.
-    `check_ctc_labels` finds it before training.
+    that does not fit in its frames has an infinite loss, and a gradient of zero; in a row
+    of weight 0 its loss is 0. `check_ctc_labels` finds it before training.
 
     Args:
         blank: The id of the blank, from the end if negative. By default it is the last
@@ -69,7 +70,9 @@ class CTC(keras.losses.Loss):
     ) -> Tensor:
         # Keras would multiply the losses of the rows by the mask of the frames.
         check_logits(y_pred, self.blank)
-        frames = {"logits": y_pred, "mask": attached_mask(y_pred)}
+        # So that 0 times an infinite loss is 0.
+        counts = None if sample_weight is None else ops.not_equal(sample_weight, 0)
+        frames = {"logits": y_pred, "mask": attached_mask(y_pred), "counts": counts}
         return super().__call__(y_true, frames, sample_weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor | dict[str, Tensor]) -> Tensor:
@@ -77,12 +80,16 @@ class CTC(keras.losses.Loss):
 
         Args:
             y_true: The labels, `(batch, length)`.
-            y_pred: The logits, `(batch, frames, symbols)`; or these and a mask in a
-                dictionary with the keys "logits" and "mask".
+            y_pred: The logits, `(batch, frames, symbols)`; or a dictionary of "logits",
+                "mask", and "counts": whether a row does, or None.
         """
         if not isinstance(y_pred, dict):
-            y_pred = {"logits": y_pred, "mask": attached_mask(y_pred)}
-        return ctc_loss(y_pred["logits"], y_true, y_pred["mask"], self.blank)
+            y_pred = {"logits": y_pred, "mask": attached_mask(y_pred), "counts": None}
+        loss = ctc_loss(y_pred["logits"], y_true, y_pred["mask"], self.blank)
+        if y_pred["counts"] is None:
+            return loss
+        counts = ops.broadcast_to(ops.reshape(y_pred["counts"], (-1,)), ops.shape(loss))
+        return ops.where(counts, loss, 0.0)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "blank": self.blank}

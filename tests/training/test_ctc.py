@@ -64,6 +64,18 @@ def test_reaches_the_loss_of_a_model_through_its_mask():
     np.testing.assert_allclose(found, losses[fits].mean(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_a_row_of_weight_0_counts_nothing_even_if_its_label_does_not_fit(shape):
+    fits = np.isfinite(losses := both(X, Y)[0])
+    assert not fits.all()
+    weights = np.where(fits, np.arange(2.0, 2 + len(Y)), 0).astype("float32")
+    wanted = (losses[fits] * weights[fits]).sum() / len(Y)
+    found = CTC()(Y, X, weights.reshape(shape))
+    np.testing.assert_allclose(ops.convert_to_numpy(found), wanted, rtol=1e-5)
+    double = CTC()(Y[fits], X[fits], 2.0) / CTC()(Y[fits], X[fits])
+    assert float(double) == pytest.approx(2)
+
+
 def test_half_precision_is_computed_in_float32():
     layer = keras.layers.Dense(V, dtype="mixed_float16")
     model = keras.Sequential([keras.Input((None, V)), layer])
