@@ -71,7 +71,7 @@ class CTC(keras.losses.Loss):
         # Keras would multiply the losses of the rows by the mask of the frames.
         check_logits(y_pred, self.blank)
         # So that 0 times an infinite loss is 0.
-        counts = None if sample_weight is None else ops.not_equal(sample_weight, 0)
+        counts = ops.not_equal(1 if sample_weight is None else sample_weight, 0)
         frames = {"logits": y_pred, "mask": attached_mask(y_pred), "counts": counts}
         return super().__call__(y_true, frames, sample_weight)
 
@@ -81,15 +81,13 @@ class CTC(keras.losses.Loss):
         Args:
             y_true: The labels, `(batch, length)`.
             y_pred: The logits, `(batch, frames, symbols)`; or a dictionary of "logits",
-                "mask", and "counts": whether a row does, or None.
+                "mask", and "counts", which is False for rows of weight 0.
         """
         if not isinstance(y_pred, dict):
-            y_pred = {"logits": y_pred, "mask": attached_mask(y_pred), "counts": None}
+            y_pred = {"logits": y_pred, "mask": attached_mask(y_pred), "counts": True}
         loss = ctc_loss(y_pred["logits"], y_true, y_pred["mask"], self.blank)
-        if y_pred["counts"] is None:
-            return loss
-        counts = ops.broadcast_to(ops.reshape(y_pred["counts"], (-1,)), ops.shape(loss))
-        return ops.where(counts, loss, 0.0)
+        counts = ops.reshape(ops.cast(y_pred["counts"], "bool"), (-1,))
+        return ops.where(ops.broadcast_to(counts, ops.shape(loss)), loss, 0.0)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "blank": self.blank}
