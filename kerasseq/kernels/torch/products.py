@@ -63,7 +63,7 @@ def mm(
     """
     learns = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     if _by_onednn(a.numel() * b.shape[1]) and not learns:
-        return private.onednn_product()(a, b.t(), bias, "none", [], "")
+        return private.onednn_product()(a, _dense(b).t(), bias, "none", [], "")
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
 
 
@@ -100,6 +100,11 @@ class _Projection(torch.autograd.Function):
         )
 
 
+def _dense(b):
+    """The matrix, or a copy: oneDNN takes 1,000 times as long for part of another."""
+    return b if b.is_contiguous() or b.t().is_contiguous() else b.contiguous()
+
+
 def _by_onednn(multiplications: int) -> bool:
     return multiplications >= LARGE and prefers_onednn()
 
@@ -115,5 +120,6 @@ def multiply_at(
         out: Where to write at each step, `(M, N)`.
     """
     if _by_onednn(left[0].numel() * right.shape[1]):
+        right = _dense(right)  # once, for all steps
         return lambda t: out[t].copy_(mm(left[t], right))
     return lambda t: torch.mm(left[t], right, out=out[t])
