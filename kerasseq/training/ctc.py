@@ -30,8 +30,8 @@ class CTC(keras.losses.Loss):
     equation is in `ctc_paths.py`.
 
     Only real frames count: those that the mask attached to the predictions has. A label
-    that does not fit in its frames has an infinite loss, and a gradient of zero; in a row
-    of weight 0 its loss is 0. `check_ctc_labels` finds it before training.
+    that does not fit in its frames has an infinite loss, 0 in a row of weight 0, and a
+    gradient of zero. `check_ctc_labels` finds it before training.
 
     Args:
         blank: The id of the blank, from the end if negative. By default it is the last
