@@ -19,9 +19,9 @@ from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import check_not_empty, is_empty_list, outputs_of_none
 from kerasseq.tasks.layouts import layout_map
-from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
+from kerasseq.tasks.loss_means import LossMeans
+from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain
-from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
 BATCH_SIZE = 32
 FIT = (*inspect.signature(keras.Model.fit).parameters, "patience")
@@ -38,6 +38,7 @@ class TaskModel(keras.Model):
 
     awaits_fit: bool = False
     divides_weights: bool = True  # among devices
+    loss_means: LossMeans
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})
 
@@ -103,11 +104,8 @@ class TaskModel(keras.Model):
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
         loss = self.default_loss() if loss is None else loss
-        # Not attributes for Keras, which would list a loss twice.
-        weights = weights_of_losses(loss, loss_weights, self.output)
-        means = {name: RunningMean(name=f"{name}_loss") for name in weights}
-        vars(self)["_loss_weights"], vars(self)["_mean_losses"] = weights, means
-        vars(self)["_mean_loss"] = MeanOfLosses(means, weights)
+        # Not an attribute for Keras, which would list a loss twice.
+        vars(self)["loss_means"] = LossMeans(loss, loss_weights, self.output)
         super().compile(
             optimizer=optimizer,
             loss=loss,
@@ -170,14 +168,8 @@ class TaskModel(keras.Model):
 
         The losses of several outputs are the last.
         """
-        own = vars(self).get("_mean_loss")
-        others = super().metrics
-        if own is None:
-            return others
-        means = [*vars(self)["_mean_losses"].values()]
-        names = {own.name, *(mean.name for mean in means)}
-        others = [metric for metric in others if metric.name not in names]
-        return [own, *others, *means]
+        means = vars(self).get("loss_means")
+        return super().metrics if means is None else means.beside(super().metrics)
 
     def compute_loss(
         self,
@@ -195,32 +187,8 @@ class TaskModel(keras.Model):
         """
         sample_weight = self.counted(x, sample_weight)
         loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
-        parts = only_loss(self.loss, y, y_pred, sample_weight)
-        over = None if parts is None else averaged_over(*parts)
-        of_outputs = 0.0
-        if isinstance(y, Mapping) and self._mean_losses:
-            of_outputs = self._count_losses(y, y_pred, sample_weight)
-        self._count_loss(loss - of_outputs, y_pred, over)
+        self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
         return loss
-
-    def _count_losses(self, y, y_pred, sample_weight):
-        """Adds the losses of several outputs to their means, and returns their sum."""
-        total = 0.0
-        for name, mean in self._mean_losses.items():
-            loss = self.loss[name] if isinstance(self.loss, Mapping) else self.loss
-            is_by_name = isinstance(sample_weight, Mapping)
-            weight = sample_weight.get(name) if is_by_name else sample_weight
-            over = averaged_over(loss, y[name], y_pred[name], weight)
-            value = ops.stop_gradient(loss(y[name], y_pred[name], copied(weight)))
-            mean.update_state(value, sample_weight=over)
-            total = total + self._loss_weights[name] * value
-        return total
-
-    def _count_loss(self, loss, y_pred, over):
-        """Adds the loss of a batch to the mean; what is over nothing counts by rows."""
-        if over is None:
-            over = ops.shape(keras.tree.flatten(y_pred)[0])[0]
-        self._mean_loss.update_state(ops.stop_gradient(loss), sample_weight=over)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes the outputs, as `keras.Model.predict`.
