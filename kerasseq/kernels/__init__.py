@@ -58,6 +58,16 @@ from kerasseq.kernels.operations import (  # noqa: E402
     top_k,
     train_steps,
 )
+from kerasseq.kernels.parts import (  # noqa: E402
+    is_divided,
+    is_first_process,
+    of_part,
+    on_devices,
+    predict_step,
+    test_step,
+    train_step,
+    unscaled,
+)
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Native,
@@ -93,7 +103,9 @@ __all__ = [
     "in_pieces",
     "inference",
     "is_concrete",
+    "is_divided",
     "is_exporting",
+    "is_first_process",
     "is_float64",
     "is_uncompiled",
     "keep_variables",
@@ -102,9 +114,12 @@ __all__ = [
     "linear_states",
     "matmul",
     "mixture",
+    "of_part",
+    "on_devices",
     "output_specs",
     "part_read",
     "precise",
+    "predict_step",
     "programs",
     "project",
     "recurrence",
@@ -118,9 +133,12 @@ __all__ = [
     "running_maximum",
     "take_steps",
     "tanh",
+    "test_step",
     "top_k",
+    "train_step",
     "train_steps",
     "uncompiled",
+    "unscaled",
     "uses_torchscript",
     "with_gradient",
 ]

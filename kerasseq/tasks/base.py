@@ -39,6 +39,7 @@ class TaskModel(keras.Model):
     awaits_fit: bool = False
     divides_weights: bool = True  # among devices
     loss_means: LossMeans
+    _parts: int = 1
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})
 
@@ -187,8 +188,7 @@ class TaskModel(keras.Model):
         """
         sample_weight = self.counted(x, sample_weight)
         loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
-        self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
-        return loss
+        return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes the outputs, as `keras.Model.predict`.
@@ -237,6 +237,18 @@ class TaskModel(keras.Model):
         As an attribute for Keras, their metrics would be those of the model twice.
         """
         vars(self)["_compile_arguments"] = args, kwargs
+
+    def train_step(self, *args: Any) -> Any:
+        """The step of training, as Keras makes it; on several devices, and in parts."""
+        return kernels.train_step(self, super().train_step, self._parts, *args)
+
+    def test_step(self, *args: Any) -> Any:
+        """The step of evaluation, as Keras makes it; on several devices."""
+        return kernels.test_step(self, super().test_step, *args)
+
+    def predict_step(self, *args: Any) -> Any:
+        """The step of prediction, as Keras makes it; on several devices."""
+        return kernels.predict_step(super().predict_step, *args)
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of training, as Keras makes it.

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core.types import Tensor
 from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
@@ -38,37 +39,55 @@ class LossMeans:
 
     def add(
         self, loss: Any, value: Tensor, y: Any, y_pred: Any, sample_weight: Any
-    ) -> None:
-        """Adds the loss of a batch.
+    ) -> Tensor:
+        """Adds the loss of a batch, and returns it for the gradient.
+
+        On several devices that is the share of this one in the loss of the batch.
 
         Args:
             loss: The loss of the model, or its losses by output.
-            value: What it is for this batch.
+            value: What it is for these rows.
             y: Targets.
             y_pred: Outputs.
             sample_weight: Weights, or None.
         """
+        value = kernels.unscaled(value)
         parts = only_loss(loss, y, y_pred, sample_weight)
-        over = None if parts is None else averaged_over(*parts)
-        if isinstance(y, Mapping) and self.of_outputs:
-            value = value - self._add_outputs(loss, y, y_pred, sample_weight)
-        if over is None:  # it counts by rows
-            over = ops.shape(keras.tree.flatten(y_pred)[0])[0]
-        self.count(value, over)
+        if parts is not None:
+            return self.count(value, averaged_over(*parts))
+        rows = ops.shape(keras.tree.flatten(y_pred)[0])[0]
+        if not (isinstance(y, Mapping) and self.of_outputs):
+            return self.count(value, rows)
+        of_outputs, shared = self._add_outputs(loss, y, y_pred, sample_weight)
+        rest = self.count(value - of_outputs, rows)
+        return rest + shared if kernels.is_divided() else value
 
-    def count(self, value: Tensor, over: Tensor | int) -> None:
-        """Adds a loss, weighed by what it is a mean over."""
-        self.total.update_state(ops.stop_gradient(value), sample_weight=over)
+    def count(self, value: Tensor, over: Tensor | int) -> Tensor:
+        """Adds a loss by what it is a mean over, and returns it for the gradient."""
+        return _counted(self.total, value, over)
 
     def _add_outputs(self, losses, y, y_pred, sample_weight):
-        """Adds the losses of several outputs to their means, and returns their sum."""
-        total = 0.0
+        """Adds the losses of several outputs to their means, and returns their sum.
+
+        It is a sum twice: as it is, and for the gradient.
+        """
+        total, shared = 0.0, 0.0
         for name, mean in self.of_outputs.items():
             loss = losses[name] if isinstance(losses, Mapping) else losses
             is_by_name = isinstance(sample_weight, Mapping)
             weight = sample_weight.get(name) if is_by_name else sample_weight
             over = averaged_over(loss, y[name], y_pred[name], weight)
-            value = ops.stop_gradient(loss(y[name], y_pred[name], copied(weight)))
-            mean.update_state(value, sample_weight=over)
-            total = total + self.loss_weights[name] * value
-        return total
+            value = loss(y[name], y_pred[name], copied(weight))
+            value = kernels.unscaled(value)
+            share = self.loss_weights[name]
+            shared = shared + share * _counted(mean, value, over)
+            total = total + share * ops.stop_gradient(value)
+        return total, shared
+
+
+def _counted(mean, value, over):
+    """Adds a loss to a mean, and returns it for the gradient."""
+    if kernels.is_divided():  # a device may have no rows, and then NaN
+        value = ops.where(over > 0, value, ops.zeros_like(value))
+    mean.update_state(ops.stop_gradient(value), sample_weight=over)
+    return kernels.of_part(value, over)

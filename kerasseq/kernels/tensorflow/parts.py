@@ -1,0 +1,111 @@
+"""Batches in parts on TensorFlow: the replicas of a `tf.distribute` strategy.
+
+The gradients of replicas are added up by Keras' optimizers.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import tree
+
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels import parts as common
+
+
+def is_divided() -> bool:
+    """See `kerasseq.kernels.is_divided`."""
+    count = tf.distribute.get_strategy().num_replicas_in_sync
+    return count > 1 and not tf.distribute.in_cross_replica_context()
+
+
+def unscaled(loss: Tensor) -> Tensor:
+    """See `kerasseq.kernels.unscaled`."""
+    count = tf.distribute.get_strategy().num_replicas_in_sync
+    return loss if count == 1 else loss * tf.cast(count, loss.dtype)
+
+
+def of_device(loss: Tensor, over: Tensor) -> Tensor:
+    """See `kerasseq.kernels.of_part`."""
+    if not is_divided():
+        return loss
+    return loss * tf.cast(over / _total(over), loss.dtype)
+
+
+def _total(count):
+    """The sum of the counts of all replicas."""
+    if is_divided():
+        context = tf.distribute.get_replica_context()
+        count = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
+    return tf.maximum(count, 1e-30)
+
+
+def train_step(
+    model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
+) -> Nested:
+    """See `kerasseq.kernels.train_step`."""
+    if parts == 1:
+        return step(data)
+    weights = model.trainable_weights
+    total, count = [None] * len(weights), tf.zeros(())
+    for n in range(parts):
+        # One after another, so that the activations of one part are in memory.
+        with tf.control_dependencies([count, *filter(_is_given, total)]):
+            rows = tree.map_structure(lambda x, n=n: tf.identity(x[n::parts]), data)
+            d, over = _gradients(model, weights, rows)
+        total = [_plus(*each) for each in zip(total, d, strict=True)]
+        count += over
+    C = _total(count)
+    gradients = [d if d is None else d / tf.cast(C, d.dtype) for d in total]
+    model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+    return model.get_metrics_result()
+
+
+def _gradients(model, weights, data):
+    """The gradients of the sum over the steps of a part, and their number."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    with tf.GradientTape() as tape, common.counting() as counts:
+        y_pred = model(x, training=True)
+        loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
+        (c,) = counts
+        loss = model.optimizer.scale_loss(loss) * tf.cast(c, loss.dtype)
+    model.compute_metrics(x, y, y_pred, sample_weight)
+    d = tape.gradient(loss, [w.value for w in weights])
+    return [None if each is None else tf.convert_to_tensor(each) for each in d], c
+
+
+def _is_given(value):
+    return value is not None
+
+
+def _plus(total, d):
+    return d if total is None else total if d is None else total + d
+
+
+@contextlib.contextmanager
+def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+    """See `kerasseq.kernels.on_devices`."""
+    if layout is not None:
+        raise ValueError(common.ONLY_JAX)
+    with tf.distribute.MirroredStrategy(_devices(count)).scope():
+        yield
+
+
+def _devices(count):
+    """The names of the devices; on a CPU, virtual ones if TensorFlow has not begun."""
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    if kind == "CPU" and count is not None:
+        parts = [tf.config.LogicalDeviceConfiguration()] * count
+        with contextlib.suppress(RuntimeError):  # as TensorFlow has begun
+            cpu = tf.config.list_physical_devices("CPU")[0]
+            tf.config.set_logical_device_configuration(cpu, parts)
+    devices = tf.config.list_logical_devices(kind)
+    if count is not None and len(devices) < count:
+        raise ValueError(
+            f"devices must be at most {len(devices)}, the number that TensorFlow has "
+            f"here, received {count}. On a CPU, virtual devices are made if on_devices "
+            "comes before the first model or tensor"
+        )
+    return [device.name for device in devices[:count]]
