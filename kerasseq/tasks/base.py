@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import sublayers
+from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config, FilePath
@@ -92,12 +92,20 @@ class TaskModel(keras.Model):
             loss_weights: As for `keras.Model.compile`.
             metrics: The metrics of the task.
             **kwargs: As for `keras.Model.compile`. `jit_compile="auto"`, the default,
-                is True on TensorFlow and JAX, also on a CPU.
+                is True on TensorFlow and JAX, also on a CPU. And `micro_batches`: in
+                how many parts the gradient of a batch is computed, one after another,
+                which takes the memory of one part. The update is that of the batch.
+
+        Raises:
+            ValueError: If `micro_batches` is below 1, or above it for several losses.
         """
+        micro_batches = checks.size("micro_batches", kwargs.pop("micro_batches", 1))
         if optimizer is None:
             optimizer = self.default_optimizer()
         jit_compile = kwargs.pop("jit_compile", "auto")
-        self._chosen = {
+        self._parts = micro_batches
+        self._chosen = {"micro_batches": micro_batches} if micro_batches > 1 else {}
+        self._chosen |= {
             "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
             "auto_scale_loss": kwargs.get("auto_scale_loss", True),
         }
@@ -106,7 +114,9 @@ class TaskModel(keras.Model):
             jit_compile = kernels.default_jit_compile() and not eager
         loss = self.default_loss() if loss is None else loss
         # Not an attribute for Keras, which would list a loss twice.
-        vars(self)["loss_means"] = LossMeans(loss, loss_weights, self.output)
+        means = LossMeans(loss, loss_weights, self.output)
+        means.check_accumulation(micro_batches, optimizer)
+        vars(self)["loss_means"] = means
         super().compile(
             optimizer=optimizer,
             loss=loss,

@@ -1,5 +1,6 @@
 """The loss of an epoch: the mean over all batches, each by what it is a mean over."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,29 @@ class LossMeans:
             name: RunningMean(name=f"{name}_loss") for name in self.loss_weights
         }
         self.total: MeanOfLosses = MeanOfLosses(self.of_outputs, self.loss_weights)
+
+    def check_accumulation(self, micro_batches: int, optimizer: Any) -> None:
+        """Raises if a batch cannot be computed in parts; warns where Keras is inexact.
+
+        Args:
+            micro_batches: The number of parts.
+            optimizer: The optimizer of the model, or its name.
+        """
+        if micro_batches > 1 and self.of_outputs:
+            raise ValueError(
+                "micro_batches must be 1 for a model with several losses, each a mean "
+                f"over other numbers ({', '.join(self.of_outputs)}), received "
+                f"{micro_batches}. Choose a smaller batch_size"
+            )
+        steps = getattr(optimizer, "gradient_accumulation_steps", None)
+        if steps:
+            warnings.warn(
+                f"gradient_accumulation_steps={steps} of Keras' optimizers gives all "
+                "batches the same weight, also where their numbers of real steps "
+                f"differ. For the exact mean, leave it out, take batches of {steps} "
+                f"times as many rows, and compile(micro_batches={steps})",
+                stacklevel=3,
+            )
 
     def beside(self, metrics: list[keras.metrics.Metric]) -> list[keras.metrics.Metric]:
         """Returns all metrics: the loss first, those of several outputs last."""

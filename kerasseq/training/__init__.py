@@ -133,6 +133,8 @@ __all__ = [
     "label_report",
     "multilabel_f1",
     "name_scores",
+    "is_first_process",
+    "on_devices",
     "power_law",
     "ratings",
     "restore",

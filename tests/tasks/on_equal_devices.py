@@ -15,13 +15,6 @@ WEIGHTS = RNG.random(ROWS).astype("float32") + 0.1
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "vocabulary_size": 11}
 
 
-def rows_of_pretraining(model):
-    """Two outputs, whose losses are means over a few steps, and over rows."""
-    targets = {"tokens": IDS, "next": np.arange(ROWS) % 2}
-    chosen = RNG.random(IDS.shape) < 0.3
-    return {"x": IDS, "y": targets, "sample_weight": {"tokens": chosen * 1.0, "next": WEIGHTS}}
-
-
 CASES = {
     "tagger": (
         lambda: models.SequenceTagger("lstm", 5, vocabulary_size=11, units=3),
@@ -39,13 +32,11 @@ CASES = {
 
 
 def trained(make, data, **options):
-    """Returns the losses of ten steps and more, what `evaluate` returns, the weights."""
+    """Returns the losses of epochs, scores, outputs and weights after ten steps."""
     keras.utils.set_random_seed(3)
     model = make()
     model.compile(keras.optimizers.SGD(0.2, momentum=0.9), **options)
-    losses = model.fit(
-        **data, batch_size=4, epochs=4, shuffle=False, verbose=0
-    ).history
+    losses = model.fit(**data, batch_size=4, epochs=4, shuffle=False, verbose=0).history
     losses = np.array([losses[name] for name in sorted(losses)])
     scores = model.evaluate(**data, batch_size=4, verbose=0)
     outputs = model.predict(data["x"], batch_size=4, verbose=0)
