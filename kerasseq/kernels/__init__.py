@@ -61,6 +61,7 @@ from kerasseq.kernels.operations import (  # noqa: E402
 from kerasseq.kernels.parts import (  # noqa: E402
     is_divided,
     is_first_process,
+    make_virtual_devices,
     of_part,
     on_devices,
     predict_step,
@@ -112,6 +113,7 @@ __all__ = [
     "linear_attention",
     "linear_recurrence",
     "linear_states",
+    "make_virtual_devices",
     "matmul",
     "mixture",
     "of_part",

@@ -121,6 +121,15 @@ def on_devices(
     return backend_module("parts").on_devices(count, layout)
 
 
+def make_virtual_devices(count: int) -> None:
+    """Divides a CPU into devices, unless the backend has begun or has a GPU.
+
+    On PyTorch each process is a device.
+    """
+    if keras.backend.backend() != "torch":
+        backend_module("parts").make_virtual_devices(count)
+
+
 def is_first_process() -> bool:
     """Whether this process writes the files: on PyTorch the first of several."""
     if keras.backend.backend() != "torch":

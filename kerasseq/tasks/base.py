@@ -39,7 +39,7 @@ class TaskModel(keras.Model):
     awaits_fit: bool = False
     divides_weights: bool = True  # among devices
     loss_means: LossMeans
-    _parts: int = 1
+    micro_batches: int = 1  # in which the gradient of a batch is computed
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})
 
@@ -103,7 +103,7 @@ class TaskModel(keras.Model):
         if optimizer is None:
             optimizer = self.default_optimizer()
         jit_compile = kwargs.pop("jit_compile", "auto")
-        self._parts = micro_batches
+        self.micro_batches = micro_batches
         self._chosen = {"micro_batches": micro_batches} if micro_batches > 1 else {}
         self._chosen |= {
             "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
@@ -250,7 +250,7 @@ class TaskModel(keras.Model):
 
     def train_step(self, *args: Any) -> Any:
         """The step of training, as Keras makes it; on several devices, and in parts."""
-        return kernels.train_step(self, super().train_step, self._parts, *args)
+        return kernels.train_step(self, super().train_step, self.micro_batches, *args)
 
     def test_step(self, *args: Any) -> Any:
         """The step of evaluation, as Keras makes it; on several devices."""

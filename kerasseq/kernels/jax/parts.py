@@ -173,11 +173,16 @@ def on_devices(count: int | None, layout: Any) -> Iterator[None]:
         yield
 
 
-def _devices(count):
-    """The names of the devices; on a CPU, virtual ones if JAX has not begun."""
+def make_virtual_devices(count: int) -> None:
+    """See `kerasseq.kernels.make_virtual_devices`."""
     with contextlib.suppress(RuntimeError):  # as JAX has begun
-        if count is not None and jax.config.jax_num_cpu_devices < 1:
+        if jax.config.jax_num_cpu_devices < 1:
             jax.config.update("jax_num_cpu_devices", count)
+
+
+def _devices(count):
+    if count is not None:
+        make_virtual_devices(count)
     devices = distribution.list_devices()
     if count is not None and len(devices) < count:
         raise ValueError(

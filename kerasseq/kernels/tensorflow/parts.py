@@ -93,15 +93,23 @@ def on_devices(count: int | None, layout: Any) -> Iterator[None]:
         yield
 
 
-def _devices(count):
-    """The names of the devices; on a CPU, virtual ones if TensorFlow has not begun."""
-    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
-    if kind == "CPU" and count is not None:
+def make_virtual_devices(count: int) -> None:
+    """See `kerasseq.kernels.make_virtual_devices`."""
+    if _kind() == "CPU":
         parts = [tf.config.LogicalDeviceConfiguration()] * count
         with contextlib.suppress(RuntimeError):  # as TensorFlow has begun
             cpu = tf.config.list_physical_devices("CPU")[0]
             tf.config.set_logical_device_configuration(cpu, parts)
-    devices = tf.config.list_logical_devices(kind)
+
+
+def _kind():
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+
+
+def _devices(count):
+    if count is not None:
+        make_virtual_devices(count)
+    devices = tf.config.list_logical_devices(_kind())
     if count is not None and len(devices) < count:
         raise ValueError(
             f"devices must be at most {len(devices)}, the number that TensorFlow has "

@@ -56,9 +56,7 @@ class _Processes:
         trained = [id(weight) for weight in model.trainable_weights]
         known = self.replicas.get(id(model))
         if known is None or known[0] != trained:
-            module = DistributedDataParallel(
-                _Loss(model), broadcast_buffers=False, static_graph=True
-            )
+            module = DistributedDataParallel(_Loss(model), static_graph=True)
             self.replicas[id(model)] = known = (trained, module)
         return known[1]
 
