@@ -65,8 +65,10 @@ from kerasseq.kernels.parts import (  # noqa: E402
     of_part,
     on_devices,
     predict_step,
+    restartable,
     test_step,
     train_step,
+    unrepeated,
     unscaled,
 )
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
@@ -125,6 +127,7 @@ __all__ = [
     "programs",
     "project",
     "recurrence",
+    "restartable",
     "ring_attention",
     "scan",
     "selective_scan",
@@ -140,6 +143,7 @@ __all__ = [
     "train_step",
     "train_steps",
     "uncompiled",
+    "unrepeated",
     "unscaled",
     "uses_torchscript",
     "with_gradient",

@@ -108,6 +108,41 @@ def predict_step(step: Callable[..., Nested], *args: Nested) -> Nested:
     return backend_module("parts").predict_step(step, *args)
 
 
+def unrepeated(outputs: Nested, x: Nested) -> Nested:
+    """Returns the outputs of a batch once, of which each device has computed all.
+
+    Keras' `predict_on_batch` on TensorFlow puts those of all devices together.
+
+    Args:
+        outputs: Outputs of `predict_on_batch`.
+        x: Its inputs.
+
+    Examples:
+        >>> unrepeated(np.ones((3, 2)), np.ones((3, 5))).shape
+        (3, 2)
+    """
+    rows = len(keras.tree.flatten(x)[0])
+    return keras.tree.map_structure(lambda output: output[:rows], outputs)
+
+
+def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
+    """Returns batches for `fit`: a stream, or what can be read from its start again.
+
+    On several devices of TensorFlow Keras reads some batches before it trains, and
+    begins again.
+
+    Args:
+        stream: Makes the generator of batches.
+
+    Examples:
+        >>> next(restartable(lambda: iter([3, 5])))
+        3
+    """
+    if keras.backend.backend() != "tensorflow":
+        return stream()
+    return backend_module("parts").restartable(stream)
+
+
 def on_devices(
     count: int | None, layout: Any
 ) -> contextlib.AbstractContextManager[None]:

@@ -213,6 +213,10 @@ class TaskModel(keras.Model):
         """
         return self.scores_of(x, batch_size=batch_size, **kwargs)
 
+    def predict_on_batch(self, x: Any) -> Any:
+        """Computes the outputs of one batch, as `keras.Model.predict_on_batch`."""
+        return kernels.unrepeated(super().predict_on_batch(x), x)
+
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates, as `keras.Model.evaluate`; no rows are an error.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import tree
 
@@ -46,7 +47,7 @@ def train_step(
     model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
 ) -> Nested:
     """See `kerasseq.kernels.train_step`."""
-    if parts == 1:
+    if parts == 1 and not is_divided():
         return step(data)
     weights = model.trainable_weights
     total, count = [None] * len(weights), tf.zeros(())
@@ -54,19 +55,26 @@ def train_step(
         # One after another, so that the activations of one part are in memory.
         with tf.control_dependencies([count, *filter(_is_given, total)]):
             rows = tree.map_structure(lambda x, n=n: tf.identity(x[n::parts]), data)
-            d, over = _gradients(model, weights, rows)
+            d, over = _gradients(model, weights, rows, parts > 1)
         total = [_plus(*each) for each in zip(total, d, strict=True)]
         count += over
-    C = _total(count)
-    gradients = [d if d is None else d / tf.cast(C, d.dtype) for d in total]
-    model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+    if parts > 1:
+        C = _total(count)
+        total = [d if d is None else d / tf.cast(C, d.dtype) for d in total]
+    if is_divided():
+        total = _of_all_devices(total, model.optimizer)
+    model.optimizer.apply_gradients(zip(total, weights, strict=True))
     return model.get_metrics_result()
 
 
-def _gradients(model, weights, data):
-    """The gradients of the sum over the steps of a part, and their number."""
+def _gradients(model, weights, data, in_parts):
+    """The gradients of a loss; in parts, of the sum over the steps, and their number.
+
+    On several devices it is the share of one in the loss of all.
+    """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    with tf.GradientTape() as tape, common.counting() as counts:
+    counter = common.counting() if in_parts else contextlib.nullcontext([1.0])
+    with tf.GradientTape() as tape, counter as counts:
         y_pred = model(x, training=True)
         loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
         (c,) = counts
@@ -74,6 +82,26 @@ def _gradients(model, weights, data):
     model.compute_metrics(x, y, y_pred, sample_weight)
     d = tape.gradient(loss, [w.value for w in weights])
     return [None if each is None else tf.convert_to_tensor(each) for each in d], c
+
+
+def _of_all_devices(gradients, optimizer):
+    """The gradients of all devices, clipped, by the number of devices.
+
+    Keras' optimizers clip those of each device before they add them up. These are
+    clipped already, and so are left as they are.
+    """
+    context = tf.distribute.get_replica_context()
+    found = [d for d in gradients if d is not None]
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, found)
+    if optimizer.global_clipnorm:
+        total, _ = tf.clip_by_global_norm(total, optimizer.global_clipnorm)
+    elif optimizer.clipnorm:
+        total = [tf.clip_by_norm(d, optimizer.clipnorm) for d in total]
+    elif optimizer.clipvalue:
+        c = optimizer.clipvalue
+        total = [tf.clip_by_value(d, -c, c) for d in total]
+    each = iter(d / context.num_replicas_in_sync for d in total)
+    return [None if d is None else next(each) for d in gradients]
 
 
 def _is_given(value):
@@ -84,12 +112,38 @@ def _plus(total, d):
     return d if total is None else total if d is None else total + d
 
 
+def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
+    """See `kerasseq.kernels.restartable`."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return stream()
+    signature = tree.map_structure(_spec, next(stream()))
+    return tf.data.Dataset.from_generator(stream, output_signature=signature)
+
+
+def _spec(rows):
+    rows = np.asarray(rows)
+    dtype = "float32" if rows.dtype == "float64" else rows.dtype
+    return tf.TensorSpec((None,) * rows.ndim, dtype)
+
+
+class _Strategy(tf.distribute.MirroredStrategy):
+    """`MirroredStrategy` for batches that the devices do not divide."""
+
+    def reduce(self, reduce_op: Any, value: Nested, axis: int | None) -> Nested:
+        # Of the first batch Keras takes the mean over the devices, for its shapes
+        # alone. Shares of unequal length have none.
+        parts = [self.experimental_local_results(v) for v in tree.flatten(value)]
+        if all(part.shape == own[0].shape for own in parts for part in own):
+            return super().reduce(reduce_op, value, axis)
+        return tree.pack_sequence_as(value, [own[0] for own in parts])
+
+
 @contextlib.contextmanager
 def on_devices(count: int | None, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     if layout is not None:
         raise ValueError(common.ONLY_JAX)
-    with tf.distribute.MirroredStrategy(_devices(count)).scope():
+    with _Strategy(_devices(count)).scope():
         yield
 
 
