@@ -35,6 +35,7 @@ PARALLEL = ("data", "model")
 MAX = 64  # devices of one machine
 WORKERS = "KERASSEQ_WORKERS"  # folder that the processes of a run share
 RUN = "run"  # file in it: the folder of the run; there while it trains
+LOST = 75  # exit code of a process that has lost another
 GRACE = 20.0  # seconds in which a process ends by itself after another was lost
 _LOST = re.compile(r"gloo|nccl|closed by peer|connection (re|was)", re.IGNORECASE)
 
@@ -105,8 +106,7 @@ class Devices(NamedTuple):
             folder: The folder of the run.
 
         Raises:
-            UsageError: If the weights of the model cannot be divided, or another
-                process was lost.
+            UsageError: If the weights of the model cannot be divided.
             SystemExit: After `fit` in all processes but the first.
         """
         if self.parallel == "model" and not type(model).divides_weights:
@@ -140,12 +140,14 @@ def _in_process(count: int, folder: pathlib.Path) -> Iterator[None]:
     except RuntimeError as error:
         if not _LOST.search(str(error)):
             raise
-        raise UsageError(_lost(folder)) from error
-    finally:
+        os._exit(LOST)  # what connects the processes waits for the lost one
+    except BaseException:
         if is_first:
             trains.unlink()
+        raise
     if not is_first:
         raise SystemExit(0)
+    trains.unlink()
 
 
 def given(args: argparse.Namespace) -> Devices:
@@ -221,7 +223,7 @@ def run_workers(
             for process in processes:
                 process.kill()
                 process.wait()
-        if code < 0:
+        if code < 0 or code == LOST:
             known = shared / RUN
             raise UsageError(_lost(known.read_text() if known.exists() else "RUN"))
     if code:
@@ -276,8 +278,8 @@ def _wait(first, others, shared) -> int:
 
 def _lost(folder):
     return (
-        "a process of the run has ended, and so training stopped: it was killed, or "
-        f"ran out of memory. To resume:  kerasseq train --resume {folder} --devices N"
+        "another process of the run has ended, killed by a user or for its memory, so "
+        f"training stopped. To resume:  kerasseq train --resume {folder} --devices N"
     )
 
 

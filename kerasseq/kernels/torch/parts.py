@@ -141,12 +141,12 @@ def _backward(model, parts, data):
     loss_of = _Loss(model) if here is None else here.replica(model)
     parts, count = min(parts, size), 0.0
     for n in range(parts):
-        # With the last part the processes exchange their gradients.
+        # With the last part the processes exchange their gradients. `no_sync` of
+        # PyTorch, for the others, fails with a static graph.
         waits = here is None or n == parts - 1
-        with contextlib.nullcontext() if waits else loss_of.no_sync():
-            rows = tree.map_structure(lambda x, n=n: x[n::parts], data)
-            loss, y_pred, c = loss_of(rows, in_parts)
-            model.optimizer.scale_loss(loss).backward()
+        rows = tree.map_structure(lambda x, n=n: x[n::parts], data)
+        loss, y_pred, c = (loss_of if waits else loss_of.module)(rows, in_parts)
+        model.optimizer.scale_loss(loss).backward()
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
         model.compute_metrics(x, y, y_pred, sample_weight)
         count = count + c
