@@ -282,12 +282,15 @@ def _print_status(stream, what, size, finished):
             print(line, end="", file=stream, flush=True)
 
 
-def choose_backend(name: str | None, threads: int | None = None) -> None:
+def choose_backend(
+    name: str | None, threads: int | None = None, devices: int = 1
+) -> None:
     """Loads Keras on a backend.
 
     Args:
         name: The name of the backend; that of the environment if None.
         threads: Number of threads that compute; the choice of the backend if None.
+        devices: Number of devices that compute: parts of the CPU without a GPU.
 
     Raises:
         BackendError: If it is not installed, Keras already runs on another, or it is
@@ -297,7 +300,7 @@ def choose_backend(name: str | None, threads: int | None = None) -> None:
         limit_threads(threads)
     name_backend(name)
     with status("loading Keras"):
-        load_keras()
+        load_keras(devices)
 
 
 def name_backend(name: str | None) -> None:
@@ -326,12 +329,16 @@ def limit_threads(count: int) -> None:
     os.environ.update(dict.fromkeys(THREADS, str(count)))
 
 
-def load_keras() -> None:
+def load_keras(devices: int = 1) -> None:
     """Imports Keras and its backend, which finds its devices with the first tensor."""
     if "keras" not in sys.modules:
         with quiet():
             import keras
 
+            if devices > 1:
+                from kerasseq import kernels
+
+                kernels.make_virtual_devices(devices)
             keras.ops.zeros(())
 
 

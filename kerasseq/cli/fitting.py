@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import keras
 import rich.progress
 
-from kerasseq import training
+from kerasseq import kernels, training
 from kerasseq.cli import options, runs, signals, stopping
 from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps, clock, note
 from kerasseq.cli.errors import UsageError
@@ -102,7 +102,7 @@ def fit(
                 ]
                 for part in parts:
                     model.fit(
-                        batches.stream(part.first_step),
+                        _stream(batches, part.first_step),
                         initial_epoch=part.first,
                         epochs=part.last,
                         steps_per_epoch=part.size,
@@ -124,6 +124,10 @@ def fit(
     if patience and not has_best:
         note(f"{stopping.FILE} is missing in {folder}: the last weights are kept")
     return history, stopping.reason(history, steps, patience, has_best)
+
+
+def _stream(batches, first_step):
+    return kernels.restartable(lambda: batches.stream(first_step))
 
 
 def write_history(

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kerasseq.cli import figures, options, runs
+from kerasseq.cli import devices, figures, options, runs
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.reporting import Reporter
 from kerasseq.core import backend
@@ -55,6 +55,7 @@ class Job:
         dry: Whether to end before anything is written.
 
     Attributes:
+        devices: What it computes with.
         seconds: How long `fit` has trained.
         stop: Why `fit` stopped, for the results, and which step is kept.
     """
@@ -78,6 +79,7 @@ class Job:
         self.settings: options.Settings = options.Settings(**settings)
         self.record: dict[str, Any] | None = record
         self.dry: bool = dry
+        self.devices: devices.Devices = devices.Devices()
         self.seconds: float = 0.0
         self.stop: dict[str, Any] = {}
         self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
@@ -183,15 +185,16 @@ class Job:
             what = f"{label} with {count:,} parameters and {steps:,} steps"
             self.end_dry_run(what, model=label, parameters=count, steps=steps)
             self.console.info(
-                f"{label}: {count:,} parameters, on {backend.chosen()}. The run is "
-                f"saved in {self.folder}"
+                f"{label}: {count:,} parameters, on {self._where()}. The run is saved "
+                f"in {self.folder}"
             )
         if not steps:
             return self._without_training(saved)
         start = time.perf_counter()
         try:
             words = steps, label, metric, validation, saved
-            history, stop = fitting.fit(self, model, batches, *words)
+            with self.devices.in_fit(model, self.folder):
+                history, stop = fitting.fit(self, model, batches, *words)
         except KeyboardInterrupt:
             runs.save_model(saved, self.folder)
             raise
@@ -205,6 +208,12 @@ class Job:
             patience = getattr(self.settings, "patience", None)
             self.console.info(stop.sentence(done, patience))
         return history
+
+    def _where(self):
+        count, parallel, _ = self.devices
+        what = "batches" if parallel == "data" else "weights"
+        on = f", whose {count} devices share the {what}" if count > 1 else ""
+        return f"{backend.chosen()}{on}"
 
     def _without_training(self, model):
         """Saves a model that no step makes better."""

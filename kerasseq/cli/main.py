@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import config, console, errors, options, signals
+from kerasseq.cli import config, console, devices, errors, options, signals
 from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
 from kerasseq.core import checks
 
@@ -115,6 +115,7 @@ def _parse(argv):
             f"{errors.truncate_word(unknown[0], 60)}. "
             + (why or f"{checks.nearest(option, known)[1:]} See  {used.prog} --help")
         )
+    args.words = argv  # for processes that run the same command
     return args, _option_names(args.command, task, parsers)
 
 
@@ -238,7 +239,9 @@ def _add(subparsers, table: Modules, used: Iterable[str]):
         elif table is COMMANDS:
             table[name].add_command(add)
         else:
-            options.add_task(add(name), name, table[name])
+            parser = add(name)
+            options.add_task(parser, name, table[name])
+            devices.add_options(parser)
     return made
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 import numpy as np
 
-from kerasseq.cli import options
+from kerasseq.cli import devices, options
 from kerasseq.cli.reporting import Reporter
 from kerasseq.training import checkpoint
 
@@ -171,6 +171,8 @@ def callbacks(
         patience: Intervals without a lower loss after which it stops, or None.
     """
     minutes = getattr(job.settings, "max_minutes", None)
+    if devices.is_worker():  # the first process stops the others
+        minutes = None
     used = [KeepBest(saved, patience)] if patience else []
     return used + ([Deadline(job.reporter, minutes)] if minutes else [])
 

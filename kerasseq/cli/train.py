@@ -21,7 +21,15 @@ import os
 import pathlib
 from typing import Any
 
-from kerasseq.cli import adapting, heads, options, runs, shard_data, signals
+from kerasseq.cli import (
+    adapting,
+    devices,
+    heads,
+    options,
+    runs,
+    shard_data,
+    signals,
+)
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import (
     Console,
@@ -45,6 +53,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command and its tasks to the parser."""
     parser = add("train")
     options.add_resume(parser)
+    devices.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -64,6 +73,11 @@ def run(args: argparse.Namespace) -> None:
         if (job.folder / runs.RESULTS).exists():
             _show_finished(job, args.json)
             return
+    job.devices = devices.given(args)
+    devices.check(job.devices, job.task, job.backend_name)
+    if devices.needs_workers(job.devices, job.backend_name) and not job.dry:
+        devices.run_workers(args.words, job.devices.count, args.resume)
+        return
     results = execute(job)
     if args.json:
         print_json(results)
@@ -79,8 +93,10 @@ def execute(job: Job) -> runs.Results:
             if job.in_processes:
                 name_backend(job.backend_name)
             else:
-                choose_backend(job.backend_name, job.threads)
-            return TASKS[job.task].train(job)
+                count = job.devices.count
+                choose_backend(job.backend_name, job.threads, count)
+            with job.devices.in_run():
+                return TASKS[job.task].train(job)
     except DryRun as ended:
         return ended.args[0]
     except KeyboardInterrupt:

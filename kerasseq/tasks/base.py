@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import sublayers
+from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config, FilePath
@@ -19,9 +19,9 @@ from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import check_not_empty, is_empty_list, outputs_of_none
 from kerasseq.tasks.layouts import layout_map
-from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
+from kerasseq.tasks.loss_means import LossMeans
+from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain
-from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
 
 BATCH_SIZE = 32
 FIT = (*inspect.signature(keras.Model.fit).parameters, "patience")
@@ -38,6 +38,8 @@ class TaskModel(keras.Model):
 
     awaits_fit: bool = False
     divides_weights: bool = True  # among devices
+    loss_means: LossMeans
+    micro_batches: int = 1  # in which the gradient of a batch is computed
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})
 
@@ -90,12 +92,20 @@ class TaskModel(keras.Model):
             loss_weights: As for `keras.Model.compile`.
             metrics: The metrics of the task.
             **kwargs: As for `keras.Model.compile`. `jit_compile="auto"`, the default,
-                is True on TensorFlow and JAX, also on a CPU.
+                is True on TensorFlow and JAX, also on a CPU. And `micro_batches`: in
+                how many parts the gradient of a batch is computed, one after another,
+                which takes the memory of one part. The update is that of the batch.
+
+        Raises:
+            ValueError: If `micro_batches` is below 1, or above it for several losses.
         """
+        micro_batches = checks.size("micro_batches", kwargs.pop("micro_batches", 1))
         if optimizer is None:
             optimizer = self.default_optimizer()
         jit_compile = kwargs.pop("jit_compile", "auto")
-        self._chosen = {
+        self.micro_batches = micro_batches
+        self._chosen = {"micro_batches": micro_batches} if micro_batches > 1 else {}
+        self._chosen |= {
             "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
             "auto_scale_loss": kwargs.get("auto_scale_loss", True),
         }
@@ -103,11 +113,10 @@ class TaskModel(keras.Model):
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
         loss = self.default_loss() if loss is None else loss
-        # Not attributes for Keras, which would list a loss twice.
-        weights = weights_of_losses(loss, loss_weights, self.output)
-        means = {name: RunningMean(name=f"{name}_loss") for name in weights}
-        vars(self)["_loss_weights"], vars(self)["_mean_losses"] = weights, means
-        vars(self)["_mean_loss"] = MeanOfLosses(means, weights)
+        # Not an attribute for Keras, which would list a loss twice.
+        means = LossMeans(loss, loss_weights, self.output)
+        means.check_accumulation(micro_batches, optimizer)
+        vars(self)["loss_means"] = means
         super().compile(
             optimizer=optimizer,
             loss=loss,
@@ -170,14 +179,8 @@ class TaskModel(keras.Model):
 
         The losses of several outputs are the last.
         """
-        own = vars(self).get("_mean_loss")
-        others = super().metrics
-        if own is None:
-            return others
-        means = [*vars(self)["_mean_losses"].values()]
-        names = {own.name, *(mean.name for mean in means)}
-        others = [metric for metric in others if metric.name not in names]
-        return [own, *others, *means]
+        means = vars(self).get("loss_means")
+        return super().metrics if means is None else means.beside(super().metrics)
 
     def compute_loss(
         self,
@@ -195,32 +198,7 @@ class TaskModel(keras.Model):
         """
         sample_weight = self.counted(x, sample_weight)
         loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
-        parts = only_loss(self.loss, y, y_pred, sample_weight)
-        over = None if parts is None else averaged_over(*parts)
-        of_outputs = 0.0
-        if isinstance(y, Mapping) and self._mean_losses:
-            of_outputs = self._count_losses(y, y_pred, sample_weight)
-        self._count_loss(loss - of_outputs, y_pred, over)
-        return loss
-
-    def _count_losses(self, y, y_pred, sample_weight):
-        """Adds the losses of several outputs to their means, and returns their sum."""
-        total = 0.0
-        for name, mean in self._mean_losses.items():
-            loss = self.loss[name] if isinstance(self.loss, Mapping) else self.loss
-            is_by_name = isinstance(sample_weight, Mapping)
-            weight = sample_weight.get(name) if is_by_name else sample_weight
-            over = averaged_over(loss, y[name], y_pred[name], weight)
-            value = ops.stop_gradient(loss(y[name], y_pred[name], copied(weight)))
-            mean.update_state(value, sample_weight=over)
-            total = total + self._loss_weights[name] * value
-        return total
-
-    def _count_loss(self, loss, y_pred, over):
-        """Adds the loss of a batch to the mean; what is over nothing counts by rows."""
-        if over is None:
-            over = ops.shape(keras.tree.flatten(y_pred)[0])[0]
-        self._mean_loss.update_state(ops.stop_gradient(loss), sample_weight=over)
+        return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes the outputs, as `keras.Model.predict`.
@@ -234,6 +212,10 @@ class TaskModel(keras.Model):
             **kwargs: As for `keras.Model.predict`.
         """
         return self.scores_of(x, batch_size=batch_size, **kwargs)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Computes the outputs of one batch, as `keras.Model.predict_on_batch`."""
+        return kernels.unrepeated(super().predict_on_batch(x), x)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates, as `keras.Model.evaluate`; no rows are an error.
@@ -269,6 +251,18 @@ class TaskModel(keras.Model):
         As an attribute for Keras, their metrics would be those of the model twice.
         """
         vars(self)["_compile_arguments"] = args, kwargs
+
+    def train_step(self, *args: Any) -> Any:
+        """The step of training, as Keras makes it; on several devices, and in parts."""
+        return kernels.train_step(self, super().train_step, self.micro_batches, *args)
+
+    def test_step(self, *args: Any) -> Any:
+        """The step of evaluation, as Keras makes it; on several devices."""
+        return kernels.test_step(self, super().test_step, *args)
+
+    def predict_step(self, *args: Any) -> Any:
+        """The step of prediction, as Keras makes it; on several devices."""
+        return kernels.predict_step(super().predict_step, *args)
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of training, as Keras makes it.

@@ -190,8 +190,7 @@ class SequenceTagger(SequenceModel):
         loss = ops.sum(crf.loss(y, y_pred, labeled), axis=1) * weights
         count = ops.maximum(ops.sum(ops.cast(labeled, loss.dtype)), 1)
         loss = ops.sum(loss) / count + sum(self.losses)
-        self._count_loss(loss, y_pred, count)
-        return loss
+        return self.loss_means.count(loss, count)
 
     @typed_tags
     def tag(

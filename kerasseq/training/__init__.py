@@ -61,6 +61,7 @@ from kerasseq.training.metrics import (  # noqa: E402
 )
 from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
+from kerasseq.training.parallel import is_first_process, on_devices  # noqa: E402
 from kerasseq.training.power_law import PowerLaw, power_law  # noqa: E402
 from kerasseq.training.ratings import Ratings, elo, ratings  # noqa: E402
 from kerasseq.training.reinforcement import Reinforcement  # noqa: E402
@@ -132,6 +133,8 @@ __all__ = [
     "label_report",
     "multilabel_f1",
     "name_scores",
+    "is_first_process",
+    "on_devices",
     "power_law",
     "ratings",
     "restore",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.datasets.joined_ids import JoinedIds
 
@@ -74,7 +75,8 @@ def fit_arguments(
         )
     steps = batches.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
     steps = checks.whole_number("steps_per_epoch", steps)
-    stream = batches.stream(options["initial_epoch"] * steps)
+    first = options["initial_epoch"] * steps
+    stream = kernels.restartable(lambda: batches.stream(first))
     # Keras would not shuffle a stream, and need not know that it is shuffled.
     return {**options, "x": stream, "steps_per_epoch": steps, "shuffle": False}
 

@@ -1,0 +1,291 @@
+"""Several devices for a run, and parts of a batch: the options, and what they start.
+
+On JAX and TensorFlow one process has all devices. On PyTorch each has a process of its
+own: the command starts itself once for each, as torchrun does. Only the first writes
+into the folder of the run and prints; the others end after training.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kerasseq.cli import options, signals
+from kerasseq.cli.errors import UsageError
+from kerasseq.core import backend
+
+if TYPE_CHECKING:
+    import keras
+
+# The tasks that train one model, whose loss is a mean over rows or steps.
+TASKS = ("language-model", "classify", "tag", "images", "forecast", "translation")
+TASKS += ("speech", "captions", "bert", "conversations")
+PARALLEL = ("data", "model")
+MAX = 64  # devices of one machine
+WORKERS = "KERASSEQ_WORKERS"  # folder that the processes of a run share
+RUN = "run"  # file in it: the folder of the run; there while it trains
+LOST = 75  # exit code of a process that has lost another
+GRACE = 20.0  # seconds in which a process ends by itself after another was lost
+_LOST = re.compile(r"gloo|nccl|closed by peer|connection (re|was)", re.IGNORECASE)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options, which are no part of a run: it is resumed with others."""
+    is_task = len(parser.prog.split()) > 2
+    default = argparse.SUPPRESS if is_task else None
+    group = parser.add_argument_group("devices")
+    for name, kind, metavar, text in (
+        (
+            "--devices",
+            options.integer(at_most=MAX),
+            "N",
+            "GPUs among which each batch is divided; parts of the CPU without a GPU "
+            "(default: 1)",
+        ),
+        (
+            "--parallel",
+            options.one_of("division", PARALLEL),
+            "NAME",
+            "data: each device has all weights; model: each has a part of them, on JAX "
+            "(default: data)",
+        ),
+        (
+            "--micro-batches",
+            options.integer(at_most=1024),
+            "N",
+            "parts of a batch that are computed one after another, which takes less "
+            "memory (default: 1)",
+        ),
+    ):
+        group.add_argument(name, type=kind, metavar=metavar, default=default, help=text)
+
+
+class Devices(NamedTuple):
+    """What a run computes with.
+
+    Attributes:
+        count: The number of devices.
+        parallel: "data" or "model".
+        micro_batches: In how many parts a device computes its rows of a batch.
+    """
+
+    count: int = 1
+    parallel: str = "data"
+    micro_batches: int = 1
+
+    @contextlib.contextmanager
+    def in_run(self) -> Iterator[None]:
+        """Divides batches in a whole run, on JAX and TensorFlow."""
+        if self.count == 1 or backend.chosen() == "torch":
+            yield
+            return
+        from kerasseq import models, training  # loads Keras
+
+        is_model = self.parallel == "model"
+        layout = models.GPT.get_layout_map if is_model else None  # one for all classes
+        with training.on_devices(self.count, layout_map=layout):
+            yield
+
+    @contextlib.contextmanager
+    def in_fit(self, model: "keras.Model", folder: pathlib.Path) -> Iterator[None]:
+        """Prepares a model, and divides its batches in `fit`, on PyTorch.
+
+        Args:
+            model: The model, compiled.
+            folder: The folder of the run.
+
+        Raises:
+            UsageError: If the weights of the model cannot be divided.
+            SystemExit: After `fit` in all processes but the first.
+        """
+        if self.parallel == "model" and not type(model).divides_weights:
+            raise UsageError(
+                f"--parallel model divides the weights of Transformers and Mamba, "
+                f"received a {type(model).__name__}. Leave it out"
+            )
+        if self.micro_batches > 1:
+            model.loss_means.check_accumulation(self.micro_batches, None)
+            model.micro_batches = self.micro_batches
+        is_process = self.count > 1 and backend.chosen() == "torch"
+        with (
+            _in_process(self.count, folder) if is_process else contextlib.nullcontext()
+        ):
+            yield
+
+
+@contextlib.contextmanager
+def _in_process(count: int, folder: pathlib.Path) -> Iterator[None]:
+    """Divides batches among processes of PyTorch, of which this is one."""
+    from kerasseq import training
+
+    trains = pathlib.Path(os.environ[WORKERS], RUN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    is_first = training.is_first_process()
+    if is_first:
+        trains.write_text(str(folder))
+    try:
+        with training.on_devices(count):
+            yield
+    except RuntimeError as error:
+        if not _LOST.search(str(error)):
+            raise
+        os._exit(LOST)  # what connects the processes waits for the lost one
+    except BaseException:
+        if is_first:
+            trains.unlink()
+        raise
+    if not is_first:
+        raise SystemExit(0)
+    trains.unlink()
+
+
+def given(args: argparse.Namespace) -> Devices:
+    """Returns what the user has given; the defaults for the rest.
+
+    Raises:
+        UsageError: If the options contradict each other.
+    """
+    named = {
+        "count": args.devices,
+        "parallel": args.parallel,
+        "micro_batches": args.micro_batches,
+    }
+    found = Devices(**{name: value for name, value in named.items() if value})
+    if found.parallel == "model" and found.count == 1:
+        raise UsageError("--parallel model needs --devices of at least 2, received 1")
+    return found
+
+
+def check(devices: Devices, task: str, backend_name: str | None) -> None:
+    """Raises a `UsageError` if a task or backend cannot train with these devices."""
+    if devices == Devices():
+        return
+    if task not in TASKS:
+        raise UsageError(
+            f"--devices and --micro-batches are for {', '.join(TASKS)}: tasks that "
+            f"train one model, whose loss compares no rows. Received {task}"
+        )
+    name = backend_name or backend.chosen()
+    if devices.parallel == "model" and name != "jax":
+        raise UsageError(
+            "--parallel model divides weights among devices, which Keras can on JAX "
+            f"alone, received the backend {name}. Add --backend jax, or leave it out"
+        )
+
+
+def needs_workers(devices: Devices, backend_name: str | None) -> bool:
+    """Whether this process starts others that train, and is none of them."""
+    name = backend_name or backend.chosen()
+    return devices.count > 1 and name == "torch" and WORKERS not in os.environ
+
+
+def is_worker() -> bool:
+    """Whether another process writes the files of the run."""
+    return WORKERS in os.environ and os.environ.get("RANK") != "0"
+
+
+def run_workers(
+    words: Sequence[str], count: int, resumed: str | os.PathLike[str] | None
+) -> None:
+    """Runs the command in several processes, and ends as the first of them.
+
+    Args:
+        words: The words after `kerasseq`.
+        count: The number of processes.
+        resumed: The folder of the run to resume, or None.
+
+    Raises:
+        SystemExit: With the exit code of the first process, if it is not 0.
+        UsageError: If a process was lost.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        shared = pathlib.Path(folder)
+        environment = _environment(count, shared)
+        processes = [
+            _start(words, rank, environment, shared, resumed) for rank in range(count)
+        ]
+        first, *others = processes
+        try:
+            with signals.handled(lambda number, frame: first.send_signal(number)):
+                code = _wait(first, others, shared)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        if code < 0 or code == LOST:
+            known = shared / RUN
+            raise UsageError(_lost(known.read_text() if known.exists() else "RUN"))
+    if code:
+        raise SystemExit(code)
+
+
+def _environment(count, shared):
+    """What PyTorch reads to connect the processes, as torchrun sets it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "WORLD_SIZE": count,
+        WORKERS: shared,
+    }
+    threads = {"OMP_NUM_THREADS": "1"}  # for each process, unless it is set
+    return threads | dict(os.environ) | {n: str(v) for n, v in settings.items()}
+
+
+def _start(words, rank, environment, shared, resumed):
+    """Starts a process; all but the first write into folders that are thrown away."""
+    own, output = [*words], None
+    if rank:
+        output, folder = subprocess.DEVNULL, shared / f"{rank}"
+        if resumed is not None:
+            shutil.copytree(resumed, folder)
+        own += ["--run" if resumed is None else "--resume", str(folder)]
+    number = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "kerasseq", *own],
+        env=environment | number,
+        stdout=output,
+        stderr=output,
+        process_group=0,  # Ctrl-C reaches this process, which passes it on once
+    )
+
+
+def _wait(first, others, shared) -> int:
+    """Waits for the first process, which is stopped if another is lost in training."""
+    until = None
+    while first.poll() is None:
+        time.sleep(0.05)
+        is_lost = any(process.poll() for process in others) and (shared / RUN).exists()
+        if is_lost and until is None:
+            until = time.monotonic() + GRACE
+        if until is not None and time.monotonic() > until:
+            first.kill()
+    return first.returncode
+
+
+def _lost(folder):
+    return (
+        "another process of the run has ended, killed by a user or for its memory, so "
+        f"training stopped. To resume:  kerasseq train --resume {folder} --devices N"
+    )
+
+
+def _end_with_parent():
+    """Ends this process soon after the one that has started it."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,193 @@
+"""Batches in parts on JAX, where arrays are global: Keras' loss is that of all devices.
+
+The gradient of parts is added up by `jax.lax.scan`, which is compiled once and holds
+the activations of one part.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import keras
+from jax import numpy as jnp
+from keras import distribution, tree
+
+from kerasseq.core.types import Nested, Shape, Tensor
+from kerasseq.kernels import parts as common
+
+
+def of_device(loss: Tensor, over: Tensor) -> Tensor:
+    """See `kerasseq.kernels.of_part`; the loss is one of all devices."""
+    return loss
+
+
+def train_step(
+    model: keras.Model,
+    step: Callable[..., Nested],
+    parts: int,
+    state: tuple[Any, ...],
+    data: Nested,
+) -> tuple[Any, tuple[Any, ...]]:
+    """See `kerasseq.kernels.train_step`."""
+    data = divided(data)
+    if parts == 1:
+        return step(state, data)
+    trained, fixed, of_optimizer, metrics = state
+    gradient = jax.value_and_grad(_loss(model), has_aux=True)
+
+    def add_part(carry, rows):
+        total, count, fixed, metrics = carry
+        (_, aux), d = gradient(trained, fixed, metrics, of_optimizer, rows)
+        over, fixed, metrics = aux
+        return (tree.map_structure(jnp.add, total, d), count + over, fixed, metrics), ()
+
+    zeros = tree.map_structure(jnp.zeros_like, trained)
+    carry = (zeros, jnp.zeros(()), fixed, metrics)
+    size, rest = divmod(len(tree.flatten(data)[0]), parts)
+    if size:  # each part has rows of all devices
+        stacked = tree.map_structure(
+            lambda x: x[: size * parts].reshape(size, parts, *x.shape[1:]), data
+        )
+        stacked = tree.map_structure(lambda x: x.swapaxes(0, 1), stacked)
+        carry, _ = jax.lax.scan(add_part, carry, stacked)
+    if rest:
+        carry, _ = add_part(carry, tree.map_structure(lambda x: x[-rest:], data))
+    total, count, fixed, metrics = carry
+    C = jnp.maximum(count, 1e-30)
+    gradients = tree.map_structure(lambda d: (d / C).astype(d.dtype), total)
+    trained, of_optimizer = model.optimizer.stateless_apply(
+        of_optimizer, gradients, trained
+    )
+    with _scope(model.metrics_variables, metrics):
+        logs = model.get_metrics_result()
+    return logs, (trained, fixed, of_optimizer, metrics)
+
+
+def test_step(
+    model: keras.Model, step: Callable[..., Nested], state: Any, data: Nested
+) -> Nested:
+    """See `kerasseq.kernels.test_step`."""
+    return step(state, divided(data))
+
+
+def predict_step(step: Callable[..., Nested], state: Any, data: Nested) -> Nested:
+    """See `kerasseq.kernels.predict_step`."""
+    return step(state, divided(data))
+
+
+def _loss(model):
+    """The sum over the steps of a part, with their number and the new states."""
+
+    def loss(trained, fixed, metrics, of_optimizer, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with common.counting() as counts:
+            L, (_, y_pred, fixed, metrics) = model.compute_loss_and_updates(
+                trained,
+                fixed,
+                metrics,
+                x,
+                y,
+                sample_weight,
+                training=True,
+                optimizer_variables=of_optimizer,
+            )
+        (c,) = counts
+        with _scope(model.metrics_variables, metrics) as scope:
+            model.compute_metrics(x, y, y_pred, sample_weight)
+        metrics = [scope.get_current_value(v) for v in model.metrics_variables]
+        return L * c, (c, fixed, metrics)
+
+    return loss
+
+
+def _scope(variables, values):
+    return keras.StatelessScope(state_mapping=[*zip(variables, values, strict=True)])
+
+
+def divided(data: Nested) -> Nested:
+    """Divides the rows of a batch among the devices of `on_devices`.
+
+    A batch that they do not divide is computed whole on each of them. Keras would give
+    all batches the layout of the first.
+    """
+    chosen = distribution.distribution()
+    if not isinstance(chosen, _WholeBatches):
+        return data
+
+    def divide(x):
+        layout = chosen.layout_of_rows(x.shape)
+        return x if layout is None else distribution.distribute_tensor(x, layout)
+
+    return tree.map_structure(divide, data)
+
+
+class _WholeBatches:
+    """Gives each device whole batches, of which `divided` takes the rows of each."""
+
+    def get_data_layout(self, data_shape: Shape) -> distribution.TensorLayout:
+        return distribution.TensorLayout([None] * len(data_shape), self.device_mesh)
+
+    def layout_of_rows(self, shape: Shape) -> distribution.TensorLayout | None:
+        axis = self.device_mesh.axis_names.index(self.batch_dim_name)
+        if shape[0] % self.device_mesh.shape[axis]:
+            return None
+        axes = [self.batch_dim_name, *[None] * (len(shape) - 1)]
+        return distribution.TensorLayout(axes, self.device_mesh)
+
+
+class _DataParallel(_WholeBatches, distribution.DataParallel):
+    """`keras.distribution.DataParallel` for batches of any size."""
+
+
+class _ModelParallel(_WholeBatches, distribution.ModelParallel):
+    """`keras.distribution.ModelParallel` that says which weight it cannot divide."""
+
+    def get_variable_layout(self, variable: Any) -> Any:
+        layout = super().get_variable_layout(variable)
+        sizes = dict(
+            zip(self.device_mesh.axis_names, self.device_mesh.shape, strict=True)
+        )
+        for size, axis in zip(variable.shape, layout.axes, strict=True):
+            if axis is not None and size % sizes[axis]:
+                raise ValueError(
+                    f"{sizes[axis]} devices must divide the heads, the width of the "
+                    "feed-forward network and the vocabulary size, received a size of "
+                    f"{size} in {variable.path} {tuple(variable.shape)}. Choose other "
+                    "sizes or devices, or leave layout_map out"
+                )
+        return layout
+
+
+@contextlib.contextmanager
+def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+    """See `kerasseq.kernels.on_devices`."""
+    devices = _devices(count)
+    if layout is None:
+        chosen = _DataParallel(devices=devices)
+    else:
+        sizes = (1, len(devices))
+        mesh = distribution.DeviceMesh(sizes, ["batch", "model"], devices)
+        chosen = _ModelParallel(layout_map=layout(mesh), batch_dim_name="batch")
+    with chosen.scope():
+        yield
+
+
+def make_virtual_devices(count: int) -> None:
+    """See `kerasseq.kernels.make_virtual_devices`."""
+    with contextlib.suppress(RuntimeError):  # as JAX has begun
+        if jax.config.jax_num_cpu_devices < 1:
+            jax.config.update("jax_num_cpu_devices", count)
+
+
+def _devices(count):
+    if count is not None:
+        make_virtual_devices(count)
+    devices = distribution.list_devices()
+    if count is not None and len(devices) < count:
+        raise ValueError(
+            f"devices must be at most {len(devices)}, the number that JAX has here, "
+            f"received {count}. On a CPU, virtual devices are made if on_devices comes "
+            "before the first model or array"
+        )
+    return devices[:count]

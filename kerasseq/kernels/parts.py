@@ -1,0 +1,172 @@
+r"""A batch in parts: on several devices at once, or one after another on one device.
+
+The loss of a batch is a mean over C steps or rows. A part d has the mean $L_d$ over
+$c_d$ of them, so the parts do not count alike:
+
+$$L = \sum_d \frac{c_d}{C} L_d \qquad C = \sum_d c_d$$
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+from keras import ops
+
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels.operations import backend_module
+
+ONLY_JAX = (
+    "layout_map divides the weights among devices, which Keras can on JAX alone, "
+    f"received it on {keras.backend.backend()}. Set KERAS_BACKEND=jax, or leave it out"
+)
+# What the losses of a part are means over, while a step adds up parts one by one.
+_counts: contextvars.ContextVar[list[Tensor] | None] = contextvars.ContextVar(
+    "counts", default=None
+)
+
+
+def of_part(loss: Tensor, over: Tensor | int) -> Tensor:
+    """Weighs the loss on a device so that gradients become those of the whole batch.
+
+    Outside a step of training on several devices it is the loss.
+
+    Args:
+        loss: The loss of a part of the batch, without a factor for the devices.
+        over: What it is a mean over. The loss of a device without rows counts nothing.
+
+    Examples:
+        >>> float(of_part(keras.ops.array(3.0), 5))
+        3.0
+    """
+    over = ops.stop_gradient(ops.cast(over, "float32"))
+    counts = _counts.get()
+    if counts is not None:
+        counts.append(over)
+        return loss
+    return backend_module("parts").of_device(loss, over)
+
+
+def is_divided() -> bool:
+    """Whether a step runs whose batch is divided among devices.
+
+    Examples:
+        >>> is_divided()
+        False
+    """
+    if keras.backend.backend() == "jax":
+        return False
+    return backend_module("parts").is_divided()
+
+
+def unscaled(loss: Tensor) -> Tensor:
+    """Takes the factor off that Keras gives to losses for the devices of TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        return loss
+    return backend_module("parts").unscaled(loss)
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[list[Tensor]]:
+    """Yields a list to which `of_part` adds the counts, and leaves the losses alone."""
+    token = _counts.set([])
+    try:
+        yield _counts.get()
+    finally:
+        _counts.reset(token)
+
+
+def train_step(
+    model: keras.Model, step: Callable[..., Nested], parts: int, *args: Nested
+) -> Nested:
+    """Runs a step of training: as Keras makes it, on several devices, or in parts.
+
+    Args:
+        model: The model.
+        step: `train_step` of Keras.
+        parts: In how many parts the gradient of a batch is computed, one after another.
+        *args: The arguments of `train_step` on this backend.
+
+    Returns:
+        What `train_step` returns on this backend.
+    """
+    return backend_module("parts").train_step(model, step, parts, *args)
+
+
+def test_step(model: keras.Model, step: Callable[..., Nested], *args: Nested) -> Nested:
+    """Runs a step of evaluation, on several devices too; arguments as `train_step`."""
+    if keras.backend.backend() == "tensorflow":
+        return step(*args)
+    return backend_module("parts").test_step(model, step, *args)
+
+
+def predict_step(step: Callable[..., Nested], *args: Nested) -> Nested:
+    """Runs a step of prediction; on PyTorch each process predicts all rows."""
+    if keras.backend.backend() != "jax":
+        return step(*args)
+    return backend_module("parts").predict_step(step, *args)
+
+
+def unrepeated(outputs: Nested, x: Nested) -> Nested:
+    """Returns the outputs of a batch once, of which each device has computed all.
+
+    Keras' `predict_on_batch` on TensorFlow puts those of all devices together.
+
+    Args:
+        outputs: Outputs of `predict_on_batch`.
+        x: Its inputs.
+
+    Examples:
+        >>> unrepeated(np.ones((3, 2)), np.ones((3, 5))).shape
+        (3, 2)
+    """
+    rows = len(keras.tree.flatten(x)[0])
+    return keras.tree.map_structure(lambda output: output[:rows], outputs)
+
+
+def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
+    """Returns batches for `fit`: a stream, or what can be read from its start again.
+
+    On several devices of TensorFlow Keras reads some batches before it trains, and
+    begins again.
+
+    Args:
+        stream: Makes the generator of batches.
+
+    Examples:
+        >>> next(restartable(lambda: iter([3, 5])))
+        3
+    """
+    if keras.backend.backend() != "tensorflow":
+        return stream()
+    return backend_module("parts").restartable(stream)
+
+
+def on_devices(
+    count: int | None, layout: Any
+) -> contextlib.AbstractContextManager[None]:
+    """Divides each batch among devices inside a block; see `training.on_devices`.
+
+    Args:
+        count: The number of devices; all if None.
+        layout: Function from a mesh to a `keras.distribution.LayoutMap`; None if each
+            device holds all weights.
+    """
+    return backend_module("parts").on_devices(count, layout)
+
+
+def make_virtual_devices(count: int) -> None:
+    """Divides a CPU into devices, unless the backend has begun or has a GPU.
+
+    On PyTorch each process is a device.
+    """
+    if keras.backend.backend() != "torch":
+        backend_module("parts").make_virtual_devices(count)
+
+
+def is_first_process() -> bool:
+    """Whether this process writes the files: on PyTorch the first of several."""
+    if keras.backend.backend() != "torch":
+        return True
+    return backend_module("parts").is_first_process()

@@ -1,0 +1,173 @@
+"""Batches in parts on TensorFlow: the replicas of a `tf.distribute` strategy.
+
+The gradients of replicas are added up by Keras' optimizers.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import tree
+
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels import parts as common
+
+
+def is_divided() -> bool:
+    """See `kerasseq.kernels.is_divided`."""
+    count = tf.distribute.get_strategy().num_replicas_in_sync
+    return count > 1 and not tf.distribute.in_cross_replica_context()
+
+
+def unscaled(loss: Tensor) -> Tensor:
+    """See `kerasseq.kernels.unscaled`."""
+    count = tf.distribute.get_strategy().num_replicas_in_sync
+    return loss if count == 1 else loss * tf.cast(count, loss.dtype)
+
+
+def of_device(loss: Tensor, over: Tensor) -> Tensor:
+    """See `kerasseq.kernels.of_part`."""
+    if not is_divided():
+        return loss
+    return loss * tf.cast(over / _total(over), loss.dtype)
+
+
+def _total(count):
+    """The sum of the counts of all replicas."""
+    if is_divided():
+        context = tf.distribute.get_replica_context()
+        count = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
+    return tf.maximum(count, 1e-30)
+
+
+def train_step(
+    model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
+) -> Nested:
+    """See `kerasseq.kernels.train_step`."""
+    if parts == 1 and not is_divided():
+        return step(data)
+    weights = model.trainable_weights
+    total, count = [None] * len(weights), tf.zeros(())
+    for n in range(parts):
+        # One after another, so that the activations of one part are in memory.
+        with tf.control_dependencies([count, *filter(_is_given, total)]):
+            rows = tree.map_structure(lambda x, n=n: tf.identity(x[n::parts]), data)
+            d, over = _gradients(model, weights, rows, parts > 1)
+        total = [_plus(*each) for each in zip(total, d, strict=True)]
+        count += over
+    if parts > 1:
+        C = _total(count)
+        total = [d if d is None else d / tf.cast(C, d.dtype) for d in total]
+    if is_divided():
+        total = _of_all_devices(total, model.optimizer)
+    model.optimizer.apply_gradients(zip(total, weights, strict=True))
+    return model.get_metrics_result()
+
+
+def _gradients(model, weights, data, in_parts):
+    """The gradients of a loss; in parts, of the sum over the steps, and their number.
+
+    On several devices it is the share of one in the loss of all.
+    """
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    counter = common.counting() if in_parts else contextlib.nullcontext([1.0])
+    with tf.GradientTape() as tape, counter as counts:
+        y_pred = model(x, training=True)
+        loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
+        (c,) = counts
+        loss = model.optimizer.scale_loss(loss) * tf.cast(c, loss.dtype)
+    model.compute_metrics(x, y, y_pred, sample_weight)
+    d = tape.gradient(loss, [w.value for w in weights])
+    return [None if each is None else tf.convert_to_tensor(each) for each in d], c
+
+
+def _of_all_devices(gradients, optimizer):
+    """The gradients of all devices, clipped, by the number of devices.
+
+    Keras' optimizers clip those of each device before they add them up. These are
+    clipped already, and so are left as they are.
+    """
+    context = tf.distribute.get_replica_context()
+    found = [d for d in gradients if d is not None]
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, found)
+    if optimizer.global_clipnorm:
+        total, _ = tf.clip_by_global_norm(total, optimizer.global_clipnorm)
+    elif optimizer.clipnorm:
+        total = [tf.clip_by_norm(d, optimizer.clipnorm) for d in total]
+    elif optimizer.clipvalue:
+        c = optimizer.clipvalue
+        total = [tf.clip_by_value(d, -c, c) for d in total]
+    each = iter(d / context.num_replicas_in_sync for d in total)
+    return [None if d is None else next(each) for d in gradients]
+
+
+def _is_given(value):
+    return value is not None
+
+
+def _plus(total, d):
+    return d if total is None else total if d is None else total + d
+
+
+def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
+    """See `kerasseq.kernels.restartable`."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return stream()
+    signature = tree.map_structure(_spec, next(stream()))
+    return tf.data.Dataset.from_generator(stream, output_signature=signature)
+
+
+def _spec(rows):
+    rows = np.asarray(rows)
+    dtype = "float32" if rows.dtype == "float64" else rows.dtype
+    return tf.TensorSpec((None,) * rows.ndim, dtype)
+
+
+class _Strategy(tf.distribute.MirroredStrategy):
+    """`MirroredStrategy` for batches that the devices do not divide."""
+
+    def reduce(self, reduce_op: Any, value: Nested, axis: int | None) -> Nested:
+        # Of the first batch Keras takes the mean over the devices, for its shapes
+        # alone. Shares of unequal length have none.
+        parts = [self.experimental_local_results(v) for v in tree.flatten(value)]
+        if all(part.shape == own[0].shape for own in parts for part in own):
+            return super().reduce(reduce_op, value, axis)
+        return tree.pack_sequence_as(value, [own[0] for own in parts])
+
+
+@contextlib.contextmanager
+def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+    """See `kerasseq.kernels.on_devices`."""
+    if layout is not None:
+        raise ValueError(common.ONLY_JAX)
+    with _Strategy(_devices(count)).scope():
+        yield
+
+
+def make_virtual_devices(count: int) -> None:
+    """See `kerasseq.kernels.make_virtual_devices`."""
+    if _kind() == "CPU":
+        parts = [tf.config.LogicalDeviceConfiguration()] * count
+        with contextlib.suppress(RuntimeError):  # as TensorFlow has begun
+            cpu = tf.config.list_physical_devices("CPU")[0]
+            tf.config.set_logical_device_configuration(cpu, parts)
+
+
+def _kind():
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+
+
+def _devices(count):
+    if count is not None:
+        make_virtual_devices(count)
+    devices = tf.config.list_logical_devices(_kind())
+    if count is not None and len(devices) < count:
+        raise ValueError(
+            f"devices must be at most {len(devices)}, the number that TensorFlow has "
+            f"here, received {count}. On a CPU, virtual devices are made if on_devices "
+            "comes before the first model or tensor"
+        )
+    return [device.name for device in devices[:count]]

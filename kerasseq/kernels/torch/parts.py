@@ -1,0 +1,225 @@
+"""Batches in parts on PyTorch: a process for each device, with the same weights.
+
+Each process reads the same batches, and computes every N-th row of them. PyTorch's
+`DistributedDataParallel` takes the mean of the gradients of N processes.
+"""
+
+import contextlib
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import torch
+from keras import tree
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels import parts as common
+
+
+class _Processes:
+    """The processes of an open block of `on_devices`.
+
+    Attributes:
+        rank: The number of this one.
+        count: Their number.
+        in_step: Whether a step runs, in which all of them take part.
+        is_spare: Whether the batch has no row for this one.
+        replicas: Models with what takes the mean of their gradients, by the model.
+    """
+
+    def __init__(self) -> None:
+        self.rank: int = distributed.get_rank()
+        self.count: int = distributed.get_world_size()
+        self.in_step: bool = False
+        self.is_spare: bool = False
+        self.replicas: dict[int, tuple[list[int], Any]] = {}
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over all processes."""
+        value = value.detach().clone()
+        distributed.all_reduce(value)
+        return value
+
+    def share(self, data: Nested) -> Nested:
+        """The rows of this process; if it has none, a row that does not count."""
+        self.is_spare = self.rank >= len(tree.flatten(data)[0])
+        first = 0 if self.is_spare else self.rank
+        return tree.map_structure(lambda x: x[first :: self.count], data)
+
+    def replica(self, model: keras.Model) -> Any:
+        """The model with its loss, as a module whose gradients are means."""
+        trained = [id(weight) for weight in model.trainable_weights]
+        known = self.replicas.get(id(model))
+        if known is None or known[0] != trained:
+            module = DistributedDataParallel(_Loss(model), static_graph=True)
+            self.replicas[id(model)] = known = (trained, module)
+        return known[1]
+
+
+_processes: _Processes | None = None  # of the open block
+
+
+class _Loss(torch.nn.Module):
+    """The loss of rows in training, with the outputs; or the sum over their steps."""
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, data: Nested, in_parts: bool) -> tuple[Tensor, Nested, Tensor]:
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        counter = common.counting() if in_parts else contextlib.nullcontext([1.0])
+        with counter as counts:
+            y_pred = self.model(x, training=True)
+            loss = self.model.compute_loss(x, y, y_pred, sample_weight, training=True)
+        (c,) = counts
+        if _processes is not None and _processes.is_spare:
+            c = c * 0
+        return loss * c, y_pred, c
+
+
+def is_divided() -> bool:
+    """See `kerasseq.kernels.is_divided`."""
+    return _processes is not None and _processes.in_step
+
+
+def of_device(loss: Tensor, over: Tensor) -> Tensor:
+    """See `kerasseq.kernels.of_part`."""
+    here = _processes
+    if not is_divided():
+        return loss
+    over = over * (not here.is_spare)
+    share = here.count * over / here.total(over).clamp(min=1e-30)
+    return loss * share.to(loss.dtype)
+
+
+def train_step(
+    model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
+) -> Nested:
+    """See `kerasseq.kernels.train_step`."""
+    if _processes is None and parts == 1:
+        return step(data)
+    with _shared(model, data) as rows:
+        model.zero_grad()
+        count = _backward(model, parts, rows)
+        weights = model.trainable_weights
+        gradients = [w.value.grad for w in weights]
+        with torch.no_grad():
+            if parts > 1:
+                C = _mean_over_processes(count).clamp(min=1e-30)
+                gradients = [d if d is None else d / C.to(d.dtype) for d in gradients]
+            model.optimizer.apply(gradients, weights)
+    return model.get_metrics_result()
+
+
+def _mean_over_processes(count):
+    """A count of all processes, by their number: their gradients are means."""
+    here = _processes
+    return count if here is None else here.total(count) / here.count
+
+
+def test_step(model: keras.Model, step: Callable[..., Nested], data: Nested) -> Nested:
+    """See `kerasseq.kernels.test_step`."""
+    if _processes is None:
+        return step(data)
+    with _shared(model, data) as rows:
+        step(rows)
+    return model.get_metrics_result()
+
+
+def _backward(model, parts, data):
+    """Sets the gradients of the loss; in parts, those of its sum over all steps.
+
+    Returns the number of these steps.
+    """
+    here, size, in_parts = _processes, len(tree.flatten(data)[0]), parts > 1
+    loss_of = _Loss(model) if here is None else here.replica(model)
+    parts, count = min(parts, size), 0.0
+    for n in range(parts):
+        # With the last part the processes exchange their gradients. `no_sync` of
+        # PyTorch, for the others, fails with a static graph.
+        waits = here is None or n == parts - 1
+        rows = tree.map_structure(lambda x, n=n: x[n::parts], data)
+        loss, y_pred, c = (loss_of if waits else loss_of.module)(rows, in_parts)
+        model.optimizer.scale_loss(loss).backward()
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
+        model.compute_metrics(x, y, y_pred, sample_weight)
+        count = count + c
+    return count
+
+
+@contextlib.contextmanager
+def _shared(model: keras.Model, data: Nested) -> Iterator[Nested]:
+    """Yields the rows of this process; metrics count those of all after the block."""
+    here = _processes
+    if here is None:
+        yield data
+        return
+    variables = model.metrics_variables
+    before = [v.value.detach().clone() for v in variables]
+    here.in_step = True
+    try:
+        yield here.share(data)
+        added = [v.value - b for v, b in zip(variables, before, strict=True)]
+        flat = torch.cat([a.reshape(-1).double() for a in added])
+        flat = here.total(flat * (not here.is_spare))
+        new = flat.split([a.numel() for a in added])
+        for v, b, a in zip(variables, before, new, strict=True):
+            v.assign(b + a.reshape(b.shape).to(b.dtype))
+    finally:
+        here.in_step = False
+
+
+def is_first_process() -> bool:
+    """See `kerasseq.kernels.is_first_process`."""
+    return int(os.environ.get("RANK", 0)) == 0
+
+
+@contextlib.contextmanager
+def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+    """See `kerasseq.kernels.on_devices`."""
+    global _processes
+    if layout is not None:
+        raise ValueError(common.ONLY_JAX)
+    found = int(os.environ.get("WORLD_SIZE", 1))
+    if count is not None and count != found:
+        raise ValueError(
+            "on PyTorch each device has a process of its own: devices must be their "
+            f"number, {found}, received {count}. Start the program with  torchrun "
+            f"--nproc-per-node {count} PROGRAM"
+        )
+    if found == 1:
+        yield
+        return
+    begins = not distributed.is_initialized()
+    if begins:
+        _begin()
+    try:
+        _share_random_state()
+        _processes = _Processes()
+        yield
+    finally:
+        _processes = None
+        if begins:
+            distributed.destroy_process_group()
+
+
+def _begin():
+    """Connects the processes that torchrun has started, each with its device."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+
+def _share_random_state():
+    """Gives all processes the random state of the first, for the order of the data."""
+    state = [random.getstate(), np.random.get_state(), torch.get_rng_state()]
+    distributed.broadcast_object_list(state)
+    random.setstate(state[0])
+    np.random.set_state(state[1])
+    torch.set_rng_state(state[2])

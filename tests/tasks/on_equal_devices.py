@@ -1,0 +1,115 @@
+"""Trains models on several devices and on one, and compares; on each backend."""
+
+import sys
+import tempfile
+
+import keras
+import numpy as np
+
+from kerasseq import models, text, training
+from kerasseq.training import checkpoint
+from kerasseq.training.checkpoint import FILE
+
+RNG = np.random.default_rng(0)
+ROWS, STEPS = 9, 7  # batches of 4, 4 and 1: on two devices one is left without rows
+LENGTHS = np.array([7, 2, 1, 5, 3, 7, 1, 4, 2])
+IDS = RNG.integers(1, 11, (ROWS, STEPS)) * (np.arange(STEPS) < LENGTHS[:, None])
+WEIGHTS = RNG.random(ROWS).astype("float32") + 0.1
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "vocabulary_size": 11}
+OF_TOKENS = (IDS > 0).astype("float32")
+EPOCHS = 4  # of three steps
+
+
+TEXTS = ["one two. six ten.", "ten one. two six. one ten.", "two two. ten. six one."]
+
+
+def pretraining():
+    """BERT, with two losses: means over a few tokens, and over rows."""
+    tokenizer = text.WordPieceTokenizer(40).fit(" ".join(TEXTS))
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6}
+    model = models.BERT(tokenizer, **sizes, dropout=0.0, head="pretraining")
+    vars(model)["rows"] = model.batches(TEXTS, sequence_length=13, batch_size=4).all()
+    return model
+
+
+CASES = {
+    "tagger": (
+        lambda: models.SequenceTagger("lstm", 5, vocabulary_size=11, units=3),
+        {"x": IDS, "y": IDS % 5},
+    ),
+    "classifier": (
+        lambda: models.SequenceClassifier("gru", 3, vocabulary_size=11, units=5),
+        {"x": IDS, "y": np.arange(ROWS) % 3, "sample_weight": WEIGHTS},
+    ),
+    "gpt": (
+        lambda: models.GPT(max_sequence_length=STEPS, **SIZES),
+        {"x": IDS, "y": np.roll(IDS, -1, axis=1), "sample_weight": OF_TOKENS},
+    ),
+    "bert": (pretraining, None),
+}
+USUAL = ("tagger",)
+PARTS = {"gpt": {"micro_batches": 2}}
+
+
+def compiled(name, **options):
+    """Returns a model from the same seed, and the arguments of `fit`."""
+    keras.utils.set_random_seed(3)
+    make, data = CASES[name]
+    model = make()
+    clipped = keras.optimizers.SGD(0.2, momentum=0.9, global_clipnorm=0.5)
+    model.compile(clipped, **options)
+    data = data or dict(zip(("x", "y", "sample_weight"), model.rows, strict=True))
+    return model, {**data, "batch_size": 4, "shuffle": False, "verbose": 0}
+
+
+def results(model, data):
+    """Returns scores, outputs and weights."""
+    data = {**data, "batch_size": ROWS}
+    del data["shuffle"]
+    scores = model.evaluate(**data, return_dict=True)
+    outputs = model.predict(data["x"], batch_size=ROWS, verbose=0)
+    return {"outputs": outputs, "weights": model.get_weights(), **scores}
+
+
+def main(devices, names):
+    """Trains for four epochs of three steps: all on one device; the first on several.
+
+    The second half is trained on several, and on one that resumes from a checkpoint.
+    """
+    with training.on_devices(devices), tempfile.TemporaryDirectory() as folder:
+        found = {name: on_several(name, f"{folder}/{name}") for name in names}
+        if training.is_first_process():
+            kept = {name: checkpoint.read(f"{folder}/{name}/{FILE}") for name in names}
+    if not training.is_first_process():
+        return
+    for name in names:
+        model, data = compiled(name)
+        history = model.fit(**data, epochs=EPOCHS)
+        same({**history.history, **results(model, data)}, found[name], name)
+        expected = model.get_weights()
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint.write(f"{folder}/{FILE}", *kept[name])
+            first = training.restore(model, folder)
+        assert first == EPOCHS // 2
+        model.fit(**data, initial_epoch=first, epochs=EPOCHS)
+        same(model.get_weights(), expected, name)
+        print(name)
+
+
+def on_several(name, folder):
+    """Trains on several devices, in parts too; returns losses, scores and weights."""
+    model, data = compiled(name, **PARTS.get(name, {}))
+    saved = [training.Checkpoint(folder)] if training.is_first_process() else []
+    before = model.fit(**data, epochs=EPOCHS // 2, callbacks=saved).history
+    after = model.fit(**data, initial_epoch=EPOCHS // 2, epochs=EPOCHS).history
+    losses = {metric: before[metric] + after[metric] for metric in before}
+    return {**losses, **results(model, data)}
+
+
+def same(one, other, name):
+    for a, b in zip(keras.tree.flatten(one), keras.tree.flatten(other), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5, err_msg=name)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,78 @@
+"""The gradient of a batch, computed in parts."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import load_model
+from tests.tasks import on_equal_devices
+
+
+def trained(name, **options):
+    """Returns a model after three batches of 5 rows, and its losses."""
+    keras.utils.set_random_seed(3)
+    make, data = on_equal_devices.CASES[name]
+    model = make()
+    model.compile(keras.optimizers.Adam(1e-2, global_clipnorm=1.0), **options)
+    data = {key: rows[:5] for key, rows in data.items()}
+    history = model.fit(**data, batch_size=5, epochs=3, shuffle=False, verbose=0)
+    return model, history.history
+
+
+@pytest.mark.everywhere("a step of its own on each backend", cases=1)
+@pytest.mark.parametrize("name", ["tagger", "classifier", "gpt"])
+def test_parts_of_a_batch_are_the_batch(name):
+    """Parts of 3 and 2 rows, or on JAX of 2, 2 and 1, with other numbers of steps."""
+    whole, expected = trained(name)
+    parts, found = trained(name, micro_batches=2)
+    assert found.keys() == expected.keys()
+    for metric, values in expected.items():
+        np.testing.assert_allclose(found[metric], values, rtol=2e-6, err_msg=metric)
+    for one, other in zip(parts.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-6)
+    # The learning rate of a schedule falls by updates.
+    assert int(parts.optimizer.iterations) == int(whole.optimizer.iterations) == 3
+
+
+@pytest.mark.once("Keras' optimizer is the same on each backend")
+def test_accumulation_of_keras_is_not_the_batch():
+    """It is said, and the difference is as large as the lengths are unequal."""
+    keras.utils.set_random_seed(3)
+    make, data = on_equal_devices.CASES["tagger"]
+    whole, parts = make(), make()
+    parts.set_weights(whole.get_weights())
+    whole.compile(keras.optimizers.SGD(0.5))
+    with pytest.warns(UserWarning, match="compile\\(micro_batches=3\\)"):
+        parts.compile(keras.optimizers.SGD(0.5, gradient_accumulation_steps=3))
+    for model, size in ((whole, 9), (parts, 3)):
+        model.fit(**data, batch_size=size, shuffle=False, verbose=0)
+    differences = [
+        abs(one - other).max()
+        for one, other in zip(parts.get_weights(), whole.get_weights(), strict=True)
+    ]
+    assert max(differences) > 1e-3
+
+
+@pytest.mark.once("a setting of Python")
+def test_saved_with_the_model(tmp_path):
+    model, data = on_equal_devices.compiled("tagger", micro_batches=2)
+    model.save(tmp_path / "model.keras")
+    again = load_model(tmp_path / "model.keras")
+    assert again.micro_batches == 2
+    assert len(again.fit(**data).history["loss"]) == 1
+
+
+@pytest.mark.once("messages")
+@pytest.mark.parametrize(
+    "value, error", [(0, ValueError), (1.5, TypeError), ("2", TypeError)]
+)
+def test_wrong_numbers(value, error):
+    make, _ = on_equal_devices.CASES["tagger"]
+    with pytest.raises(error, match="micro_batches must be"):
+        make().compile(micro_batches=value)
+
+
+@pytest.mark.once("messages")
+def test_several_losses():
+    with pytest.raises(ValueError, match="must be 1 .* losses.*tokens, next"):
+        on_equal_devices.pretraining().compile(micro_batches=2)
