@@ -64,6 +64,7 @@ from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     recurrence,
 )
+from kerasseq.kernels.rematerialization import MODES, rematerialized  # noqa: E402
 from kerasseq.kernels.ring_attention import (  # noqa: E402
     block_length,
     part_read,
@@ -73,6 +74,7 @@ from kerasseq.kernels.scan import in_pieces, scan  # noqa: E402
 from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
 __all__ = [
+    "MODES",
     "Fingerprint",
     "Native",
     "Programs",
@@ -108,6 +110,7 @@ __all__ = [
     "programs",
     "project",
     "recurrence",
+    "rematerialized",
     "ring_attention",
     "scan",
     "selective_scan",
