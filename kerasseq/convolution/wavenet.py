@@ -57,6 +57,8 @@ class WaveNetBlock(WithSublayers, keras.layers.Layer):
         **kwargs: For `keras.layers.Layer`.
     """
 
+    rematerialized: tuple[str, ...] = ("call",)
+
     def __init__(
         self,
         convolution: dict[str, int],

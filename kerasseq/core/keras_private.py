@@ -166,6 +166,24 @@ def remove_weight(layer: keras.Layer, name: str) -> None:
         super(keras.Layer, layer).__delattr__(name)
 
 
+def raw_value(variable: keras.Variable) -> Any:
+    """Returns the value of a variable in its own dtype, as the backend keeps it.
+
+    Name: `keras.Variable._value`.
+    Known in: Keras 3.0 to 3.15.
+    Why: Inside the call of a layer of mixed precision `value` is rounded to the compute
+        dtype. A function of the weights must get them as they are.
+    Without it: It gets rounded ones: norms in float32 then differ by this rounding.
+
+    Examples:
+        >>> with keras.StatelessScope():
+        ...     float(raw_value(keras.Variable(3.0)))
+        3.0
+    """
+    value = getattr(variable, "_value", None)
+    return variable.value if value is None else value
+
+
 def node_of(tensor: keras.KerasTensor) -> Any:
     """Returns the call that made a symbolic tensor; None if no operation made it.
 

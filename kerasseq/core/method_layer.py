@@ -6,7 +6,7 @@ from typing import Any, Self
 import keras
 
 
-class _OfWeights(keras.DTypePolicy):
+class OfWeights(keras.DTypePolicy):
     """Casts the weights of a layer to its compute dtype, and no inputs."""
 
     @classmethod
@@ -48,7 +48,7 @@ class MethodLayer(keras.layers.Layer):
     def __init__(self, layer: keras.Layer, method: str, *, casts: bool = True) -> None:
         # TensorFlow's names of scopes begin with a letter.
         name = f"{method.strip('_')}_{layer.name}"
-        policy = layer.dtype_policy if casts else _OfWeights.like(layer)
+        policy = layer.dtype_policy if casts else OfWeights.like(layer)
         super().__init__(dtype=policy, name=name)
         self.bound: Callable[..., Any] = getattr(layer, method)
         if not isinstance(layer, keras.Model):  # a model may contain this layer: a

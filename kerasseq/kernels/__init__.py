@@ -77,6 +77,7 @@ from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     recurrence,
 )
+from kerasseq.kernels.rematerialization import MODES, rematerialized  # noqa: E402
 from kerasseq.kernels.ring_attention import (  # noqa: E402
     block_length,
     part_read,
@@ -86,6 +87,7 @@ from kerasseq.kernels.scan import in_pieces, scan  # noqa: E402
 from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
 __all__ = [
+    "MODES",
     "Fingerprint",
     "Native",
     "Programs",
@@ -127,6 +129,7 @@ __all__ = [
     "programs",
     "project",
     "recurrence",
+    "rematerialized",
     "restartable",
     "ring_attention",
     "scan",

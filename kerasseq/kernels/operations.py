@@ -43,9 +43,17 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     if len(x.shape) > 2 and len(y.shape) == 2:
         # Keras' own product of such shapes on TensorFlow transposes by values that XLA
         # does not know in the gradient of a loop.
-        rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), y)
+        rows = _kept(ops.matmul(ops.reshape(x, (-1, x.shape[-1])), y))
         return ops.reshape(rows, (*ops.shape(x)[:-1], y.shape[-1]))
     return ops.matmul(x, y)
+
+
+def _kept(product):
+    """A product, which `rematerialized` need not compute again on TensorFlow."""
+    symbolic = isinstance(product, keras.KerasTensor)
+    if keras.backend.backend() != "tensorflow" or symbolic:
+        return product
+    return backend_module("rematerialization").kept(product)
 
 
 def precise(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -32,6 +32,7 @@ from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.loss_chunks import LossChunks
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -58,7 +59,7 @@ def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
     return checks.whole_number("vocabulary_size", size)
 
 
-class CausalLM(AnswersMixin, TaskModel):
+class CausalLM(AnswersMixin, LossChunks, TaskModel):
     """A model from ids `(B, T)` to logits `(B, T, V)` of the next token after each.
 
     A subclass builds the graph; its arguments include `tokenizer` and

@@ -111,8 +111,9 @@ class LanguageModel(GenerationMixin, CausalLM):
                 f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
         logits = Dense(size, dtype=scores_dtype(), name="logits")
-        outputs = logits(self._scored(x, x_t) if skip else x)
-        super().__init__(inputs, outputs, config, **kwargs)
+        scored = self._scored(x, x_t) if skip else x
+        self.scores = scored, logits, logits
+        super().__init__(inputs, logits(scored), config, **kwargs)
         self.skip: bool = config["skip"]
         self._sequence_layers = layers
         self.hidden_width: int | None = x.shape[-1]

@@ -155,6 +155,8 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
                 f"next input; received steps={steps}, bidirectional={bidirectional}"
             )
         self.supports_masking = True
+        # Masks of dropout are drawn before its loop: only the whole can be run again.
+        self.rematerialized: tuple[str, ...] | None = ("call",) if feed_back else None
         self.rnns: list[keras.layers.Layer] | None = (
             None if feed_back else self._stack()
         )

@@ -100,6 +100,8 @@ class ConformerBlock(Layer):
     bias_initializer: Initializer
 
     @passes_on(Layer)
+    rematerialized: tuple[str, ...] = ("call",)
+
     def __init__(
         self,
         intermediate_dim: int,

@@ -6,18 +6,23 @@ from typing import Any, Self
 
 import keras
 import numpy as np
-from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config, FilePath
-from kerasseq.tasks import adapter_files, adapters, quantized
-from kerasseq.tasks.data_checks import check_arrays, check_data
+from kerasseq.tasks import (
+    adapter_files,
+    adapters,
+    quantized,
+    rematerialization,
+    scoring,
+)
+from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.fitted import needs_fit
-from kerasseq.tasks.input_rows import check_not_empty, is_empty_list, outputs_of_none
+from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.loss_means import LossMeans
 from kerasseq.tasks.output_losses import copied
@@ -81,6 +86,10 @@ class TaskModel(keras.Model):
         loss: Any = None,
         loss_weights: Any = None,
         metrics: Any = None,
+        *,
+        remat: str | None = None,
+        loss_chunk_size: int | None = None,
+        micro_batches: int = 1,
         **kwargs: Any,
     ) -> None:
         """Configure training; every argument has a default that fits the task.
@@ -91,23 +100,37 @@ class TaskModel(keras.Model):
             loss: The loss of the task.
             loss_weights: As for `keras.Model.compile`.
             metrics: The metrics of the task.
+            remat: What the backward pass computes again, to save memory; the results
+                are the same. "full": a block keeps its inputs alone. "activations": the
+                products of its kernels and their inputs as well, but no attention
+                weights, norms, activations or dropout masks. None: nothing.
+            loss_chunk_size: Positions of which the logits exist at a time, for a model
+                that predicts tokens, as a `GPT`; all if None. Results are the same.
+            micro_batches: In how many parts the gradient of a batch is computed, one
+                after another, which takes the memory of one part. The update is that of
+                the batch.
             **kwargs: As for `keras.Model.compile`. `jit_compile="auto"`, the default,
-                is True on TensorFlow and JAX, also on a CPU. And `micro_batches`: in
-                how many parts the gradient of a batch is computed, one after another,
-                which takes the memory of one part. The update is that of the batch.
+                is True on TensorFlow and JAX, also on a CPU.
 
         Raises:
-            ValueError: If `micro_batches` is below 1, or above it for several losses.
+            ValueError: If an argument is out of range or not for this model;
+                `micro_batches` cannot be above 1 for several losses.
         """
-        micro_batches = checks.size("micro_batches", kwargs.pop("micro_batches", 1))
+        self.micro_batches = checks.size("micro_batches", micro_batches)
+        if loss_chunk_size is not None:  # which `LossChunks` takes
+            raise ValueError(
+                "loss_chunk_size needs a model that predicts tokens one by one, such "
+                f"as a GPT, received a {type(self).__name__}. Leave it out"
+            )
+        rematerialization.set_mode(self, remat)
         if optimizer is None:
             optimizer = self.default_optimizer()
         jit_compile = kwargs.pop("jit_compile", "auto")
-        self.micro_batches = micro_batches
-        self._chosen = {"micro_batches": micro_batches} if micro_batches > 1 else {}
-        self._chosen |= {
+        self._chosen = {
             "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
             "auto_scale_loss": kwargs.get("auto_scale_loss", True),
+            **({} if remat is None else {"remat": remat}),
+            **({} if micro_batches == 1 else {"micro_batches": micro_batches}),
         }
         if jit_compile == "auto":
             eager = kwargs.get("run_eagerly", False)
@@ -148,29 +171,8 @@ class TaskModel(keras.Model):
             batch_size: Rows that are processed at once.
             **kwargs: As for `keras.Model.predict`.
         """
-        if is_empty_list(x):
-            return outputs_of_none(self)
-        check_arrays(x)
-        shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
-        if shapes and all(shape is not None and shape[:1] == (0,) for shape in shapes):
-            return outputs_of_none(self, x)
-        is_dataset = isinstance(x, keras.utils.PyDataset)
-        if not kernels.is_uncompiled():
-            size = None if is_dataset else batch_size
-            return super().predict(x, batch_size=size, **kwargs)
-        if is_dataset:
-            batches = [x[n][0] for n in range(len(x))]
-        else:
-            size = batch_size or BATCH_SIZE
-            starts = range(0, len(keras.tree.flatten(x)[0]), size)
-            batches = [
-                keras.tree.map_structure(lambda rows, n=n: rows[n : n + size], x)
-                for n in starts
-            ]
-        outputs = [self(batch, training=False) for batch in batches]
-        return keras.tree.map_structure(
-            lambda *parts: np.concatenate(list(map(ops.convert_to_numpy, parts))),
-            *outputs,
+        return scoring.outputs_of(
+            self, x, super().predict, batch_size, BATCH_SIZE, kwargs
         )
 
     @property

@@ -56,6 +56,7 @@ class TransformerBlock(Layer):
     stored_as: Mapping[str, str] = types.MappingProxyType(
         {"attention": "_attention_config"}
     )
+    rematerialized: tuple[str, ...] = ("call",)
     causal: bool  # whether a step attends to earlier ones only
     alpha: float  # of DeepNorm, set by `build`
     input_spec: keras.layers.InputSpec

@@ -40,6 +40,8 @@ class SegmentBlock(TransformerDecoder):
         (3, 7, 4)
     """
 
+    rematerialized = ("call", "read_after")
+
     def read_after(
         self, x: Tensor, memory: Tensor, real: Tensor, training: bool | None = None
     ) -> Tensor:

@@ -4,6 +4,8 @@ It says in which versions of TensorFlow each is known, and what happens without 
 tests run without each of them.
 """
 
+import contextlib
+
 import tensorflow as tf
 
 
@@ -20,3 +22,18 @@ def for_xla() -> bool:
     except ImportError:
         return True
     return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def stop_recording() -> contextlib.AbstractContextManager[None]:
+    """Keeps gradient tapes from recording the operations inside the block.
+
+    Name: `tensorflow.python.eager.record.stop_recording`.
+    Known in: TensorFlow 2.13 to 2.21.
+    Why: What is computed again in the backward pass must not be kept by the tape.
+    Without it: Results are the same; an uncompiled model keeps it.
+    """
+    try:
+        from tensorflow.python.eager.record import stop_recording as block
+    except ImportError:
+        return contextlib.nullcontext()
+    return block()

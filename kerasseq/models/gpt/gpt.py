@@ -221,6 +221,7 @@ class GPT(GenerationMixin, CausalLM):
         chosen = {"global_mask": stack.global_mask(ids)}
         outputs, _ = stack.hidden_states(stack.embedding(ids), **chosen)  # (B, T, D)
         if head is not None:
+            self.scores = outputs, stack.embedding, stack.logits
             outputs = stack.logits(outputs)  # (B, T, V)
         super().__init__(ids, outputs, config, **kwargs)
         self.stack: Stack = stack
@@ -253,7 +254,7 @@ class GPT(GenerationMixin, CausalLM):
             inputs, padding_mask = inputs["ids"], inputs["padding_mask"]
         if padding_mask is not None:
             h = self.stack.of_padded(inputs, padding_mask, global_mask)
-            return h if self.head is None else self.stack.logits(h)
+            return self._scored(h)
         if memory is None or not memory.is_used:
             with given(self, global_mask):
                 return super().call(inputs, training=training, mask=mask)
@@ -269,7 +270,11 @@ class GPT(GenerationMixin, CausalLM):
     def _advance(self, ids, states, mask, training):
         x = self.stack.embedding(ids)
         h, states = self.stack.advance(x, states, mask, training)
-        return (h if self.head is None else self.stack.logits(h)), states
+        return self._scored(h), states
+
+    def _scored(self, h):
+        has_logits = self.head is not None and not self.returns_hidden
+        return self.stack.logits(h) if has_logits else h
 
     def advance(
         self, ids: Any, states: list[Tensor] | None = None, mask: Tensor | None = None

@@ -97,6 +97,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             option is for another attention.
     """
 
+    rematerialized: tuple[str, ...] = ("call",)
+
     def __init__(
         self,
         layers: list[keras.Layer],

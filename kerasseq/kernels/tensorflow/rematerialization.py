@@ -1,0 +1,127 @@
+"""Recomputation in the backward pass on TensorFlow, by a gradient of its own.
+
+`tf.recompute_grad` takes no boolean tensors and has no policy.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from kerasseq.core.types import Tensor
+from kerasseq.kernels.tensorflow.private import stop_recording
+
+# What `kept` does with a product: appends it, or replaces it.
+_keep: contextvars.ContextVar[Callable[[Tensor], Tensor] | None]
+_keep = contextvars.ContextVar("kerasseq_keep", default=None)
+
+
+def rematerialized(function: Callable, mode: str) -> Callable:
+    """See `kerasseq.kernels.rematerialized`."""
+
+    def call(inputs: list[Tensor], weights: list[Tensor]) -> Any:
+        others, n = [], len(inputs)
+        products = _Products(mode == "activations")
+
+        @tf.custom_gradient
+        def run(*given: Tensor) -> Any:
+            with stop_recording(), products.kept():
+                outputs, rest = function([*given[:n]], [*given[n:]])
+            others.extend(map(tf.stop_gradient, rest))
+
+            def gradient(*upstream: Tensor) -> list[Tensor]:
+                with tf.GradientTape() as tape:
+                    again = [*_after(upstream, given[:n]), *map(tf.identity, given[n:])]
+                    tape.watch(again)
+                    with tf.control_dependencies(upstream), products.replaced():
+                        outputs, _ = function(again[:n], again[n:])
+                found = tape.gradient(
+                    outputs,
+                    again,
+                    [*upstream],
+                    unconnected_gradients=tf.UnconnectedGradients.ZERO,
+                )
+                return [tf.convert_to_tensor(g) for g in found]
+
+            return tuple(outputs), gradient
+
+        outputs = run(*inputs, *weights)
+        return [*outputs], others
+
+    return call
+
+
+def _after(upstream, tensors):
+    """The same tensors, which XLA cannot have before the gradient of the outputs.
+
+    Otherwise XLA finds that the same is computed twice, and keeps the first result.
+    """
+    first = tf.reshape(upstream[0], [-1])[:1]
+    zero = tf.reduce_sum(tf.minimum(tf.abs(first), 0))
+    return [x + tf.cast(zero, x.dtype) for x in tensors]
+
+
+class _Products:
+    """The products of a function, which are computed once."""
+
+    def __init__(self, are_kept: bool) -> None:
+        self.are_kept = are_kept
+        self.found: list[Tensor] = []
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Appends the products inside the block."""
+        graph = _graph()
+
+        def append(product: Tensor) -> Tensor:
+            if graph is _graph():  # not of the body of a loop
+                self.found.append(product)
+            return product
+
+        with _keeping(append if self.are_kept else None):
+            yield
+
+    @contextlib.contextmanager
+    def replaced(self) -> Iterator[None]:
+        """Replaces the products inside the block by those that were found before."""
+        graph, found = _graph(), iter(self.found)
+
+        def replace(product: Tensor) -> Tensor:
+            return _same(next(found), product) if graph is _graph() else product
+
+        with _keeping(replace if self.are_kept else None):
+            yield
+
+
+@contextlib.contextmanager
+def _keeping(keep):
+    token = _keep.set(keep)
+    try:
+        yield
+    finally:
+        _keep.reset(token)
+
+
+def _graph():
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def _same(found, product):
+    """A product that was found before, with the gradient of one computed again.
+
+    In a graph nothing reads the value of the latter, and it is not computed.
+    """
+
+    @tf.custom_gradient
+    def value(product):
+        return tf.identity(found), lambda upstream: upstream
+
+    return value(product)
+
+
+def kept(product: Tensor) -> Tensor:
+    """Returns a product, which is kept for the backward pass where others are not."""
+    keep = _keep.get()
+    return product if keep is None else keep(product)
