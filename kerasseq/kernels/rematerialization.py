@@ -21,10 +21,10 @@ def rematerialized(function: Function, mode: str) -> Function:
     """Returns a function of which the backward pass keeps less.
 
     Args:
-        function: Function of two lists of floating tensors, the inputs and the weights,
+        function: Function of two lists of tensors, the inputs and floating weights,
             that returns two lists: floating tensors, and tensors without a gradient. It
             has no side effects, and computes the same when it is called again. Other
-            tensors that it reads get no gradient.
+            tensors that it reads get no gradient; in a loop it reads none of a step.
         mode: "full": the arguments alone are kept. "activations": the products of a
             matrix without batch axes, as a kernel, with its inputs are kept as well; on
             TensorFlow those of `kernels.matmul`.

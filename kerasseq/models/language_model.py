@@ -112,7 +112,7 @@ class LanguageModel(GenerationMixin, CausalLM):
             )
         logits = Dense(size, dtype=scores_dtype(), name="logits")
         scored = self._scored(x, x_t) if skip else x
-        self.scores = scored, logits, logits
+        vars(self)["scores"] = scored, logits, logits
         super().__init__(inputs, logits(scored), config, **kwargs)
         self.skip: bool = config["skip"]
         self._sequence_layers = layers

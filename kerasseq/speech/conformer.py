@@ -99,9 +99,9 @@ class ConformerBlock(Layer):
     kernel_initializer: Initializer
     bias_initializer: Initializer
 
-    @passes_on(Layer)
     rematerialized: tuple[str, ...] = ("call",)
 
+    @passes_on(Layer)
     def __init__(
         self,
         intermediate_dim: int,

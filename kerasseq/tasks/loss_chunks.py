@@ -1,10 +1,10 @@
 r"""The loss of next tokens, computed for some positions at a time.
 
-The logits of N positions are $N \times V$ numbers, often more than all else that a step
-of training keeps. Here the model returns the hidden states $h_n$ before them; for each
-chunk of positions the logits $W h_n$ are computed, then the loss and the metrics, and in
-the backward pass the logits of this chunk again. What is left of them is one loss for
-each position.
+The logits of N positions are $N \times V$ numbers, often more than all else that a
+step of training keeps. Here the model returns the hidden states $h_n$ before them; for
+each chunk of positions the logits $W h_n$ are computed, then the loss and the metrics,
+and in the backward pass the logits of this chunk again. What is left of them is one
+loss for each position.
 """
 
 import contextlib
@@ -18,9 +18,8 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.core.masks import attached_mask
 from kerasseq.core.stateless import Scope, values_of
-from kerasseq.core.types import Tensor
+from kerasseq.core.types import Config, Tensor
 from kerasseq.training.metrics import per_step
 
 PARTS = "_loss_chunks"  # the attribute of a model
@@ -51,15 +50,21 @@ class LossChunks:
         if loss_chunk_size is not None:
             loss = self.default_loss() if loss is None else loss
             metrics = self.default_metrics() if metrics is None else metrics
-            metrics, weighted = checked_metrics(metrics), checked_metrics(weighted_metrics)
-            own = Chunks(self, loss_chunk_size, loss, metrics, weighted)
-            loss, weighted_metrics = own.loss, weighted
+            metrics, weighted = map(checked_metrics, (metrics, weighted_metrics))
+            own = Chunks(self, loss_chunk_size, loss, [*metrics], [*weighted])
+            loss, metrics, weighted_metrics = own.loss, [], None
         vars(self)[PARTS] = own
         kwargs["weighted_metrics"] = weighted_metrics
         super().compile(optimizer, loss, loss_weights, metrics, **kwargs)
         if own is not None:
-            chosen = keras.saving.serialize_keras_object(own.loss.loss)
-            self._chosen |= {"loss_chunk_size": own.size, "loss": chosen}
+            self._chosen |= own.chosen()
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The metrics, with the loss first."""
+        chunks = vars(self).get(PARTS)
+        own = [] if chunks is None else [metric for metric, _ in chunks.metrics]
+        return [*super().metrics, *own]
 
     def train_step(self, *args: Any) -> Any:
         """A step of training, as Keras makes it."""
@@ -90,6 +95,11 @@ class LossChunks:
         chunks = vars(self).get(PARTS)
         return chunks is not None and chunks.is_open
 
+    def scored(self, h: Tensor) -> Tensor:
+        """Returns the logits of hidden states; themselves where those are returned."""
+        is_last = self.scores is None or self.returns_hidden
+        return h if is_last else self.scores[2](h)
+
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Computes the logits; the hidden states in a step with chunks of them."""
         if self.returns_hidden:
@@ -109,14 +119,6 @@ class LossChunks:
             weight = self.counted(x, sample_weight)
             y_pred = vars(self)[PARTS].losses(y, y_pred, weight)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
-        """Updates the metrics, as `keras.Model.compute_metrics`."""
-        if self.returns_hidden:  # they were updated with the loss
-            return self.get_metrics_result()
-        return super().compute_metrics(x, y, y_pred, sample_weight)
 
 
 def checked_metrics(metrics: Any) -> list[keras.metrics.Metric]:
@@ -139,8 +141,8 @@ def checked_metrics(metrics: Any) -> list[keras.metrics.Metric]:
         if not known or "sample_weight" not in _arguments(metric.update_state):
             raise TypeError(
                 "metrics must be names or keras.metrics.Metric whose update_state has "
-                f"sample_weight, with loss_chunk_size, received {checks.short(metric)}. "
-                "Choose another, or leave loss_chunk_size out"
+                "sample_weight, with loss_chunk_size, received "
+                f"{checks.short(metric)}. Choose another, or leave loss_chunk_size out"
             )
         found.append(metric)
     return found
@@ -156,7 +158,7 @@ class PositionLoss(keras.losses.Loss):
     Args:
         loss: The loss of logits.
         are_known: Function of no arguments: whether the outputs of the model are the
-            losses, `(B, T, 1)`.
+            losses, `(B, T, 2)`.
     """
 
     def __init__(
@@ -172,12 +174,6 @@ class PositionLoss(keras.losses.Loss):
     def of_chunk(self, y: Tensor, logits: Tensor) -> Tensor:
         """The losses `(C,)` of positions: ids `(C,)`, logits `(C, V)`."""
         return self.loss.call(y, ops.cast(logits, self.loss.dtype))
-
-    def counts(self, y: Tensor) -> Tensor:
-        """Which positions have a loss, of ids of any shape."""
-        if self.ignore_class is None:
-            return ops.ones_like(y, dtype="bool")
-        return ops.not_equal(y, self.ignore_class)
 
 
 class Chunks:
@@ -217,13 +213,25 @@ class Chunks:
         self.metrics += [(m, True) for m in weighted_metrics]
         self.is_open = False
 
-    def losses(self, y: Tensor, h: Tensor, weight: Tensor | None) -> Tensor:
-        """Returns the losses `(B, T, 1)` of hidden states `(B, T, D)`.
+    def chosen(self) -> Config:
+        """Returns what the user chose, as plain data."""
+        save = keras.saving.serialize_keras_object
+        metrics = [metric for metric, is_weighted in self.metrics if not is_weighted]
+        weighted = [metric for metric, is_weighted in self.metrics if is_weighted]
+        return {
+            "loss_chunk_size": self.size,
+            "loss": save(self.loss.loss),
+            "metrics": save(metrics),
+            "weighted_metrics": save(weighted),
+        }
 
-        Keras' mask of the result tells which of them count.
+    def losses(self, y: Tensor, h: Tensor, weight: Tensor | None) -> Tensor:
+        """Returns the losses of hidden states `(B, T, D)`, twice: `(B, T, 2)`.
+
+        Keras' mask of the result tells which of them count, if not all do.
         """
-        y, real = ops.convert_to_tensor(y), attached_mask(h)
-        counted = ops.cast(real, "float32")
+        y = ops.convert_to_tensor(y)
+        counted = ops.ones_like(y, dtype="float32")  # 0 where a chunk is filled up
         given = counted if weight is None else counted * _per_position(weight, counted)
         states = [v for metric, _ in self.metrics for v in metric.variables]
         parts = {"h": h, "y": y, "real": counted, "weight": given}
@@ -232,18 +240,19 @@ class Chunks:
         fixed = [*zip(fixed, values_of(fixed), strict=True)]
         weights = values_of(trained)
 
-        def step(carry: list[Tensor], now: dict[str, Tensor]) -> Any:
-            def of_chunk(inputs: list[Tensor], weights: list[Tensor]) -> Any:
-                values = [*fixed, *zip(trained, weights, strict=True)]
-                values += zip(states, carry, strict=True)
-                with Scope(values) as scope:
-                    logits = self.logits(inputs[0])
-                    found = self.loss.of_chunk(now["y"], logits)
-                    self._update(now, ops.stop_gradient(logits))
-                    return [found], [scope.get_current_value(v) for v in states]
+        def of_chunk(inputs: list[Tensor], weights: list[Tensor]) -> Any:
+            now = dict(zip(parts, inputs, strict=False))
+            before = inputs[len(parts) :]
+            values = [*zip(trained, weights, strict=True), *fixed]
+            with Scope([*values, *zip(states, before, strict=True)]) as scope:
+                logits = self.logits(now["h"])
+                found = self.loss.of_chunk(now["y"], logits)
+                self._update(now, ops.stop_gradient(logits))
+                return [found], [scope.get_current_value(v) for v in states]
 
+        def step(carry: list[Tensor], now: dict[str, Tensor]) -> Any:
             run = kernels.rematerialized(of_chunk, "full")
-            (found,), after = run([now["h"]], weights)
+            (found,), after = run([*(now[name] for name in parts), *carry], weights)
             return after, found
 
         flat = {name: _cut(x, len(y.shape), self.size) for name, x in parts.items()}
@@ -252,7 +261,11 @@ class Chunks:
             variable.assign(value)
         count = ops.prod(ops.shape(y)) if None in y.shape else int(np.prod(y.shape))
         found = ops.reshape(ops.reshape(found, (-1,))[:count], ops.shape(y))
-        return _MASK(found[..., None], mask=ops.logical_and(real, self.loss.counts(y)))
+        found = ops.stack([found, found], axis=-1)  # Keras drops an axis of 1
+        ignored = self.loss.ignore_class
+        return (
+            found if ignored is None else _MASK(found, mask=ops.not_equal(y, ignored))
+        )
 
     def _update(self, now, logits):
         for metric, is_weighted in self.metrics:
@@ -301,7 +314,9 @@ def _per_position(weight, like):
     """Weights of rows or positions, which broadcast to `(B, T)`."""
     weight = ops.cast(weight, like.dtype)
     missing = len(like.shape) - len(weight.shape)
-    return ops.reshape(weight, (*ops.shape(weight), *[1] * missing)) if missing else weight
+    return (
+        ops.reshape(weight, (*ops.shape(weight), *[1] * missing)) if missing else weight
+    )
 
 
 def _cut(x, axes, size):

@@ -46,7 +46,12 @@ def rematerialized(function: Callable, mode: str) -> Callable:
         return jax.tree.unflatten(static.structure, kept)(upstream)
 
     call.defvjp(forward, backward)
-    return call
+
+    def run(inputs: list[Tensor], weights: list[Tensor]) -> Any:
+        outputs, others = call(inputs, weights)
+        return outputs, [jax.lax.stop_gradient(x) for x in others]
+
+    return run
 
 
 @jax.tree_util.register_static

@@ -34,16 +34,21 @@ def rematerialized(function: Callable, mode: str) -> Callable:
             def gradient(*upstream: Tensor) -> list[Tensor]:
                 with tf.GradientTape() as tape:
                     again = [*_after(upstream, given[:n]), *map(tf.identity, given[n:])]
-                    tape.watch(again)
+                    floats = [x for x in again if x.dtype.is_floating]
+                    tape.watch(floats)
                     with tf.control_dependencies(upstream), products.replaced():
                         outputs, _ = function(again[:n], again[n:])
                 found = tape.gradient(
                     outputs,
-                    again,
+                    floats,
                     [*upstream],
                     unconnected_gradients=tf.UnconnectedGradients.ZERO,
                 )
-                return [tf.convert_to_tensor(g) for g in found]
+                each = iter(found)
+                return [
+                    tf.convert_to_tensor(next(each)) if x.dtype.is_floating else None
+                    for x in again
+                ]
 
             return tuple(outputs), gradient
 
@@ -60,7 +65,7 @@ def _after(upstream, tensors):
     """
     first = tf.reshape(upstream[0], [-1])[:1]
     zero = tf.reduce_sum(tf.minimum(tf.abs(first), 0))
-    return [x + tf.cast(zero, x.dtype) for x in tensors]
+    return [x + tf.cast(zero, x.dtype) if x.dtype.is_floating else x for x in tensors]
 
 
 class _Products:

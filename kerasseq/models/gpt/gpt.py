@@ -221,7 +221,7 @@ class GPT(GenerationMixin, CausalLM):
         chosen = {"global_mask": stack.global_mask(ids)}
         outputs, _ = stack.hidden_states(stack.embedding(ids), **chosen)  # (B, T, D)
         if head is not None:
-            self.scores = outputs, stack.embedding, stack.logits
+            vars(self)["scores"] = outputs, stack.embedding, stack.logits
             outputs = stack.logits(outputs)  # (B, T, V)
         super().__init__(ids, outputs, config, **kwargs)
         self.stack: Stack = stack
@@ -253,8 +253,7 @@ class GPT(GenerationMixin, CausalLM):
         if isinstance(inputs, Mapping) and "padding_mask" in inputs:  # of `fit`
             inputs, padding_mask = inputs["ids"], inputs["padding_mask"]
         if padding_mask is not None:
-            h = self.stack.of_padded(inputs, padding_mask, global_mask)
-            return self._scored(h)
+            return self.scored(self.stack.of_padded(inputs, padding_mask, global_mask))
         if memory is None or not memory.is_used:
             with given(self, global_mask):
                 return super().call(inputs, training=training, mask=mask)
@@ -270,11 +269,7 @@ class GPT(GenerationMixin, CausalLM):
     def _advance(self, ids, states, mask, training):
         x = self.stack.embedding(ids)
         h, states = self.stack.advance(x, states, mask, training)
-        return self._scored(h), states
-
-    def _scored(self, h):
-        has_logits = self.head is not None and not self.returns_hidden
-        return self.stack.logits(h) if has_logits else h
+        return self.scored(h), states
 
     def advance(
         self, ids: Any, states: list[Tensor] | None = None, mask: Tensor | None = None
