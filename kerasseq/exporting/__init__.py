@@ -1,0 +1,1 @@
+"""Models as files of other runtimes, which run them without Keras."""
