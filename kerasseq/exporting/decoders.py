@@ -158,21 +158,26 @@ def settings_of(model: keras.Model) -> dict[str, Any]:
     return {"model": type(model).__name__, "context_length": limit, **own}
 
 
-def example(decoder: Decoder, size: int, vocabulary: int, seed: int) -> list[Any]:
-    """Returns inputs of a prompt with rows of unequal length.
+def example(model: keras.Model, decoder: Decoder, size: int) -> list[np.ndarray]:
+    """Returns inputs of a prompt, with rows of unequal length.
 
     Args:
-        decoder: The programs.
-        size: B; the longest row has `size + 3` ids.
-        vocabulary: V, of which ids are drawn.
-        seed: Seed of the ids.
+        model: The model.
+        decoder: Its programs.
+        size: B; the longest row has B + 3 ids, if the model reads as many.
     """
-    draw, (source, *others) = np.random.default_rng(seed), decoder.inputs
-    length = min(size + 3, decoder.settings["context_length"] or size + 3)
-    if source.dtype != "int32":
-        return [draw.normal(size=(size, *source.shape[1:])).astype("float32"), *()]
-    ids = draw.integers(1, vocabulary, (size, length), "int32")
-    lengths = np.maximum(length - np.arange(size, dtype="int32"), 1)
-    ids = np.where(np.arange(length) < lengths[:, None], ids, PADDING)
-    values = {"ids": ids, "lengths": lengths, "capacity": np.array(length + 5, "int32")}
-    return [values[x.name] for x in (source, *others)]
+    draw, source = np.random.default_rng(size), decoder.inputs[0]
+    limit = decoder.settings["context_length"]
+    capacity = size + 8 if limit is None else min(size + 8, limit)
+    length = max(min(size + 3, capacity - 3), 1)
+    if source.dtype == "int32":
+        lengths = np.maximum(length - np.arange(size, dtype="int32"), 1)
+        vocabulary = getattr(model, "source_vocabulary", None)
+        count = model.vocabulary_size if vocabulary is None else vocabulary.size
+        ids = draw.integers(1, count, (size, length), "int32")
+        first = np.where(np.arange(length) < lengths[:, None], ids, PADDING)
+    else:
+        lengths, first = None, draw.normal(size=(size, *source.shape[1:]))
+    values = {"ids": first.astype(source.dtype), "lengths": lengths}
+    values["capacity"] = np.array(capacity, "int32")
+    return [values[x.name] for x in decoder.inputs]

@@ -43,6 +43,7 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     state_dtype,
 )
 from kerasseq.kernels.mixture import mixture  # noqa: E402
+from kerasseq.kernels.onnx_programs import write_onnx  # noqa: E402
 from kerasseq.kernels.operations import (  # noqa: E402
     add_to_rows,
     constant,
@@ -127,4 +128,5 @@ __all__ = [
     "uncompiled",
     "uses_torchscript",
     "with_gradient",
+    "write_onnx",
 ]

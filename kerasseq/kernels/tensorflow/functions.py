@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import tree
 
 from kerasseq.core.types import Nested, Shape, Tensor
+from kerasseq.kernels.functions import has_convertible_loops
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.operations import plus as add_bias
 
@@ -197,9 +198,13 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
         largest = tf.maximum(largest, now)
         return largest, largest
 
+    if x.shape[1] is not None and x.shape[1] <= 2:  # as for one step after a state
+        largest = tf.reduce_max(x, axis=1, keepdims=True)
+        return tf.concat([x[:, :-1], largest], axis=1)
     order = [1, 0, *range(2, len(x.shape))]
     steps = tf.transpose(x, order)
-    _, path = scan(step, steps[0], steps, reverse=False)
+    run = scan_in_order if has_convertible_loops() else scan
+    _, path = run(step, steps[0], steps)
     return tf.transpose(path, order)
 
 

@@ -1,0 +1,166 @@
+"""The format onnx of models that decode: the prompt, and one step, as two programs.
+
+| file | |
+|---|---|
+| `prompt.onnx` | ids, lengths and capacity to logits and the state |
+| `step.onnx` | a token and the state to logits and what changed of the state |
+| `generation.json` | what a loop over both must know, see `decoders.settings_of` |
+
+The outputs of both have the names of the inputs of the step after `next.`: a loop keeps
+what a program returned under these names, and passes it on. The batch size, the lengths
+of the prompts and the capacity of the caches are free; a cache is as long as the first
+program was told, and the steps write into it. onnxruntime runs it as fast as caches
+that grow, whose sizes change at each step, and prompts of unequal length fit into it.
+
+Both files have all weights. `examples/generate_without_keras.py` is such a loop.
+"""
+
+import pathlib
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+
+from kerasseq import kernels
+from kerasseq.core import packages
+from kerasseq.core.types import Nested
+from kerasseq.exporting import decoders
+from kerasseq.pretrained.folders import write_table
+
+PROMPT, STEP, SETTINGS = "prompt.onnx", "step.onnx", "generation.json"
+NEXT = "next."
+STEPS = 3  # that are compared
+
+
+def write(model: keras.Model, folder: pathlib.Path, length: int | None = None) -> None:
+    """Writes the programs of a model, and the settings of the loop.
+
+    Args:
+        model: A model of `decoders.CLASSES`, on TensorFlow.
+        folder: Where the files go.
+        length: Is not used: all lengths are free.
+
+    Raises:
+        ImportError: If onnx or tf2onnx is not installed.
+        TypeError: If the model is of another class.
+        ValueError: If the model predicts no tokens, or cannot be converted.
+    """
+    decoder, states = decoders.decoder_of(model), []
+
+    def prompt(*inputs):
+        logits, state = decoder.prompt(*inputs)
+        states[:] = [tree.map_structure(lambda _: 0, state)]
+        return _outputs(logits, state)
+
+    def step(token, *flat):
+        state = tree.pack_sequence_as(states[0], flat)
+        logits, after = decoder.step(token, state)
+        return _outputs(logits, after, state)
+
+    with kernels.convertible_loops():
+        found = kernels.write_onnx(prompt, decoder.inputs, folder / PROMPT)
+        inputs = [
+            keras.KerasTensor(x.shape, x.dtype, name=name.removeprefix(NEXT))
+            for name, x in found.items()
+            if name.startswith(NEXT)
+        ]
+        kernels.write_onnx(step, [decoders.TOKEN, *inputs], folder / STEP)
+    write_table(folder / SETTINGS, decoder.settings)
+
+
+def _outputs(logits, state, before=None):
+    """Outputs by name: the logits, and the parts of a state that are new."""
+    found, named = {"logits": logits}, tree.flatten_with_path(state)
+    old = [None] * len(named) if before is None else tree.flatten(before)
+    for (path, new), previous in zip(named, old, strict=True):
+        if new is not previous:
+            found[NEXT + ".".join(map(str, path))] = new
+    return found
+
+
+def check(model: keras.Model, folder: pathlib.Path, length: int | None = None) -> float:
+    """Runs the programs by onnxruntime, and compares them with the model.
+
+    A prompt and three steps, for one row and for three of unequal length.
+
+    Args:
+        model: The model that was written.
+        folder: Where the files are.
+        length: Is not used.
+
+    Returns:
+        The largest difference of a logit.
+
+    Raises:
+        ImportError: If onnxruntime is not installed.
+        Exception: The errors of onnxruntime, which have no common class.
+    """
+    decoder = decoders.decoder_of(model)
+    programs = Programs(folder)
+    return max(_difference(model, decoder, programs, size) for size in (1, 3))
+
+
+def _difference(model, decoder, programs, size):
+    """The largest difference of a logit for a number of rows."""
+    inputs = decoders.example(model, decoder, size)
+    logits, state = decoder.prompt(*map(keras.ops.convert_to_tensor, inputs))
+    names = [x.name for x in decoder.inputs]
+    found = programs.prompt(dict(zip(names, inputs, strict=True)))
+    worst = between(found, logits)
+    for _ in range(STEPS):
+        token = found.argmax(axis=-1).astype("int32")
+        logits, state = decoder.step(keras.ops.convert_to_tensor(token), state)
+        found = programs.step(token)
+        worst = max(worst, between(found, logits))
+    return worst
+
+
+def between(found: np.ndarray, expected: Any) -> float:
+    """The largest difference of logits, infinite where only one of them is.
+
+    Examples:
+        >>> between(np.array([1.0, -np.inf]), np.array([1.5, -np.inf]))
+        0.5
+    """
+    expected = keras.ops.convert_to_numpy(expected)
+    if found.shape != expected.shape:
+        return float("inf")
+    same = found == expected  # also where both are -inf
+    difference = np.where(same, 0, np.abs(np.where(same, 0, found) - expected))
+    return float(np.nan_to_num(difference[~same], nan=np.inf).max(initial=0))
+
+
+class Programs:
+    """Both programs, loaded by onnxruntime, with the state between their calls.
+
+    Args:
+        folder: Where the files are.
+    """
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        onnxruntime = packages.load("onnxruntime", "onnxruntime", "the check needs")
+        options = {"providers": ["CPUExecutionProvider"]}
+        self.sessions: dict[str, Any] = {
+            name: onnxruntime.InferenceSession(str(folder / name), **options)
+            for name in (PROMPT, STEP)
+        }
+        self.state: dict[str, np.ndarray] = {}
+
+    def prompt(self, inputs: Nested) -> np.ndarray:
+        """Returns logits `(B, V)` after prompts, and begins a state."""
+        self.state = {}
+        return self._run(PROMPT, inputs)
+
+    def step(self, token: np.ndarray) -> np.ndarray:
+        """Returns logits `(B, V)` after a token `(B,)`, and continues the state."""
+        return self._run(STEP, {"token": token, **self.state})
+
+    def _run(self, name, inputs):
+        session = self.sessions[name]
+        inputs = {x.name: inputs[x.name] for x in session.get_inputs()}
+        names = [x.name for x in session.get_outputs()]
+        found = dict(zip(names, session.run(None, inputs), strict=True))
+        logits = found.pop("logits")
+        self.state |= {name.removeprefix(NEXT): x for name, x in found.items()}
+        return logits
