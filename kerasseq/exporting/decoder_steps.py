@@ -15,6 +15,7 @@ that grow, whose sizes change at each step, and prompts of unequal length fit in
 Both files have all weights. `examples/generate_without_keras.py` is such a loop.
 """
 
+import importlib
 import pathlib
 from typing import Any
 
@@ -26,6 +27,7 @@ from kerasseq import kernels
 from kerasseq.core import packages
 from kerasseq.core.types import Nested
 from kerasseq.exporting import decoders
+from kerasseq.exporting.onnx_file import errors_of_tf2onnx
 from kerasseq.pretrained.folders import write_table
 
 PROMPT, STEP, SETTINGS = "prompt.onnx", "step.onnx", "generation.json"
@@ -58,7 +60,8 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
         logits, after = decoder.step(token, state)
         return _outputs(logits, after, state)
 
-    with kernels.convertible_loops():
+    importlib.import_module("kerasseq.exporting.tf2onnx_operations")
+    with kernels.convertible_loops(), errors_of_tf2onnx():
         found = kernels.write_onnx(prompt, decoder.inputs, folder / PROMPT)
         inputs = [
             keras.KerasTensor(x.shape, x.dtype, name=name.removeprefix(NEXT))
@@ -140,9 +143,12 @@ class Programs:
 
     def __init__(self, folder: pathlib.Path) -> None:
         onnxruntime = packages.load("onnxruntime", "onnxruntime", "the check needs")
-        options = {"providers": ["CPUExecutionProvider"]}
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # its errors are raised as well
         self.sessions: dict[str, Any] = {
-            name: onnxruntime.InferenceSession(str(folder / name), **options)
+            name: onnxruntime.InferenceSession(
+                str(folder / name), options, providers=["CPUExecutionProvider"]
+            )
             for name in (PROMPT, STEP)
         }
         self.state: dict[str, np.ndarray] = {}

@@ -13,6 +13,11 @@ backend.require()
 
 from kerasseq.kernels.blockwise_attention import blockwise_attention  # noqa: E402
 from kerasseq.kernels.depthwise import depthwise_convolution  # noqa: E402
+from kerasseq.kernels.exported import (  # noqa: E402
+    lite_options,
+    read_program,
+    write_program,
+)
 from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
@@ -105,6 +110,7 @@ __all__ = [
     "linear_attention",
     "linear_recurrence",
     "linear_states",
+    "lite_options",
     "matmul",
     "mixture",
     "output_specs",
@@ -112,6 +118,7 @@ __all__ = [
     "precise",
     "programs",
     "project",
+    "read_program",
     "recurrence",
     "ring_attention",
     "scan",
@@ -129,4 +136,5 @@ __all__ = [
     "uses_torchscript",
     "with_gradient",
     "write_onnx",
+    "write_program",
 ]

@@ -12,20 +12,21 @@ from kerasseq.kernels.operations import backend_module
 def write_onnx(
     function: Callable[..., dict[str, Tensor]],
     inputs: Sequence[keras.KerasTensor],
-    path: pathlib.Path,
+    file: pathlib.Path,
 ) -> dict[str, keras.KerasTensor]:
     """Writes a function of tensors as an ONNX program; on TensorFlow only.
+
+    tf2onnx logs what it cannot convert, and writes a file that no runtime reads.
 
     Args:
         function: Function of the inputs, in order, to a dictionary of outputs by name.
         inputs: Shape, dtype and name of each input; sizes that are None are free.
-        path: The file.
+        file: The file.
 
     Returns:
         Shape, dtype and name of each output, by name.
 
     Raises:
-        ImportError: If onnx or tf2onnx is not installed.
-        ValueError: If an operation cannot be converted.
+        ImportError: If tf2onnx is not installed.
     """
-    return backend_module("onnx_programs").write_onnx(function, inputs, path)
+    return backend_module("onnx_programs").write_onnx(function, inputs, file)

@@ -1,0 +1,169 @@
+"""Writes the files of a model on the backend that Keras runs on, and checks them."""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import io
+import os
+import pathlib
+import shutil
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+from kerasseq.exporting import companions, inputs, rounding
+from kerasseq.exporting.checks import TOLERANCE
+from kerasseq.exporting.exports import is_final
+from kerasseq.exporting.formats import Format, format_of, module_of
+from kerasseq.exporting.precision import in_float32
+
+LONGEST = 300  # characters of an error of a converter
+
+
+def write_model(
+    model: keras.Model,
+    folder: pathlib.Path,
+    *,
+    format: str,
+    quantize: str | None = None,
+    length: int | None = None,
+    samples: Any = None,
+) -> dict[str, Any]:
+    """Writes a model into an empty folder, with what its users need beside it.
+
+    Args:
+        model: The model.
+        folder: The folder, which is left empty if no file is right.
+        format: The format.
+        quantize: "int8" or None.
+        length: Number of steps; None to leave it free where the format can.
+        samples: Inputs on which the answers of 8 bits are compared, or None.
+
+    Returns:
+        The values of `Exported` as plain data, or "error": why there are no files.
+    """
+    precise = in_float32(model)
+    found = format_of(format, type(model).__name__)
+    try:
+        with _quiet():
+            steps, difference = _first_right(precise, folder, found, length)
+    except _NotWritten as error:
+        return {"error": str(error)}
+    notes = companions.write(precise, folder, steps)
+    if precise is not model:
+        notes.insert(
+            0, "The model was trained in mixed precision: the file has float32."
+        )
+    int8 = None
+    if quantize is not None:
+        with _quiet():
+            int8 = rounding.compare(precise, folder, module_of(found), steps, samples)
+    return {
+        "files": sizes_of(folder),
+        "length": steps,
+        "batch": getattr(module_of(found), "BATCH", None),
+        "checked_by": None if difference is None else _reader(found),
+        "difference": difference,
+        "notes": notes,
+        "int8": int8,
+    }
+
+
+class _NotWritten(ValueError):
+    """No file is right."""
+
+
+def _first_right(model, folder, format, length):
+    """Writes and checks free and fixed lengths, until a file is right.
+
+    Returns:
+        The number of steps, or None if it is free; and the difference from the model,
+        or None if what reads the files is not installed.
+    """
+    module, reasons = module_of(format), []
+    for steps in _lengths(model, format, length):
+        try:
+            module.write(model, folder, steps)
+            if not _is_installed(format.reader):
+                return steps, None
+            difference = module.check(model, folder, steps)
+            if difference <= TOLERANCE:
+                return steps, difference
+            reason = f"the outputs differ by {difference:.2g} of the largest"
+        except Exception as error:
+            if is_final(error):
+                raise
+            reason = _short(error)
+        empty(folder)
+        free = "free length" if steps is None else f"length {steps}"
+        reasons.append(
+            f"{reason} ({free})" if inputs.has_free_length(model) else reason
+        )
+    raise _NotWritten("; ".join(dict.fromkeys(reasons)))
+
+
+def _lengths(model, format: Format, length: int | None) -> list[int | None]:
+    """Returns the lengths to try: free, if the format can, and then a fixed one."""
+    if not inputs.has_free_length(model):
+        return [None]
+    if length is not None:
+        return [length]
+    fixed = inputs.fixed_length(model)
+    return [fixed] if format.is_fixed else [None, fixed]
+
+
+def _short(error: Exception) -> str:
+    """Returns the first lines of an error of a converter, which may have hundreds."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines)
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
+
+
+def empty(folder: pathlib.Path) -> None:
+    """Deletes what is in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def sizes_of(folder: pathlib.Path) -> dict[str, int]:
+    """Returns the size in bytes of each file in a folder, by its path there."""
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _is_installed(package):
+    return package is None or importlib.util.find_spec(package.replace("-", "_"))
+
+
+def _reader(format):
+    """Returns the name and the version of what reads a format."""
+    name = format.reader or keras.backend.backend()
+    return f"{name} {importlib.metadata.version(name)}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops what converters print and warn of: what matters is an error, or found."""
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        before = os.environ.get("TF_CPP_MIN_LOG_LEVEL")
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        try:
+            yield
+        finally:
+            os.environ.pop("TF_CPP_MIN_LOG_LEVEL")
+            if before is not None:
+                os.environ["TF_CPP_MIN_LOG_LEVEL"] = before
