@@ -5,6 +5,7 @@
 | `prompt.onnx` | ids, lengths and capacity to logits and the state |
 | `step.onnx` | a token and the state to logits and what changed of the state |
 | `generation.json` | what a loop over both must know, see `decoders.settings_of` |
+| `source_tokenizer.json`, `target_tokenizer.json` | of a model with both |
 
 The outputs of both have the names of the inputs of the step after `next.`: a loop keeps
 what a program returned under these names, and passes it on. The batch size, the lengths
@@ -27,7 +28,9 @@ from kerasseq import kernels
 from kerasseq.core import packages
 from kerasseq.core.types import Nested
 from kerasseq.exporting import decoders
+from kerasseq.exporting.companions import OWN_TOKENIZER, TOKENIZER
 from kerasseq.exporting.onnx_file import errors_of_tf2onnx
+from kerasseq.exporting.tokenizer_files import tokenizer_json
 from kerasseq.pretrained.folders import write_table
 
 PROMPT, STEP, SETTINGS = "prompt.onnx", "step.onnx", "generation.json"
@@ -69,7 +72,34 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
             if name.startswith(NEXT)
         ]
         kernels.write_onnx(step, [decoders.TOKEN, *inputs], folder / STEP)
-    write_table(folder / SETTINGS, decoder.settings)
+    names = write_tokenizers(model, folder)
+    write_table(folder / SETTINGS, {**decoder.settings, "tokenizers": names})
+
+
+def write_tokenizers(model: keras.Model, folder: pathlib.Path) -> list[str] | None:
+    """Writes the tokenizers of source and target, for the package `tokenizers`.
+
+    One that its format cannot hold is written for `kerasseq.text.load_tokenizer`. The
+    file of a model with a single tokenizer is written by `companions`.
+
+    Returns:
+        The files of the prompt and of the text. None if the model has no tokenizer, or
+        the package cannot read one of them.
+    """
+    own = getattr(model, "tokenizer", None)
+    if own is not None:
+        return None if tokenizer_json(own) is None else [TOKENIZER, TOKENIZER]
+    names = []
+    for side in ("source", "target"):
+        vocabulary = getattr(model, f"{side}_vocabulary", None)
+        tokenizer = getattr(vocabulary, "tokenizer", None)
+        content = None if tokenizer is None else tokenizer_json(tokenizer)
+        if content is not None:
+            write_table(folder / f"{side}_{TOKENIZER}", content)
+            names.append(f"{side}_{TOKENIZER}")
+        elif tokenizer is not None:
+            tokenizer.save(folder / f"{side}_{OWN_TOKENIZER}")
+    return names if len(names) == 2 else None
 
 
 def _outputs(logits, state, before=None):
@@ -112,7 +142,7 @@ def _difference(model, decoder, programs, size):
     found = programs.prompt(dict(zip(names, inputs, strict=True)))
     worst = between(found, logits)
     for _ in range(STEPS):
-        token = found.argmax(axis=-1).astype("int32")
+        token = found.argmax(axis=-1)
         logits, state = decoder.step(keras.ops.convert_to_tensor(token), state)
         found = programs.step(token)
         worst = max(worst, between(found, logits))

@@ -8,7 +8,6 @@ gets as `capacity`; states of recurrent layers; the memory of an encoder. All of
 computed by the functions with which `generate` decodes.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,11 +23,11 @@ from kerasseq.models.seq2seq.recurrent import Seq2Seq
 from kerasseq.models.seq2seq.transformer_base import EncoderDecoder
 
 CLASSES = (GPT, LanguageModel, Seq2Seq, EncoderDecoder)
-# Inputs of a prompt.
-IDS = keras.KerasTensor((None, None), "int32", name="ids")
-LENGTHS = keras.KerasTensor((None,), "int32", name="lengths")
-CAPACITY = keras.KerasTensor((), "int32", name="capacity")
-TOKEN = keras.KerasTensor((None,), "int32", name="token")  # of a step
+# Inputs of a prompt, and of a step; ids have the dtype that NumPy gives to integers.
+IDS = keras.KerasTensor((None, None), "int64", name="ids")
+LENGTHS = keras.KerasTensor((None,), "int64", name="lengths")
+CAPACITY = keras.KerasTensor((), "int64", name="capacity")
+TOKEN = keras.KerasTensor((None,), "int64", name="token")
 
 
 class Decoder(NamedTuple):
@@ -77,14 +76,23 @@ def decoder_of(model: keras.Model) -> Decoder:
     else:
         prompt = _prompt_of_encoder
         source = model.inputs[0]
+        is_image = model.source_vocabulary is None
         source = keras.KerasTensor(source.shape, source.dtype, name="ids")
-        inputs = [source, CAPACITY]
+        inputs = [source if is_image else IDS, CAPACITY]
 
     def step(token, state):
-        return model.step(state, token)
+        return model.step(state, _as_int32(token))
 
-    settings = settings_of(model)
-    return Decoder(functools.partial(prompt, model), step, inputs, settings)
+    def first(*inputs):
+        return prompt(model, *map(_as_int32, inputs))
+
+    return Decoder(first, step, inputs, settings_of(model))
+
+
+def _as_int32(x):
+    """The dtype of ids in models; features stay as they are."""
+    is_id = keras.backend.standardize_dtype(x.dtype) == "int64"
+    return ops.cast(x, "int32") if is_id else x
 
 
 def _prompt_of_gpt(model, ids, lengths, capacity):
@@ -170,14 +178,15 @@ def example(model: keras.Model, decoder: Decoder, size: int) -> list[np.ndarray]
     limit = decoder.settings["context_length"]
     capacity = size + 8 if limit is None else min(size + 8, limit)
     length = max(min(size + 3, capacity - 3), 1)
-    if source.dtype == "int32":
-        lengths = np.maximum(length - np.arange(size, dtype="int32"), 1)
+    if source.dtype == "int64":
+        lengths = np.maximum(length - np.arange(size), 1)
         vocabulary = getattr(model, "source_vocabulary", None)
         count = model.vocabulary_size if vocabulary is None else vocabulary.size
-        ids = draw.integers(1, count, (size, length), "int32")
-        first = np.where(np.arange(length) < lengths[:, None], ids, PADDING)
+        ids = draw.integers(1, count, (size, length))
+        padding = decoder.settings["padding"]
+        first = np.where(np.arange(length) < lengths[:, None], ids, padding)
     else:
         lengths, first = None, draw.normal(size=(size, *source.shape[1:]))
     values = {"ids": first.astype(source.dtype), "lengths": lengths}
-    values["capacity"] = np.array(capacity, "int32")
+    values["capacity"] = np.array(capacity)
     return [values[x.name] for x in decoder.inputs]

@@ -95,6 +95,8 @@ def export_model(
     is_file = isinstance(model, str | os.PathLike)
     kind = _class_of_file(model) if is_file else type(model).__name__
     written = format_of(format, kind)
+    if written.is_free:
+        _refuse(kind, quantize=quantize, length=length)
     request = {"format": format, "quantize": quantize, "length": length}
     backends = _usable(format, written)
     with new_folder(path) as folder:
@@ -107,6 +109,16 @@ def export_model(
         notes=tuple(answer.pop("notes")),
         **answer,
     )
+
+
+def _refuse(kind, **options):
+    """Raises if there are options that the programs of prompt and step do not have."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is not for the programs of prompt and step that a {kind} is "
+                f"exported as, received {value!r}. Leave it out"
+            )
 
 
 def _class_of_file(path):

@@ -30,7 +30,8 @@ class Format:
             The first that is installed and whose files are right does.
         reader: The package that reads the files, and without which nothing is checked;
             None for the backend.
-        lengths: Whether the number of steps can be free, is tried free first, or fixed.
+        is_fixed: Whether the number of steps is fixed; else it is tried free first.
+        is_free: Whether it is free, whatever the model.
         has_int8: Whether `quantize="int8"` is there: the module then has
             `quantize(folder)`.
     """
@@ -39,6 +40,7 @@ class Format:
     backends: Mapping[str, tuple[str, ...]]
     reader: str | None = None
     is_fixed: bool = False
+    is_free: bool = False
     has_int8: bool = False
 
 
@@ -66,7 +68,14 @@ FORMATS: dict[str, Format] = {
 }
 # Models that decode have files of their own, prompt and step, in some formats: by the
 # format and the class of the model.
-DECODERS: dict[tuple[str, str], Format] = {}
+STEPS = Format("decoder_steps", {"tensorflow": TF2ONNX}, "onnxruntime", is_free=True)
+DECODERS: dict[tuple[str, str], Format] = {
+    ("onnx", name): STEPS
+    for name in (
+        *("GPT", "Mamba", "RWKV", "XLSTM", "LanguageModel"),
+        *("Seq2Seq", "Transformer", "T5", "BART"),
+    )
+}
 
 
 def format_of(name: str, model: str) -> Format:

@@ -98,15 +98,14 @@ def _first_right(model, folder, format, length):
             reason = _short(error)
         empty(folder)
         free = "free length" if steps is None else f"length {steps}"
-        reasons.append(
-            f"{reason} ({free})" if inputs.has_free_length(model) else reason
-        )
+        several = not format.is_free and inputs.has_free_length(model)
+        reasons.append(f"{reason} ({free})" if several else reason)
     raise _NotWritten("; ".join(dict.fromkeys(reasons)))
 
 
 def _lengths(model, format: Format, length: int | None) -> list[int | None]:
     """Returns the lengths to try: free, if the format can, and then a fixed one."""
-    if not inputs.has_free_length(model):
+    if format.is_free or not inputs.has_free_length(model):
         return [None]
     if length is not None:
         return [length]
