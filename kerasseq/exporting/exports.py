@@ -31,6 +31,7 @@ QUANTIZED = ("int8",)
 NO_INT8 = {
     "tf_saved_model": 'a SavedModel has float weights. Choose format="litert"',
     "torch": 'a program of torch.export has float weights. Choose format="onnx"',
+    "huggingface": "engines round the weights of such a folder. Leave it out",
     "openvino": "OpenVINO rounds weights by the package nncf, which kerasseq does not "
     'use. Choose format="onnx"',
 }
@@ -59,7 +60,9 @@ def export_model(
     Args:
         model: A `keras.Model`, or the `.keras` file of one.
         path: The folder, which must not exist.
-        format: "onnx", "tf_saved_model", "torch", "openvino" or "litert".
+        format: "onnx", "tf_saved_model", "torch", "openvino", "litert" or
+            "huggingface". In the format "onnx", a GPT, a LanguageModel or a model with
+            encoder and decoder is two programs: the prompt, and one step.
         quantize: "int8" to write a second file with weights of 8 bits, for "onnx" and
             "litert"; None for none.
         length: Number of steps of the inputs. None leaves it free if the format can,
@@ -84,7 +87,7 @@ def export_model(
         Traceback (most recent call last):
         ...
         ValueError: format must be one of "onnx", "tf_saved_model", "torch", \
-"openvino", "litert", received "tensorrt".
+"openvino", "litert", "huggingface", received "tensorrt".
     """
     checks.one_of("format", format, list(FORMATS))
     checks.one_of("quantize", quantize, [None, *QUANTIZED])
@@ -96,9 +99,11 @@ def export_model(
     kind = _class_of_file(model) if is_file else type(model).__name__
     written = format_of(format, kind)
     if written.is_free:
-        _refuse(kind, quantize=quantize, length=length)
+        _refuse(format, kind, quantize=quantize, length=length)
     request = {"format": format, "quantize": quantize, "length": length}
     backends = _usable(format, written)
+    if written.is_alike:  # another backend writes the same, or fails alike
+        backends = [next((b for b in backends if _runs_here(model, b)), backends[0])]
     with new_folder(path) as folder:
         answer = _first_right(model, folder, request, samples, backends)
     int8 = answer.pop("int8")
@@ -111,13 +116,13 @@ def export_model(
     )
 
 
-def _refuse(kind, **options):
-    """Raises if there are options that the programs of prompt and step do not have."""
+def _refuse(format, kind, **options):
+    """Raises if there are options that files with a free length do not have."""
     for name, value in options.items():
         if value is not None:
             raise ValueError(
-                f"{name} is not for the programs of prompt and step that a {kind} is "
-                f"exported as, received {value!r}. Leave it out"
+                f"{name} is not for the format {format} of a {kind}, whose length is "
+                f"free and whose weights are float32; received {value!r}. Leave it out"
             )
 
 

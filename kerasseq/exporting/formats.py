@@ -32,6 +32,8 @@ class Format:
             None for the backend.
         is_fixed: Whether the number of steps is fixed; else it is tried free first.
         is_free: Whether it is free, whatever the model.
+        is_alike: Whether the files do not depend on the backend: one of them tries.
+        needs: Packages that the reader needs, and without which it checks nothing.
         has_int8: Whether `quantize="int8"` is there: the module then has
             `quantize(folder)`.
     """
@@ -41,6 +43,8 @@ class Format:
     reader: str | None = None
     is_fixed: bool = False
     is_free: bool = False
+    is_alike: bool = False
+    needs: tuple[str, ...] = ()
     has_int8: bool = False
 
 
@@ -64,6 +68,14 @@ FORMATS: dict[str, Format] = {
         "ai-edge-litert",
         is_fixed=True,
         has_int8=True,
+    ),
+    "huggingface": Format(
+        "huggingface_folder",
+        dict.fromkeys(("torch", "tensorflow", "jax"), ("safetensors",)),
+        "transformers",
+        is_free=True,
+        is_alike=True,
+        needs=("torch",),
     ),
 }
 # Models that decode have files of their own, prompt and step, in some formats: by the

@@ -86,10 +86,10 @@ def _first_right(model, folder, format, length):
     for steps in _lengths(model, format, length):
         try:
             module.write(model, folder, steps)
-            if not _is_installed(format.reader):
+            if not all(map(_is_installed, (format.reader, *format.needs))):
                 return steps, None
             difference = module.check(model, folder, steps)
-            if difference <= TOLERANCE:
+            if difference is None or difference <= TOLERANCE:
                 return steps, difference
             reason = f"the outputs differ by {difference:.2g} of the largest"
         except Exception as error:
