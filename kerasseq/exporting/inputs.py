@@ -75,9 +75,10 @@ def _number_of_ids(model, tensor):
     sizes = {}
     for layer in model.layers:
         for inside in layer._flatten_layers():
-            rows = getattr(inside, "input_dim", None)
-            if isinstance(rows, int):
-                sizes.setdefault(_reads(layer, tensor), []).append(rows)
+            for name in ("input_dim", "num_segments"):
+                rows = getattr(inside, name, None)
+                if isinstance(rows, int):
+                    sizes.setdefault(_reads(layer, tensor), []).append(rows)
     return min(sizes.get(True) or sizes.get(False) or [2])
 
 

@@ -1,11 +1,11 @@
-"""Operations of TensorFlow that tf2onnx 1.17 does not know: importing registers them.
+r"""Operations of TensorFlow that tf2onnx 1.17 does not know: importing registers them.
 
 Without them it logs an error and writes a file that no runtime reads.
 
 | operation | of | in ONNX |
 |---|---|---|
-| Erfc | the exact GELU | $1 - \\operatorname{erf}(x)$ |
-| Log1p | log-sigmoid and softplus | $\\log(1 + x)$ |
+| Erfc | the exact GELU | $1 - \operatorname{erf}(x)$ |
+| Log1p | log-sigmoid and softplus | $\log(1 + x)$ |
 """
 
 from typing import Any
