@@ -168,6 +168,6 @@ def _show_int8(console, int8, what):
         )
         return
     console.write(
-        f"On {what} {int8.changed:,} of {int8.answers:,} answers change; outputs differ "
-        f"by {int8.difference:.2g} of the largest at most."
+        f"On {what} {int8.changed:,} of {int8.answers:,} answers change; outputs "
+        f"differ by {int8.difference:.2g} of the largest at most."
     )

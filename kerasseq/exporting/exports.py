@@ -83,8 +83,8 @@ def export_model(
         ...     export_model(model, f"{folder}/exported", "tensorrt")
         Traceback (most recent call last):
         ...
-        ValueError: format must be one of "onnx", "tf_saved_model", "torch", \
-"openvino", "litert", received "tensorrt".
+        ValueError: format="tensorrt" is not one of "onnx", "tf_saved_model", "torch", \
+"openvino", "litert".
     """
     checks.one_of("format", format, list(FORMATS))
     checks.one_of("quantize", quantize, [None, *QUANTIZED])
