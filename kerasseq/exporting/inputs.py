@@ -55,8 +55,9 @@ def inputs_of(model: keras.Model) -> list[Input]:
 
 def _with_sizes(model, tensor):
     """Returns the shape of an input; images have the size of the model."""
-    shape, size = tuple(tensor.shape), getattr(model, "image_size", None)
-    if tensor.name != IMAGES or size is None:
+    shape = tuple(tensor.shape)
+    size = model.get_config().get("image_size") if tensor.name == IMAGES else None
+    if size is None:
         return shape
     sides = iter((size, size) if isinstance(size, int) else size)
     return tuple(
