@@ -49,7 +49,9 @@ LIGHT = (
     "kerasseq.vectors.files",
 )
 TABLES = {"layers", "runs", "sklearn"}  # public files: layers.py and others
-PUBLIC = TABLES | {"models", "exercises", "exporting"} | SERVING | KERAS_FREE | {"tracing"}
+PUBLIC = (
+    TABLES | {"models", "exercises", "exporting"} | SERVING | KERAS_FREE | {"tracing"}
+)
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC
 }

@@ -134,6 +134,8 @@ def show(console: Console, exported: "kerasseq.exporting.Exported", what: str) -
         console.write(f"The inputs have {exported.batch} row.")
     elif exported.length is None:
         console.write("Batch size and length are free.")
+    else:
+        console.write("The batch size is free.")
     for sentence in exported.notes:
         console.write(sentence)
     if exported.int8 is not None:

@@ -110,7 +110,7 @@ def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained
     ("words", "message"),
     [
         (["missing", "--out", "o"], 'there is no folder "missing"'),
-        (["RUN"], "expected a folder, as in  --out exported"),
+        (["RUN"], "expected a folder, as in --out exported"),
         (["RUN", "--out", "taken"], "taken exists, and nothing is overwritten"),
         (["RUN", "--out", "taken/file/o"], "not a directory: taken/file"),
         (["taken", "--out", "o"], "taken contains no run"),
@@ -159,7 +159,7 @@ def test_a_backend_that_is_not_installed(refused, monkeypatch, trained, tmp_path
 def test_names_equal_those_of_the_library():
     assert tuple(formats.FORMATS) == export.FORMATS
     readers = {name: each.reader for name, each in formats.FORMATS.items()}
-    assert export.READERS == {n: r for n, r in readers.items() if r is not None}
+    assert {n: r for n, r in readers.items() if r is not None} == export.READERS
     assert TINY  # of the run that is exported
 
 
