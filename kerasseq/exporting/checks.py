@@ -1,4 +1,4 @@
-"""Files that other runtimes run, compared with the model that they were written from."""
+"""Compares files, run by their runtime, with the model that they come from."""
 
 from collections.abc import Callable
 

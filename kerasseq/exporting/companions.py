@@ -19,7 +19,7 @@ from kerasseq.exporting.tokenizer_files import tokenizer_json
 PREPROCESSING, TOKENIZER = "preprocessing.json", "tokenizer.json"
 LABELS, OWN_TOKENIZER = "labels.json", "tokenizer.kerasseq.json"
 CRF = (
-    "The outputs are the scores of the tags at each word, before the conditional "
+    "The outputs are the scores of the tags at each token, before the conditional "
     "random field. Its weights are in preprocessing.json: the tags of a sentence are "
     "the path with the largest sum of scores, transitions, start and end, which "
     "Viterbi's algorithm finds"

@@ -65,8 +65,8 @@ def export_model(
             encoder and decoder is two programs: the prompt, and one step.
         quantize: "int8" to write a second file with weights of 8 bits, for "onnx" and
             "litert"; None for none.
-        length: Number of steps of the inputs. None leaves it free if the format can,
-            and is 128 otherwise, or the most that the model takes.
+        length: Number of steps of files that cannot leave it free. Defaults to 128, or
+            the most that the model takes.
         samples: Inputs on which the answers of "int8" are compared: a list of texts,
             or arrays. None for random ones.
 
@@ -86,8 +86,8 @@ def export_model(
         ...     export_model(model, f"{folder}/exported", "tensorrt")
         Traceback (most recent call last):
         ...
-        ValueError: format must be one of "onnx", "tf_saved_model", "torch", \
-"openvino", "litert", "huggingface", received "tensorrt".
+        ValueError: format="tensorrt" is not one of "onnx", "tf_saved_model", "torch", \
+"openvino", "litert", "huggingface".
     """
     checks.one_of("format", format, list(FORMATS))
     checks.one_of("quantize", quantize, [None, *QUANTIZED])
@@ -184,6 +184,9 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     temporary = temporary_path(path)
     try:
         temporary.mkdir()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    try:
         yield temporary
         os.rename(temporary, path)
     except BaseException:
@@ -321,3 +324,14 @@ def is_final(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (
         isinstance(error, OSError) and error.errno in full
     )
+
+
+def as_final(error: Exception) -> Exception:
+    """Returns an error of a backend that the disk is full as that of Python.
+
+    Args:
+        error: Any error.
+    """
+    if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, OSError):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return error

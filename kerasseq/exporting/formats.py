@@ -6,9 +6,9 @@ A format is a module of this package with these functions:
     check(model, folder, length)   runs them by their runtime, and returns the largest
                                    difference of an output from that of the model
 
-`model` computes in float32; `length` is the number of steps that the files are to have,
-or None if it is to be free. `write` raises an error if the format cannot hold the model.
-Loads no Keras.
+`model` computes in float32; `length` is the number of steps that the files are to
+have, or None if it is to be free. `write` raises an error if the format cannot hold
+the model. Loads no Keras.
 """
 
 import dataclasses
@@ -30,12 +30,13 @@ class Format:
             The first that is installed and whose files are right does.
         reader: The package that reads the files, and without which nothing is checked;
             None for the backend.
-        is_fixed: Whether the number of steps is fixed; else it is tried free first.
+        is_fixed: Whether the number of steps is always fixed; else it is tried free
+            first.
         is_free: Whether it is free, whatever the model.
         is_alike: Whether the files do not depend on the backend: one of them tries.
         needs: Packages that the reader needs, and without which it checks nothing.
-        has_int8: Whether `quantize="int8"` is there: the module then has
-            `quantize(folder)`.
+        has_int8: Whether there is `quantize="int8"`: the module then has `FILES`, and
+            `quantize(model, folder, length)` and `load(model, file)`.
     """
 
     module: str

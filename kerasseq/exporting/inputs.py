@@ -55,8 +55,9 @@ def inputs_of(model: keras.Model) -> list[Input]:
 
 def _with_sizes(model, tensor):
     """Returns the shape of an input; images have the size of the model."""
-    shape, size = tuple(tensor.shape), getattr(model, "image_size", None)
-    if tensor.name != IMAGES or size is None:
+    shape = tuple(tensor.shape)
+    size = model.get_config().get("image_size") if tensor.name == IMAGES else None
+    if size is None:
         return shape
     sides = iter((size, size) if isinstance(size, int) else size)
     return tuple(
@@ -75,9 +76,10 @@ def _number_of_ids(model, tensor):
     sizes = {}
     for layer in model.layers:
         for inside in layer._flatten_layers():
-            rows = getattr(inside, "input_dim", None)
-            if isinstance(rows, int):
-                sizes.setdefault(_reads(layer, tensor), []).append(rows)
+            for name in ("input_dim", "num_segments"):
+                rows = getattr(inside, name, None)
+                if isinstance(rows, int):
+                    sizes.setdefault(_reads(layer, tensor), []).append(rows)
     return min(sizes.get(True) or sizes.get(False) or [2])
 
 

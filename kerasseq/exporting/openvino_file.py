@@ -9,7 +9,7 @@ from kerasseq import kernels
 from kerasseq.exporting import inputs
 from kerasseq.exporting.checks import largest_difference
 
-FILE = "model.xml"
+FILE, CONVERTED = "model.xml", "converted.xml"
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
@@ -17,11 +17,34 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
     with kernels.convertible_loops():
         keras.Model.export(
             model,
-            str(folder / FILE),
+            str(folder / CONVERTED),
             "openvino",
             False,
             input_signature=inputs.signature(model, length),
         )
+    _keep_outputs(folder, inputs.names_of_outputs(model))
+
+
+def _keep_outputs(folder, names):
+    """Writes the file again, without what the converter takes for outputs.
+
+    These are values that training would need, of which no output depends.
+    """
+    import openvino
+
+    file = folder / CONVERTED
+    program = openvino.Core().read_model(file.read_bytes(), _weights(file))
+    for result in program.get_results()[len(names) :]:
+        program.remove_result(result)
+    for output, name in zip(program.outputs, names, strict=True):
+        output.get_tensor().set_names({name})
+    openvino.serialize(program, str(folder / FILE))
+    for part in (file, file.with_suffix(".bin")):
+        part.unlink()
+
+
+def _weights(file):
+    return file.with_suffix(".bin").read_bytes()
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:

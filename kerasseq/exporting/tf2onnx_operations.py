@@ -1,11 +1,11 @@
-"""Operations of TensorFlow that tf2onnx 1.17 does not know: importing registers them.
+r"""Operations of TensorFlow that tf2onnx 1.17 does not know: importing registers them.
 
 Without them it logs an error and writes a file that no runtime reads.
 
 | operation | of | in ONNX |
 |---|---|---|
-| Erfc | the exact GELU | $1 - \\operatorname{erf}(x)$ |
-| Log1p | log-sigmoid and softplus | $\\log(1 + x)$ |
+| Erfc | the exact GELU | $1 - \operatorname{erf}(x)$ |
+| Log1p | log-sigmoid and softplus | $\log(1 + x)$ |
 | XlaDynamicUpdateSlice | writing into a cache | the new entries, padded, where they are |
 """
 
@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto
-from tf2onnx import utils
+from tf2onnx import optimizer, utils
 from tf2onnx.handler import tf_op
+
+# It merges reshapes between which a size is read, as after the products of GLA.
+optimizer._get_optimizers().pop("reshape_optimizer", None)
 
 
 def _one(graph: Any, like: Any) -> str:

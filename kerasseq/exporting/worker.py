@@ -30,7 +30,7 @@ def main(question: str) -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
-        model = load_model(request.pop("file"), compile=False)
+        model = load_model(request.pop("file"))
     except Exception as error:
         return {"damaged": str(error)}
     try:

@@ -15,7 +15,7 @@ import keras
 
 from kerasseq.exporting import companions, inputs, rounding
 from kerasseq.exporting.checks import TOLERANCE
-from kerasseq.exporting.exports import is_final
+from kerasseq.exporting.exports import as_final, is_final
 from kerasseq.exporting.formats import Format, format_of, module_of
 from kerasseq.exporting.precision import in_float32
 
@@ -38,7 +38,7 @@ def write_model(
         folder: The folder, which is left empty if no file is right.
         format: The format.
         quantize: "int8" or None.
-        length: Number of steps; None to leave it free where the format can.
+        length: Number of steps where the format cannot leave it free; None for 128.
         samples: Inputs on which the answers of 8 bits are compared, or None.
 
     Returns:
@@ -93,8 +93,8 @@ def _first_right(model, folder, format, length):
                 return steps, difference
             reason = f"the outputs differ by {difference:.2g} of the largest"
         except Exception as error:
-            if is_final(error):
-                raise
+            if is_final(found := as_final(error)):
+                raise found from error
             reason = _short(error)
         empty(folder)
         free = "free length" if steps is None else f"length {steps}"
@@ -107,9 +107,7 @@ def _lengths(model, format: Format, length: int | None) -> list[int | None]:
     """Returns the lengths to try: free, if the format can, and then a fixed one."""
     if format.is_free or not inputs.has_free_length(model):
         return [None]
-    if length is not None:
-        return [length]
-    fixed = inputs.fixed_length(model)
+    fixed = inputs.fixed_length(model) if length is None else length
     return [fixed] if format.is_fixed else [None, fixed]
 
 

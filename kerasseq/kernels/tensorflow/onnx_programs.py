@@ -22,15 +22,8 @@ def write_onnx(
     specs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in inputs]
     traced = tf.function(function, autograph=False, jit_compile=False)
     found = traced.get_concrete_function(*specs).structured_outputs
-    optimizer = packages.load("tf2onnx.optimizer", "tf2onnx", "the format onnx needs")
-    chosen = dict(optimizer._get_optimizers())
-    chosen.pop("reshape_optimizer")  # merges reshapes that a size is still read between
     convert.from_function(
-        traced,
-        input_signature=specs,
-        opset=OPSET,
-        output_path=str(file),
-        optimizers=chosen,
+        traced, input_signature=specs, opset=OPSET, output_path=str(file)
     )
     return {
         name: keras.KerasTensor(tuple(x.shape), x.dtype.name, name=name)
