@@ -1,7 +1,7 @@
 """`kerasseq export`: a model as files of another runtime, which needs no Keras.
 
 Write the model of a run, or of a .keras file, for onnxruntime, TensorFlow, PyTorch,
-OpenVINO or LiteRT, on whichever backend it was trained. The files are loaded by their
+OpenVINO, LiteRT, or as a folder of Hugging Face, on whichever backend it was trained. The files are loaded by their
 runtime and compared with the model; if they differ, or the format cannot hold the
 model, nothing is left of them. Beside them are preprocessing.json, and for texts
 tokenizer.json and labels.json.
@@ -23,8 +23,13 @@ from kerasseq.cli.errors import UsageError
 from kerasseq.core import packages
 from kerasseq.datasets.splitting import split_by_class
 
-FORMATS = ("onnx", "tf_saved_model", "torch", "openvino", "litert")
-READERS = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
+FORMATS = ("onnx", "tf_saved_model", "torch", "openvino", "litert", "huggingface")
+READERS = {
+    "onnx": "onnxruntime",
+    "openvino": "openvino",
+    "litert": "ai-edge-litert",
+    "huggingface": "transformers",
+}
 MAX_SAMPLES = 1000  # held-out rows whose answers are compared
 
 
