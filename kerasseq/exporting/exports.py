@@ -124,9 +124,9 @@ def _usable(name: str, format: Format) -> list[str]:
     reasons, usable = [], []
     installed = backend.installed()
     for one, needed in format.backends.items():
-        if one not in installed:
-            needed = (one, *needed)
         missing = [each for each in needed if not _is_installed(each)]
+        if one not in installed:
+            missing.insert(0, one)
         if missing:
             reasons.append(missing)
         else:
@@ -163,7 +163,10 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
         raise FileExistsError(
             f"{path} exists, and nothing is overwritten. Choose a new folder"
         )
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    parent = path.absolute().parent
+    if parent.exists() and not parent.is_dir():
+        raise ValueError(f"{parent} is a file: choose another folder than {path}")
+    parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
         temporary.mkdir()
