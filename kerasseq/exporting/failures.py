@@ -1,4 +1,4 @@
-"""Errors after which nothing else is tried: the disk is full, or memory is. No Keras."""
+"""Errors after which nothing else is tried: a full disk, full memory. Loads no Keras."""
 
 import errno
 import os
