@@ -1,4 +1,4 @@
-"""Errors after which nothing else is tried: a full disk, full memory. Loads no Keras."""
+"""Errors after which nothing else is tried: a full disk or memory. Loads no Keras."""
 
 import errno
 import os
