@@ -5,7 +5,6 @@ Loads no Keras, unless a model is exported here.
 """
 
 import contextlib
-import errno
 import importlib.util
 import json
 import os
@@ -141,9 +140,9 @@ def _usable(name: str, format: Format) -> list[str]:
     reasons, usable = [], []
     installed = backend.installed()
     for one, needed in format.backends.items():
-        if one not in installed:
-            needed = (one, *needed)
         missing = [each for each in needed if not _is_installed(each)]
+        if one not in installed:
+            missing.insert(0, one)
         if missing:
             reasons.append(missing)
         else:
@@ -180,7 +179,10 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
         raise FileExistsError(
             f"{path} exists, and nothing is overwritten. Choose a new folder"
         )
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    parent = path.absolute().parent
+    if parent.exists() and not parent.is_dir():
+        raise ValueError(f"{parent} is a file: choose another folder than {path}")
+    parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
         temporary.mkdir()
@@ -311,27 +313,3 @@ def _raised(answer):
     if "damaged" in answer:
         raise ValueError(answer["damaged"])
     return answer
-
-
-def is_final(error: BaseException) -> bool:
-    """Whether no other backend or length helps: the disk is full, or memory is.
-
-    Examples:
-        >>> is_final(OSError(errno.ENOSPC, "full")), is_final(ValueError("unknown op"))
-        (True, False)
-    """
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-    return isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno in full
-    )
-
-
-def as_final(error: Exception) -> Exception:
-    """Returns an error of a backend that the disk is full as that of Python.
-
-    Args:
-        error: Any error.
-    """
-    if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, OSError):
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return error

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasseq.core.sublayers import flatten
+
 LENGTH = 128  # steps of a file whose length is fixed, unless the model takes fewer
 IMAGES = "images"
 PADDED = 2  # steps at the end of the first example
@@ -75,7 +77,7 @@ def _number_of_ids(model, tensor):
         return None
     sizes = {}
     for layer in model.layers:
-        for inside in layer._flatten_layers():
+        for inside in flatten(layer):
             for name in ("input_dim", "num_segments"):
                 rows = getattr(inside, name, None)
                 if isinstance(rows, int):

@@ -12,7 +12,7 @@ from typing import Any
 
 import kerasseq.models  # noqa: F401  # registers every class
 from kerasseq.core.loading import load_model
-from kerasseq.exporting.exports import is_final
+from kerasseq.exporting.failures import is_final
 from kerasseq.exporting.writing import write_model
 
 

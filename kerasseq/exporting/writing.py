@@ -15,7 +15,7 @@ import keras
 
 from kerasseq.exporting import companions, inputs, rounding
 from kerasseq.exporting.checks import TOLERANCE
-from kerasseq.exporting.exports import as_final, is_final
+from kerasseq.exporting.failures import as_final, is_final
 from kerasseq.exporting.formats import Format, format_of, module_of
 from kerasseq.exporting.precision import in_float32
 

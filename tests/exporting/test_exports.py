@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kerasseq import exporting, models
-from kerasseq.exporting import exports, formats, worker
+from kerasseq.exporting import exports, failures, formats, worker
 
 pytestmark = pytest.mark.once("files and messages")
 ANSWER = {
@@ -152,10 +152,10 @@ def test_errors_of_a_process(answer, error):
 
 
 def test_a_full_disk_is_known_from_its_message():
-    full = exports.as_final(RuntimeError("write failed: No space left on device"))
-    assert isinstance(full, OSError) and exports.is_final(full)
+    full = failures.as_final(RuntimeError("write failed: No space left on device"))
+    assert isinstance(full, OSError) and failures.is_final(full)
     other = RuntimeError("unknown operation")
-    assert exports.as_final(other) is other and not exports.is_final(other)
+    assert failures.as_final(other) is other and not failures.is_final(other)
 
 
 def test_arrays_in_a_question():
