@@ -1,19 +1,22 @@
 """`kerasseq export`: a model as files of another runtime, which needs no Keras.
 
 Write the model of a run, or of a .keras file, for onnxruntime, TensorFlow, PyTorch,
-OpenVINO, LiteRT, or as a folder of Hugging Face, on whichever backend it was trained. The files are loaded by their
-runtime and compared with the model; if they differ, or the format cannot hold the
-model, nothing is left of them. Beside them are preprocessing.json, and for texts
-tokenizer.json and labels.json.
+OpenVINO, LiteRT, or as a folder of Hugging Face, on whichever backend it was trained.
+The files are loaded by their runtime and compared with the model; if they differ, or
+the format cannot hold the model, nothing is left of them. Beside them are
+preprocessing.json, and for texts tokenizer.json and labels.json. In the format onnx, a
+model that generates is two programs, the prompt and one step, with generation.json.
 
 Examples:
   kerasseq export runs/classify-gru-1 --format onnx --out classifier
   kerasseq export runs/classify-gru-1 --format onnx --quantize int8 --out classifier
   kerasseq export runs/forecast-lstm-1 --format tf_saved_model --out forecaster
+  kerasseq export runs/language-model-gpt-1 --format huggingface --out gpt
   kerasseq export model.keras --format litert --length 64 --out phone
 """
 
 import argparse
+import importlib.util
 from typing import Any
 
 import kerasseq
@@ -151,6 +154,8 @@ def _checked(exported):
     written = f"Written on {exported.backend}"
     if exported.checked_by is None:
         reader = READERS[exported.format]
+        if importlib.util.find_spec(reader.replace("-", "_")) is not None:
+            return f"{written}, and not compared: nothing here does for this model."
         return (
             f"{written}, and not checked: that needs {reader}. "
             f"{packages.install(reader)}"

@@ -1,9 +1,9 @@
 """The two programs of a model that decodes: the prompt, and one step.
 
-    prompt(ids, lengths, capacity)   ids (B, P) -> logits (B, V) of the next token, state
-    step(token, state)               token (B,) -> logits (B, V) of the next one, state
+    prompt(ids, lengths, capacity) -> logits (B, V) of the next token, state
+    step(token, state) -> logits (B, V) of the next token, state
 
-The state is a structure of tensors: caches of keys and values, whose size the prompt
+`ids` are (B, P), `lengths` and `token` (B,). The state is a structure of tensors: caches of keys and values, whose size the prompt
 gets as `capacity`; states of recurrent layers; the memory of an encoder. All of it is
 computed by the functions with which `generate` decodes.
 """

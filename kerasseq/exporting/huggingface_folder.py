@@ -16,9 +16,13 @@ from kerasseq.exporting import inputs
 from kerasseq.exporting.checks import CASES, relative_difference
 from kerasseq.exporting.tokenizer_files import tokenizer_json
 from kerasseq.models import GPT
-from kerasseq.pretrained.checkpoints import FAMILIES, arguments_of, family_of_model
+from kerasseq.pretrained.checkpoints import (
+    FAMILIES,
+    arguments_of,
+    family_of_model,
+    save_pretrained,
+)
 from kerasseq.pretrained.checkpoints import FORMATS as FORMS
-from kerasseq.pretrained.checkpoints import save_pretrained
 from kerasseq.pretrained.folders import CONFIG, read_table, write_table
 
 # Our inputs, and those of the class in `transformers`.

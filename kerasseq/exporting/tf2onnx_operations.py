@@ -6,7 +6,7 @@ Without them it logs an error and writes a file that no runtime reads.
 |---|---|---|
 | Erfc | the exact GELU | $1 - \operatorname{erf}(x)$ |
 | Log1p | log-sigmoid and softplus | $\log(1 + x)$ |
-| XlaDynamicUpdateSlice | writing into a cache | the new entries, padded, where they are |
+| XlaDynamicUpdateSlice | writing into a cache | the new entries where they are |
 """
 
 from typing import Any

@@ -58,7 +58,10 @@ def test_images_are_written_and_not_compared(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (MAKE["rwkv7"], 'no class for a model of the kind rwkv7.*"keras_hub"\\) writes'),
+        (
+            MAKE["rwkv7"],
+            'no class for a model of the kind rwkv7.*"keras_hub"\\) writes',
+        ),
         (
             lambda: models.LanguageModel("gru", vocabulary_size=5, units=3),
             "model must be one of GPT, Mamba, .*, received LanguageModel",
