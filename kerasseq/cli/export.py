@@ -154,8 +154,8 @@ def _checked(exported):
     written = f"Written on {exported.backend}"
     if exported.checked_by is None:
         reader = READERS[exported.format]
-        if importlib.util.find_spec(reader.replace("-", "_")) is not None:
-            return f"{written}, and not compared: nothing here does for this model."
+        if exported.format == "huggingface" and importlib.util.find_spec(reader):
+            return f"{written}, and not compared: nothing does for this model."
         return (
             f"{written}, and not checked: that needs {reader}. "
             f"{packages.install(reader)}"

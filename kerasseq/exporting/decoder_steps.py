@@ -123,7 +123,7 @@ def check(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
         length: Is not used.
 
     Returns:
-        The largest difference of a logit.
+        The largest difference of a logit, relative to the largest one.
 
     Raises:
         ImportError: If onnxruntime is not installed.
@@ -150,18 +150,21 @@ def _difference(model, decoder, programs, size):
 
 
 def between(found: np.ndarray, expected: Any) -> float:
-    """The largest difference of logits, infinite where only one of them is.
+    """Returns the largest difference of logits, relative to the largest one.
+
+    Ids that are never written have the logit -inf in both; else it is infinite.
 
     Examples:
-        >>> between(np.array([1.0, -np.inf]), np.array([1.5, -np.inf]))
+        >>> between(np.array([1.0, -np.inf]), np.array([2.0, -np.inf]))
         0.5
     """
     expected = keras.ops.convert_to_numpy(expected)
-    if found.shape != expected.shape:
+    never = np.isneginf(expected)
+    if found.shape != expected.shape or not np.array_equal(np.isneginf(found), never):
         return float("inf")
-    same = found == expected  # also where both are -inf
-    difference = np.where(same, 0, np.abs(np.where(same, 0, found) - expected))
-    return float(np.nan_to_num(difference[~same], nan=np.inf).max(initial=0))
+    difference = np.abs(found[~never] - expected[~never]).max(initial=0)
+    largest = np.abs(expected[~never]).max(initial=0) or 1.0
+    return float(np.nan_to_num(difference / largest, nan=np.inf))
 
 
 class Programs:

@@ -3,9 +3,10 @@
     prompt(ids, lengths, capacity) -> logits (B, V) of the next token, state
     step(token, state) -> logits (B, V) of the next token, state
 
-`ids` are (B, P), `lengths` and `token` (B,). The state is a structure of tensors: caches of keys and values, whose size the prompt
-gets as `capacity`; states of recurrent layers; the memory of an encoder. All of it is
-computed by the functions with which `generate` decodes.
+`ids` are (B, P), `lengths` and `token` (B,). The state is a structure of tensors:
+caches of keys and values, whose size the prompt gets as `capacity`; states of recurrent
+layers; the memory of an encoder. All of it is computed by the functions with which
+`generate` decodes.
 """
 
 from collections.abc import Callable

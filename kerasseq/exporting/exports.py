@@ -120,8 +120,8 @@ def _refuse(format, kind, **options):
     for name, value in options.items():
         if value is not None:
             raise ValueError(
-                f"{name} is not for the format {format} of a {kind}, whose length is "
-                f"free and whose weights are float32; received {value!r}. Leave it out"
+                f"{name}={json.dumps(value)} is not for the format {format} of a {kind}"
+                ": its length is free, and its weights are float32. Leave it out"
             )
 
 

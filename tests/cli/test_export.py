@@ -102,7 +102,8 @@ def test_changed_data_are_not_held_out(command, asked, classifier, tmp_path):
 
 def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained):
     monkeypatch.setitem(INT8, "changed", None)
-    done = command("export", trained[0], "--quantize", "int8", "--out", "files")
+    words = "--format", "litert", "--quantize", "int8", "--out", "files"
+    done = command("export", trained[0], *words)
     assert "On random inputs outputs differ by 0.01 of the largest" in done.out
 
 
@@ -118,6 +119,10 @@ def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained
         (["RUN", "--format", "onx", "--out", "o"], 'Did you mean "onnx"'),
         (["RUN", "--format", "torch", "--quantize", "int8", "--out", "o"],
          "--quantize int8 is not for torch"),
+        (["RUN", "--quantize", "int8", "--out", "o"],
+         "--quantize int8 is not for the format onnx of a LanguageModel"),
+        (["RUN", "--length", "7", "--out", "o"],
+         "--length 7 is not for the format onnx of a LanguageModel"),
         (["RUN", "--length", "0", "--out", "o"], "--length"),
     ],
 )  # fmt: skip

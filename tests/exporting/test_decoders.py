@@ -217,7 +217,7 @@ def test_models_that_do_not_decode():
 def test_options_of_other_formats(tmp_path):
     model = models.LanguageModel("gru", vocabulary_size=13, units=3)
     for options in ({"quantize": "int8"}, {"length": 7}):
-        with pytest.raises(ValueError, match="is not for the format onnx of a Langu"):
+        with pytest.raises(ValueError, match="is not for the format onnx of a Lang"):
             exporting.export_model(model, tmp_path / "out", **options)
 
 
