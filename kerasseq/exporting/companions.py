@@ -106,7 +106,7 @@ def _preprocessing(model) -> dict[str, Any]:
         content["max_length"] = most
     content |= _of_texts(model)
     if getattr(model, "labels", None) is not None:
-        content["answer"] = _answer(model, config)
+        content["answer"] = _answer(model)
     if "image_size" in config:
         names = ("image_size", "channels", "value_range", "data_format", "resize")
         content["images"] = {name: config.get(name) for name in names}
@@ -135,9 +135,9 @@ def _of_texts(model):
     return content
 
 
-def _answer(model, config):
+def _answer(model):
     """What the outputs are, and how the answer is read from them."""
-    activation = config.get("activation")
+    activation = getattr(model.task, "activation", None)
     if model.multi_label:
         reading = "each label whose probability is at least 0.5"
     else:

@@ -299,7 +299,7 @@ def convertible_loops() -> Iterator[None]:
 
     Examples:
         >>> with convertible_loops():
-        ...     has_convertible_loops()
+        ...     has_convertible_loops() == (keras.backend.backend() == "tensorflow")
         True
     """
     token = _convertible.set(True)
@@ -310,8 +310,8 @@ def convertible_loops() -> Iterator[None]:
 
 
 def has_convertible_loops() -> bool:
-    """Whether a block of `convertible_loops` is open in the current context."""
-    return _convertible.get()
+    """Whether a block of `convertible_loops` is open here, on TensorFlow."""
+    return _convertible.get() and keras.backend.backend() == "tensorflow"
 
 
 def uses_torchscript() -> bool:

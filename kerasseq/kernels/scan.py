@@ -61,7 +61,7 @@ def scan(
     if (unroll or length == 1) and not is_exporting():
         return reference.scan(step, carry, inputs, reverse)
     functions = backend_module("functions")
-    if has_convertible_loops() and hasattr(functions, "scan_in_order"):
+    if has_convertible_loops():
         return functions.scan_in_order(step, carry, inputs, reverse)
     return functions.scan(step, carry, inputs, reverse)
 
