@@ -17,6 +17,7 @@ from kerasseq.exporting import inputs
 from kerasseq.exporting.tokenizer_files import tokenizer_json
 
 PREPROCESSING, TOKENIZER = "preprocessing.json", "tokenizer.json"
+GENERATION = "generation.json"
 LABELS, OWN_TOKENIZER = "labels.json", "tokenizer.kerasseq.json"
 CRF = (
     "The outputs are the scores of the tags at each token, before the conditional "
@@ -54,7 +55,13 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> list[
     labels = getattr(model, "labels", None)
     if labels is not None:
         _write(folder / LABELS, labels)
-    _write(folder / PREPROCESSING, content)
+    for file in sorted(folder.glob(f"*_{OWN_TOKENIZER}")):  # of source or target
+        notes.append(
+            f"No tokenizer.json holds one of the tokenizers: {file.name} has it, for "
+            "kerasseq.text.load_tokenizer, which loads no Keras."
+        )
+    if not (folder / GENERATION).exists():  # it says the same of prompt and step
+        _write(folder / PREPROCESSING, content)
     if length is not None:
         notes.append(_about_length(model, length))
     return notes

@@ -28,12 +28,12 @@ from kerasseq import kernels
 from kerasseq.core import packages
 from kerasseq.core.types import Nested
 from kerasseq.exporting import decoders
-from kerasseq.exporting.companions import OWN_TOKENIZER, TOKENIZER
+from kerasseq.exporting.companions import GENERATION, OWN_TOKENIZER, TOKENIZER
 from kerasseq.exporting.onnx_file import errors_of_tf2onnx
 from kerasseq.exporting.tokenizer_files import tokenizer_json
 from kerasseq.pretrained.folders import write_table
 
-PROMPT, STEP, SETTINGS = "prompt.onnx", "step.onnx", "generation.json"
+PROMPT, STEP = "prompt.onnx", "step.onnx"
 NEXT = "next."
 STEPS = 3  # that are compared
 
@@ -73,7 +73,7 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
         ]
         kernels.write_onnx(step, [decoders.TOKEN, *inputs], folder / STEP)
     names = write_tokenizers(model, folder)
-    write_table(folder / SETTINGS, {**decoder.settings, "tokenizers": names})
+    write_table(folder / GENERATION, {**decoder.settings, "tokenizers": names})
 
 
 def write_tokenizers(model: keras.Model, folder: pathlib.Path) -> list[str] | None:

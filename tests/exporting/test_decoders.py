@@ -97,8 +97,7 @@ def test_the_loop_without_keras_writes_the_text_of_generate(tmp_path):
     model = shuffled(gpt(**LLAMA))
     found = exported(model, tmp_path / "gpt")
     assert set(found["files"]) == {
-        *("prompt.onnx", "step.onnx", "generation.json"),
-        *("tokenizer.json", "preprocessing.json"),
+        *("prompt.onnx", "step.onnx", "generation.json", "tokenizer.json"),
     }
     assert found["length"] is None and found["difference"] < 1e-5
     assert found["checked_by"].startswith("onnxruntime")
@@ -226,3 +225,19 @@ def test_errors_of_tf2onnx_are_raised():
 
     with pytest.raises(ValueError, match="Erfc is not supported"), errors_of_tf2onnx():
         logging.getLogger("tf2onnx.tfonnx").error("Erfc is not supported")
+
+
+def test_a_tokenizer_that_the_package_cannot_hold(tmp_path, monkeypatch):
+    """A source of bytes with a mark at the end of words has a file for kerasseq."""
+    marked = BytePairTokenizer(30, level="character", end_of_word="_").fit(TEXT)
+    model = models.Seq2Seq("gru", marked, byte_pairs(), units=3)
+    monkeypatch.setattr(decoder_steps.kernels, "write_onnx", lambda *args: {})
+    monkeypatch.setattr(writing, "_is_installed", lambda name: False)
+    found = exported(model, tmp_path / "pairs")
+    assert found["checked_by"] is None
+    assert "source_tokenizer.kerasseq.json" in found["files"]
+    assert "target_tokenizer.json" in found["files"]
+    (note,) = found["notes"]
+    assert "source_tokenizer.kerasseq.json has it, for kerasseq.text" in note
+    settings = json.loads((tmp_path / "pairs" / "generation.json").read_text())
+    assert settings["tokenizers"] is None
