@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import tree
 
 from kerasseq.core.types import Nested, Shape, Tensor
+from kerasseq.kernels.functions import has_convertible_loops
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.operations import plus as add_bias
 
@@ -199,7 +200,8 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
 
     order = [1, 0, *range(2, len(x.shape))]
     steps = tf.transpose(x, order)
-    _, path = scan(step, steps[0], steps, reverse=False)
+    loop = scan_in_order if has_convertible_loops() else scan
+    _, path = loop(step, steps[0], steps, reverse=False)
     return tf.transpose(path, order)
 
 
