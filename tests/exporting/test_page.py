@@ -7,11 +7,11 @@ import pytest
 
 from kerasseq import models
 from kerasseq.exporting import writing
-from kerasseq.text import WordTokenizer
+from kerasseq.text import CharacterTokenizer
 from tests.processes import ROOT, run_python
 
 PAGE = ROOT / "docs" / "pages" / "en" / "howto" / "export.md"
-TEXTS = ["a fine plot", "dull"]
+TEXTS = ["Andersen", "Rossi"]
 
 pytestmark = [
     pytest.mark.once("a file of PyTorch, which any runtime reads"),
@@ -25,17 +25,16 @@ def test_the_program_on_the_page(tmp_path):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tokenizers")
     page = PAGE.read_text(encoding="utf-8")
-    mark = "<!-- run by tests/exporting/test_page.py -->\n```python\n"
-    (program,) = re.findall(f"{re.escape(mark)}(.*?)```", page, re.DOTALL)
+    (program,) = re.findall(r"python - <<'EOF'\n(.*?)EOF\n", page, re.DOTALL)
     assert 10 <= len(program.splitlines()) <= 20 and "keras" not in program
-    tokenizer = WordTokenizer().fit([*TEXTS, "a dull plot"])
+    tokenizer = CharacterTokenizer().fit(TEXTS)
     model = models.SequenceClassifier(
-        "gru", ["bad", "good", "neutral"], tokenizer=tokenizer, units=5
+        "gru", ["Danish", "Italian", "French"], tokenizer=tokenizer, units=5
     )
     folder = tmp_path / "classifier"
     folder.mkdir()
-    found = writing.write_model(model, folder, format="onnx", length=5)
-    assert found["length"] == 5
+    found = writing.write_model(model, folder, format="onnx", length=9)
+    assert found["length"] == 9
     done = run_python(program, only=(), cwd=tmp_path)
     wanted = [each.label for each in model.classify(TEXTS)]
     assert done.stdout.strip() == str(wanted)

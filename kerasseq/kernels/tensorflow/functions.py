@@ -149,7 +149,6 @@ def scan_in_order(
     if reverse:
         flat_inputs = [tf.reverse(x, [0]) for x in flat_inputs]
     length = flat_inputs[0].shape[0] or tf.shape(flat_inputs[0])[0]
-    sources = [tf.TensorArray(x.dtype, size=length).unstack(x) for x in flat_inputs]
     carry_0 = tree.flatten(carry)
     _, first = step(carry, tree.pack_sequence_as(inputs, [x[0] for x in flat_inputs]))
     arrays = [
@@ -158,13 +157,9 @@ def scan_in_order(
     ]
 
     def body(t, flat_carry, arrays):
-        inputs_t = [
-            told(source.read(t), x.shape[1:])
-            for source, x in zip(sources, flat_inputs, strict=True)
-        ]
         new_carry, output = step(
             tree.pack_sequence_as(carry, flat_carry),
-            tree.pack_sequence_as(inputs, inputs_t),
+            tree.pack_sequence_as(inputs, [x[t] for x in flat_inputs]),
         )
         flat_output = tree.flatten(output)
         arrays = [a.write(t, y) for a, y in zip(arrays, flat_output, strict=True)]
@@ -203,8 +198,8 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
         return tf.concat([x[:, :-1], largest], axis=1)
     order = [1, 0, *range(2, len(x.shape))]
     steps = tf.transpose(x, order)
-    run = scan_in_order if has_convertible_loops() else scan
-    _, path = run(step, steps[0], steps)
+    loop = scan_in_order if has_convertible_loops() else scan
+    _, path = loop(step, steps[0], steps, reverse=False)
     return tf.transpose(path, order)
 
 
