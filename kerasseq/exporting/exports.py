@@ -97,8 +97,11 @@ def export_model(
     is_file = isinstance(model, str | os.PathLike)
     kind = _class_of_file(model) if is_file else type(model).__name__
     written = format_of(format, kind)
-    if written.is_free:
-        _refuse(format, kind, quantize=quantize, length=length)
+    if quantize is not None and not written.has_int8:
+        raise ValueError(
+            f'quantize="int8" is not for the format {format} of a {kind}, whose prompt '
+            "and step have float weights. Leave it out"
+        )
     request = {"format": format, "quantize": quantize, "length": length}
     backends = _usable(format, written)
     if written.is_alike:  # another backend writes the same, or fails alike
@@ -113,16 +116,6 @@ def export_model(
         notes=tuple(answer.pop("notes")),
         **answer,
     )
-
-
-def _refuse(format, kind, **options):
-    """Raises if there are options that files with a free length do not have."""
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(
-                f"{name}={json.dumps(value)} is not for the format {format} of a {kind}"
-                ": its length is free, and its weights are float32. Leave it out"
-            )
 
 
 def _class_of_file(path):

@@ -45,7 +45,7 @@ def write_model(
         The values of `Exported` as plain data, or "error": why there are no files.
     """
     precise = in_float32(model)
-    found = format_of(format, type(model).__name__)
+    found = format_of(format, kind_of(model))
     try:
         with _quiet():
             steps, difference = _first_right(precise, folder, found, length)
@@ -69,6 +69,12 @@ def write_model(
         "notes": notes,
         "int8": int8,
     }
+
+
+def kind_of(model: keras.Model) -> str:
+    """Returns the class of a model; "" if it could decode, but predicts no tokens."""
+    name = type(model).__name__
+    return "" if getattr(model, "head", name) is None else name
 
 
 class _NotWritten(ValueError):

@@ -121,8 +121,6 @@ def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained
          "--quantize int8 is not for torch"),
         (["RUN", "--quantize", "int8", "--out", "o"],
          "--quantize int8 is not for the format onnx of a LanguageModel"),
-        (["RUN", "--length", "7", "--out", "o"],
-         "--length 7 is not for the format onnx of a LanguageModel"),
         (["RUN", "--length", "0", "--out", "o"], "--length"),
     ],
 )  # fmt: skip

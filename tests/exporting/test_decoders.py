@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kerasseq import exporting, models
-from kerasseq.exporting import decoder_steps, decoders, writing
+from kerasseq.exporting import decoder_steps, decoders, formats, writing
 from kerasseq.exporting.onnx_file import errors_of_tf2onnx
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 from tests.processes import ROOT
@@ -211,13 +211,17 @@ def test_models_that_do_not_decode():
         decoders.decoder_of(model)
     with pytest.raises(ValueError, match="received a GPT with head=None"):
         decoders.decoder_of(gpt(head=None))
+    assert formats.format_of("onnx", writing.kind_of(model)).module == "onnx_file"
+    body = writing.kind_of(gpt(head=None))  # its forward pass is exported
+    assert formats.format_of("onnx", body).module == "onnx_file"
+    assert formats.format_of("onnx", writing.kind_of(gpt())).module == "decoder_steps"
 
 
 def test_options_of_other_formats(tmp_path):
     model = models.LanguageModel("gru", vocabulary_size=13, units=3)
-    for options in ({"quantize": "int8"}, {"length": 7}):
-        with pytest.raises(ValueError, match="is not for the format onnx of a Lang"):
-            exporting.export_model(model, tmp_path / "out", **options)
+    with pytest.raises(ValueError, match="is not for the format onnx of a LanguageMod"):
+        exporting.export_model(model, tmp_path / "out", quantize="int8")
+    assert writing._lengths(model, formats.format_of("onnx", "GPT"), 7) == [None]
 
 
 def test_errors_of_tf2onnx_are_raised():
