@@ -6,6 +6,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from kerasseq.exporting.formats import Format, format_of, module_of
 from kerasseq.exporting.precision import in_float32
 
 LONGEST = 300  # characters of an error of a converter
+BOLD = re.compile(r"\x1b\[[0-9;]*m")  # in the errors of Keras
 
 
 def write_model(
@@ -120,7 +122,7 @@ def _lengths(model, format: Format, length: int | None) -> list[int | None]:
 def _short(error: Exception) -> str:
     """Returns the first lines of an error of a converter, which may have hundreds."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines)
+    text = BOLD.sub("", " ".join(lines))
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
