@@ -19,6 +19,7 @@ BENCHMARKS = (
     "counting",
     "ctc",
     "experts",
+    "export",
     "exposure",
     "external",
     "fitting",

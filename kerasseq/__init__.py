@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
         datasets,
         decoding,
         exercises,
+        exporting,
         layers,
         models,
         runs,
@@ -31,6 +32,7 @@ __all__ = [
     "datasets",
     "decoding",
     "exercises",
+    "exporting",
     "layers",
     "load_model",
     "models",
@@ -39,7 +41,7 @@ __all__ = [
     "tracing",
     "training",
 ]
-_WITHOUT_KERAS = ("datasets", "exercises", "runs", "text")
+_WITHOUT_KERAS = ("datasets", "exercises", "exporting", "runs", "text")
 # Not in __all__: `from kerasseq import *` does not need scikit-learn.
 _OPTIONAL = ("sklearn",)
 

@@ -19,6 +19,7 @@ from benchmarks import (
     captioning,
     counting,
     ctc,
+    export,
     fitting,
     gpu,
     linear,
@@ -414,6 +415,16 @@ def test_prepare():
     assert [row["tokenizer"] for row in found] == ["bpe", "character"]
     for row in found:
         assert row["MB/s"] > 0 and row["training MB/s"] > 0 and row["peak MB"] > 10
+
+
+@pytest.mark.full("another process writes the format elsewhere", cheap=False)
+def test_export(tmp_path):
+    parser = argparse.ArgumentParser()
+    export.add_arguments(parser)
+    words = ["--models", "bag", "--formats", "torch", "--out", str(tmp_path / "t.md")]
+    (row,) = export.run(parser.parse_args(words))["table"]
+    assert row["torch"] in ("1e-09", "not checked") or "e-0" in row["torch"]
+    assert (tmp_path / "t.md").read_text().splitlines()[-1].startswith("| bag | ")
 
 
 def test_word_vectors():

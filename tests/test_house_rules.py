@@ -38,6 +38,7 @@ HEIGHT = {
     "models": 8,
     "pretrained": 9,
     "exercises": 10,
+    "exporting": 10,
 }
 BASE = {"core", "kernels", "tracing"}
 SERVING = {"decoding", "training"}  # used by models, and independent of them
@@ -48,7 +49,9 @@ LIGHT = (
     "kerasseq.vectors.files",
 )
 TABLES = {"layers", "runs", "sklearn"}  # public files: layers.py and others
-PUBLIC = TABLES | {"models", "exercises"} | SERVING | KERAS_FREE | {"tracing"}
+PUBLIC = (
+    TABLES | {"models", "exercises", "exporting"} | SERVING | KERAS_FREE | {"tracing"}
+)
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC
 }
@@ -194,7 +197,7 @@ def _points_down(home, other):
     if home == other:
         return True
     if home == "cli":
-        return other not in HEIGHT or other in ("core", "tracing")
+        return other not in HEIGHT or other in ("core", "tracing", "exporting")
     if home in KERAS_FREE:  # another test checks that these load no Keras
         # A data set of ids has its tokenizer.
         return other == "core" or (home == "datasets" and other == "text")

@@ -61,6 +61,7 @@ COMMANDS = Modules(
             "predict": "classify texts or images, tag or translate texts, or forecast",
             "evaluate": "evaluate a classifier or tagger on a file or a folder",
             "inspect": "inspect a trained model",
+            "export": "write a model for onnxruntime, LiteRT and others, without Keras",
             "tokenize": "tokenize a text",
             "prepare": "tokenize texts larger than memory, to train on",
             "params": "count the parameters of GPT-3 and other models",

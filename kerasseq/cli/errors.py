@@ -20,11 +20,13 @@ typed_options: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVa
     "typed_options", default=MappingProxyType({"encoding": "--encoding"})
 )
 _START = r"""(?<![\w./\\"'-])"""  # not in a path, a quoted name or an option
-_NO_SPACE = "free some space, or choose another folder with --run or --output-dir"
+_NO_SPACE = (
+    "free some space, or choose another folder with --run, --out or --output-dir"
+)
 _ADVICE = {
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
-    errno.EROFS: "choose a writable folder with --run or --output-dir",
+    errno.EROFS: "choose a writable folder with --run, --out or --output-dir",
 }
 # Each backend reports that memory is exhausted by an error of its own.
 _NO_MEMORY = re.compile(

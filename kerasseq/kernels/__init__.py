@@ -13,13 +13,20 @@ backend.require()
 
 from kerasseq.kernels.blockwise_attention import blockwise_attention  # noqa: E402
 from kerasseq.kernels.depthwise import depthwise_convolution  # noqa: E402
+from kerasseq.kernels.exported import (  # noqa: E402
+    lite_options,
+    read_program,
+    write_program,
+)
 from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
     compiler,
+    convertible_loops,
     default_jit_compile,
     fuses_attention,
     gradients,
+    has_convertible_loops,
     has_cudnn,
     inference,
     is_concrete,
@@ -41,6 +48,7 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     state_dtype,
 )
 from kerasseq.kernels.mixture import mixture  # noqa: E402
+from kerasseq.kernels.onnx_programs import write_onnx  # noqa: E402
 from kerasseq.kernels.operations import (  # noqa: E402
     add_to_rows,
     constant,
@@ -98,12 +106,14 @@ __all__ = [
     "compiled",
     "compiler",
     "constant",
+    "convertible_loops",
     "default_jit_compile",
     "dense",
     "depthwise_convolution",
     "fused_attention",
     "fuses_attention",
     "gradients",
+    "has_convertible_loops",
     "has_cudnn",
     "in_pieces",
     "inference",
@@ -117,6 +127,7 @@ __all__ = [
     "linear_attention",
     "linear_recurrence",
     "linear_states",
+    "lite_options",
     "make_virtual_devices",
     "matmul",
     "mixture",
@@ -128,6 +139,7 @@ __all__ = [
     "predict_step",
     "programs",
     "project",
+    "read_program",
     "recurrence",
     "rematerialized",
     "restartable",
@@ -150,4 +162,6 @@ __all__ = [
     "unscaled",
     "uses_torchscript",
     "with_gradient",
+    "write_onnx",
+    "write_program",
 ]

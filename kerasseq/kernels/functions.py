@@ -15,6 +15,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import backend_module
 
 _uncompiled = contextvars.ContextVar("kerasseq_uncompiled", default=0)  # open blocks
+_convertible = contextvars.ContextVar("kerasseq_convertible", default=False)
 
 
 @contextlib.contextmanager
@@ -286,6 +287,31 @@ def is_exporting() -> bool:
     if keras.backend.backend() != "torch":
         return False
     return backend_module("functions").is_exporting()
+
+
+@contextlib.contextmanager
+def convertible_loops() -> Iterator[None]:
+    """Lets TensorFlow write loops as the converters to other formats read them.
+
+    Those stack what a loop writes in the order of its steps, from the first one on. A
+    loop as it is otherwise writes the first step before the loop, or the last one
+    first.
+
+    Examples:
+        >>> with convertible_loops():
+        ...     has_convertible_loops() == (keras.backend.backend() == "tensorflow")
+        True
+    """
+    token = _convertible.set(True)
+    try:
+        yield
+    finally:
+        _convertible.reset(token)
+
+
+def has_convertible_loops() -> bool:
+    """Whether a block of `convertible_loops` is open here, on TensorFlow."""
+    return _convertible.get() and keras.backend.backend() == "tensorflow"
 
 
 def uses_torchscript() -> bool:

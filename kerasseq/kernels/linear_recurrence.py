@@ -17,7 +17,9 @@ from keras import ops
 from keras.backend import standardize_dtype
 
 from kerasseq.core.types import DType, Shape, Tensor
+from kerasseq.kernels.functions import has_convertible_loops
 from kerasseq.kernels.operations import backend_module
+from kerasseq.kernels.reference import linear_recurrence as reference
 
 
 def linear_recurrence(
@@ -66,6 +68,8 @@ def linear_recurrence(
         mask = ops.cast(mask, "bool")
         a, b = _select(mask, a, 1), _select(mask, b, 0)
     run = backend_module("linear_recurrence").run
+    if has_convertible_loops():
+        run = reference.run
     return run(a, b, _cast(ops.convert_to_tensor(initial_state), dtype))
 
 

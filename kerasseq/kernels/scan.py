@@ -9,7 +9,7 @@ from collections.abc import Callable
 from keras import ops, tree
 
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.kernels.functions import is_exporting
+from kerasseq.kernels.functions import has_convertible_loops, is_exporting
 from kerasseq.kernels.operations import backend_module
 from kerasseq.kernels.reference import scan as reference
 
@@ -60,7 +60,10 @@ def scan(
     # One step needs no loop, and a loop would be compiled again at each eager call.
     if (unroll or length == 1) and not is_exporting():
         return reference.scan(step, carry, inputs, reverse)
-    return backend_module("functions").scan(step, carry, inputs, reverse)
+    functions = backend_module("functions")
+    if has_convertible_loops():
+        return functions.scan_in_order(step, carry, inputs, reverse)
+    return functions.scan(step, carry, inputs, reverse)
 
 
 def in_pieces(

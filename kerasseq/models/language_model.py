@@ -163,7 +163,7 @@ class LanguageModel(GenerationMixin, CausalLM):
             after = {"states": states}
         else:
             index = state["index"][:, None]  # (B, 1)
-            here = ops.arange(state["ids"].shape[1])[None] == index
+            here = ops.arange(ops.shape(state["ids"])[1])[None] == index
             ids = ops.where(here, token[:, None], state["ids"])
             # A causal layer does not read the padding after the text.
             h = kernels.take_steps(self._last_outputs(ids), index)

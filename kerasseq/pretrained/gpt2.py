@@ -132,6 +132,7 @@ def write(a: Arguments) -> dict[str, Any]:
         "n_embd": a["hidden_dim"],
         "n_inner": a["intermediate_dim"],
         "n_positions": a["max_sequence_length"],
+        "n_ctx": a["max_sequence_length"],  # the same, for llama.cpp's converter
         "activation_function": ACTIVATION_NAMES[a["feed_forward"]],
         "tie_word_embeddings": a["tie_embeddings"],
         "layer_norm_epsilon": a["layer_norm_epsilon"],

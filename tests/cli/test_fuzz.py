@@ -67,6 +67,7 @@ BASES = [
     ["evaluate", "missing", "--file", "missing.csv"],
     ["tokenize", "to be", "--corpus", "words.txt", "--tokenizer", "character"],
     ["prepare", "words.txt", "--out", "ids", "--tokenizer", "character"],
+    ["export", "missing", "--out", "ids"],
     ["data", "ar"],
     ["params", "gpt3"],
     ["eliza", "--rules", "missing.txt"],

@@ -158,6 +158,8 @@ USES = [
         "--tokenizers word --seeds 0 --parameters 5000 --bootstrap 2"),
     (PAIRS, "txt", "train translators --pairs F --run OUT --models rnnenc --steps 1 "
         "--tokenizers word --seeds 0 --parameters 5000 --bootstrap 2"),
+    (TEXT, "d", "export F --out OUT"),
+    (TEXT, "keras", "export F --out OUT"),
 ]  # fmt: skip
 RIGHT = (
     "txt",

@@ -14,7 +14,7 @@ from tests.processes import clean_environment
 pytestmark = pytest.mark.once("the documentation")
 
 NAMESPACES = ("layers", "models", "tracing", "tracing.plots", "text", "datasets")
-NAMESPACES += ("training", "decoding", "runs", "sklearn", "exercises")
+NAMESPACES += ("training", "decoding", "runs", "sklearn", "exercises", "exporting")
 
 
 def public_names():

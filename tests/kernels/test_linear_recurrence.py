@@ -231,3 +231,17 @@ def test_wrong_shapes(a, h, message):
 def test_no_steps():
     with pytest.raises(ValueError, match="at least one time step"):
         kernels.linear_recurrence(*[np.ones((B, 0, D), "float32")] * 2)
+
+
+def test_one_step_after_a_state():
+    a, b, h = arrays("float32", time=1)
+    found = map(numpy, kernels.linear_recurrence(a, b, h))
+    for x, expected in zip(found, in_numpy(a, b, h), strict=True):
+        np.testing.assert_allclose(x, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("time", [1, 2, 3])
+def test_running_maximum_of_few_steps(time):
+    x = arrays("float32", time=time)[0]
+    found = numpy(kernels.running_maximum(ops.convert_to_tensor(x)))
+    np.testing.assert_array_equal(found, np.maximum.accumulate(x, axis=1))

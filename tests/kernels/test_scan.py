@@ -54,6 +54,18 @@ def test_is_its_definition(length, unroll):
     assert positive.shape == (length, 2, 3)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_loops_that_converters_read_are_the_same(reverse):
+    carry, inputs = arguments(5)
+    expected = kernels.scan(step, carry, inputs, reverse=reverse)
+    with kernels.convertible_loops():
+        on_tensorflow = keras.backend.backend() == "tensorflow"
+        assert kernels.has_convertible_loops() == on_tensorflow
+        actual = kernels.scan(step, carry, inputs, reverse=reverse)
+    assert not kernels.has_convertible_loops()
+    assert_same(actual, expected)
+
+
 def test_follows_a_loop_in_numpy():
     h, sums = H, []
     for t in range(5):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import tree
 
 from kerasseq.core.types import Nested, Shape, Tensor
+from kerasseq.kernels.functions import has_convertible_loops
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.operations import plus as add_bias
 
@@ -136,6 +137,43 @@ def scan(
     return tree.pack_sequence_as(carry, last), outputs
 
 
+def scan_in_order(
+    step: Callable, carry: Nested, inputs: Nested, reverse: bool = False
+) -> tuple[Nested, Nested]:
+    """See `kerasseq.kernels.convertible_loops`: for inference only.
+
+    The first step is also traced outside the loop, for the shapes of the outputs; it is
+    not computed there.
+    """
+    flat_inputs = tree.flatten(inputs)
+    if reverse:
+        flat_inputs = [tf.reverse(x, [0]) for x in flat_inputs]
+    length = flat_inputs[0].shape[0] or tf.shape(flat_inputs[0])[0]
+    carry_0 = tree.flatten(carry)
+    _, first = step(carry, tree.pack_sequence_as(inputs, [x[0] for x in flat_inputs]))
+    arrays = [
+        tf.TensorArray(y.dtype, size=length, element_shape=y.shape)
+        for y in tree.flatten(first)
+    ]
+
+    def body(t, flat_carry, arrays):
+        new_carry, output = step(
+            tree.pack_sequence_as(carry, flat_carry),
+            tree.pack_sequence_as(inputs, [x[t] for x in flat_inputs]),
+        )
+        flat_output = tree.flatten(output)
+        arrays = [a.write(t, y) for a, y in zip(arrays, flat_output, strict=True)]
+        return t + 1, keep_shapes(new_carry, carry_0), arrays
+
+    _, last, arrays = tf.while_loop(
+        lambda t, *_: t < length, body, (tf.constant(0), carry_0, arrays)
+    )
+    outputs = [a.stack() for a in arrays]
+    if reverse:
+        outputs = [tf.reverse(y, [0]) for y in outputs]
+    return tree.pack_sequence_as(carry, last), tree.pack_sequence_as(first, outputs)
+
+
 def keep_shapes(carry: Nested, like: Sequence[Tensor]) -> list[Tensor]:
     """The tensors of `carry`, told the shapes that are known of those in `like`."""
     flat = tree.flatten(carry)
@@ -155,9 +193,13 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
         largest = tf.maximum(largest, now)
         return largest, largest
 
+    if x.shape[1] is not None and x.shape[1] <= 2:  # as for one step after a state
+        largest = tf.reduce_max(x, axis=1, keepdims=True)
+        return tf.concat([x[:, :-1], largest], axis=1)
     order = [1, 0, *range(2, len(x.shape))]
     steps = tf.transpose(x, order)
-    _, path = scan(step, steps[0], steps, reverse=False)
+    loop = scan_in_order if has_convertible_loops() else scan
+    _, path = loop(step, steps[0], steps, reverse=False)
     return tf.transpose(path, order)
 
 

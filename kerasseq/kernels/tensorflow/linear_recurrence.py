@@ -10,6 +10,9 @@ from kerasseq.kernels.tensorflow.loop import InOrder, loop
 
 def run(a: Tensor, b: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """See `reference.linear_recurrence.run`."""
+    if a.shape[1] == 1:  # without arrays, which converters cannot read here
+        h = a[:, 0] * h + b[:, 0]
+        return h[:, None], h
     return _run(*map(tf.convert_to_tensor, (a, b, h)))  # no variables
 
 

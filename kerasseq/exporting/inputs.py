@@ -1,0 +1,213 @@
+"""The inputs of a model: their shapes in a file, and examples to compare with."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+
+from kerasseq.core.sublayers import flatten
+
+LENGTH = 128  # steps of a file whose length is fixed, unless the model takes fewer
+IMAGES = "images"
+PADDED = 2  # steps at the end of the first example
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An input of a model.
+
+    Attributes:
+        name: Its name, also in the files.
+        shape: Its shape; None for what is free.
+        dtype: Its dtype.
+        values: Number of ids, for an input of ids.
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+    values: int | None = None
+
+
+def inputs_of(model: keras.Model) -> list[Input]:
+    """Returns the inputs of a functional model, in the order of its structure.
+
+    Raises:
+        ValueError: If the model has no inputs that Keras knows.
+    """
+    try:
+        tensors = keras.tree.flatten(model.input)
+    except AttributeError as error:
+        raise ValueError(
+            "expected a functional or a built sequential model, received a "
+            f"{type(model).__name__} without inputs. Call it inside a "
+            "keras.Model(inputs, outputs)"
+        ) from error
+    return [
+        Input(
+            tensor.name,
+            _with_sizes(model, tensor),
+            keras.backend.standardize_dtype(tensor.dtype),
+            _number_of_ids(model, tensor),
+        )
+        for tensor in tensors
+    ]
+
+
+def _with_sizes(model, tensor):
+    """Returns the shape of an input; images have the size of the model."""
+    shape = tuple(tensor.shape)
+    size = model.get_config().get("image_size") if tensor.name == IMAGES else None
+    if size is None:
+        return shape
+    sides = iter((size, size) if isinstance(size, int) else size)
+    return tuple(
+        next(sides) if axis and side is None else side
+        for axis, side in enumerate(shape)
+    )
+
+
+def _number_of_ids(model, tensor):
+    """Returns the number of ids of an input: the rows of the embedding that reads it.
+
+    If no embedding reads it directly, the smallest of all is what any id is below.
+    """
+    if keras.backend.is_float_dtype(tensor.dtype):
+        return None
+    sizes = {}
+    for layer in model.layers:
+        for inside in flatten(layer):
+            for name in ("input_dim", "num_segments"):
+                rows = getattr(inside, name, None)
+                if isinstance(rows, int):
+                    sizes.setdefault(_reads(layer, tensor), []).append(rows)
+    return min(sizes.get(True) or sizes.get(False) or [2])
+
+
+def _reads(layer, tensor):
+    try:
+        return any(each is tensor for each in keras.tree.flatten(layer.input))
+    except AttributeError:  # a layer that is called several times, or never
+        return False
+
+
+def has_free_length(model: keras.Model) -> bool:
+    """Whether an axis other than the batch is free."""
+    return any(None in each.shape[1:] for each in inputs_of(model))
+
+
+def longest(model: keras.Model) -> int | None:
+    """Returns the most steps that a model takes; None if there is no limit."""
+    for owner in (getattr(model, "preprocessor", None), model):
+        for name in ("longest", "context_length", "max_sequence_length"):
+            found = getattr(owner, name, None)
+            if isinstance(found, int):
+                return found
+    return None
+
+
+def fixed_length(model: keras.Model) -> int:
+    """Returns the number of steps of a file that cannot leave it free.
+
+    It is that of the training of a `Forecaster`, which was fitted to a table.
+    """
+    config = model.get_config()
+    fitted = config.get("fitted")
+    if isinstance(fitted, dict) and isinstance(fitted.get("length"), int):
+        ahead = config["known"] or config["calendar"]
+        return fitted["length"] + (config["horizon"] if ahead else 0)
+    most = longest(model)
+    return LENGTH if most is None else min(LENGTH, most)
+
+
+def signature(
+    model: keras.Model, length: int | None, batch: int | None = None
+) -> list[Any]:
+    """Returns shapes and dtypes of the inputs, in the structure that the model takes.
+
+    Args:
+        model: The model.
+        length: The number of steps; None if it is free.
+        batch: The number of rows; None if it is free.
+    """
+    specs = [
+        keras.InputSpec(
+            shape=(batch, *(length if s is None else s for s in each.shape[1:])),
+            dtype=each.dtype,
+            name=each.name,
+        )
+        for each in inputs_of(model)
+    ]
+    return [keras.tree.pack_sequence_as(model.input, specs)]
+
+
+def examples(
+    model: keras.Model, batch: int, steps: int, seed: int = 0
+) -> list[np.ndarray]:
+    """Returns random inputs; ids of the first row end with padding.
+
+    Args:
+        model: The model.
+        batch: The number of rows.
+        steps: The number of steps.
+        seed: Seed of the numbers.
+    """
+    rng = np.random.default_rng(seed)
+    padding = padding_of(model)
+    arrays = []
+    for each in inputs_of(model):
+        shape = (batch, *(steps if s is None else s for s in each.shape[1:]))
+        if each.values is None:
+            x = rng.random(shape) if each.name == IMAGES else rng.normal(size=shape)
+        elif len(shape) == 1:  # a number for each row, such as its length
+            x = np.full(shape, steps)
+        else:
+            x = rng.integers(0, each.values, shape)
+            if padding is not None and padding < each.values and steps > PADDED:
+                x[x == padding] = (padding + 1) % each.values
+                x[0, -PADDED:] = padding
+        arrays.append(x.astype(each.dtype))
+    return arrays
+
+
+def padding_of(model: keras.Model) -> int | None:
+    """Returns the id of padding, or None."""
+    padding = getattr(model, "padding_id", None)
+    return padding if isinstance(padding, int) else None
+
+
+def padded(
+    model: keras.Model, arrays: list[np.ndarray], length: int
+) -> list[np.ndarray]:
+    """Returns inputs of ids padded, or cut, to a number of steps.
+
+    Args:
+        model: The model.
+        arrays: Its inputs.
+        length: The number of steps.
+    """
+    fill, made = padding_of(model) or 0, []
+    for each, x in zip(inputs_of(model), arrays, strict=True):
+        if len(each.shape) > 1 and each.shape[1] is None and x.shape[1] != length:
+            x = x[:, :length]
+            widths = [(0, 0), (0, length - x.shape[1])] + [(0, 0)] * (x.ndim - 2)
+            first = each.name == inputs_of(model)[0].name
+            x = np.pad(x, widths, constant_values=fill if first else 0)
+        made.append(x)
+    return made
+
+
+def outputs_of(model: keras.Model, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Returns the outputs of a model, in the order of their structure."""
+    tensors = [keras.ops.convert_to_tensor(x) for x in arrays]
+    y = model(keras.tree.pack_sequence_as(model.input, tensors), training=False)
+    return [keras.ops.convert_to_numpy(each) for each in keras.tree.flatten(y)]
+
+
+def names_of_outputs(model: keras.Model) -> list[str]:
+    """Returns the names of the outputs, in the order of their structure."""
+    if isinstance(model.output, dict):
+        return sorted(model.output)
+    count = len(keras.tree.flatten(model.output))
+    return ["output"] if count == 1 else [f"output_{n}" for n in range(count)]

@@ -1,0 +1,115 @@
+"""ONNX: by tf2onnx from TensorFlow, by PyTorch's exporter from PyTorch.
+
+onnxruntime reads it. With 8 bits, the weights of matrix products are rounded, and their
+inputs at each call, from the largest value in them.
+"""
+
+import contextlib
+import importlib
+import logging
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from kerasseq import kernels
+from kerasseq.exporting import inputs
+from kerasseq.exporting.checks import Run, largest_difference
+
+FILES = ("model.onnx", "model.int8.onnx")
+
+
+def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
+    """See `formats`."""
+    specs = inputs.signature(model, length)
+    with kernels.convertible_loops(), errors_of_tf2onnx():
+        if keras.backend.backend() == "tensorflow":
+            importlib.import_module("kerasseq.exporting.tf2onnx_operations")
+        _call_once(model, specs)
+        keras.Model.export(
+            model, str(folder / FILES[0]), "onnx", False, input_signature=specs
+        )
+
+
+def _call_once(model, specs):
+    """Calls a model, which Keras wants to know before it exports it."""
+    x = keras.tree.map_structure(
+        lambda spec: keras.ops.ones(
+            [inputs.PADDED if size is None else size for size in spec.shape], spec.dtype
+        ),
+        specs,
+    )
+    model(*x, training=False)
+
+
+def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
+    """See `formats`."""
+    return largest_difference(model, load(model, folder / FILES[0]), length)
+
+
+def load(model: keras.Model, file: pathlib.Path) -> Run:
+    """Returns the function that runs a file.
+
+    Args:
+        model: The model, whose inputs have the names of those of the file.
+        file: The file.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        file.read_bytes(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [each.name for each in inputs.inputs_of(model)]
+    taken = {each.name for each in session.get_inputs()}  # unused ones are left out
+
+    def run(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        given = dict(zip(names, arrays, strict=True))
+        return session.run(None, {name: given[name] for name in taken})
+
+    return run
+
+
+def quantize(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
+    """Writes the file with weights of 8 bits. See `formats`."""
+    from onnxruntime import quantization
+
+    # Loops have their products in graphs of their own.
+    quantization.quantize_dynamic(
+        folder / FILES[0],
+        folder / FILES[1],
+        weight_type=quantization.QuantType.QInt8,
+        extra_options={"EnableSubgraph": True},
+    )
+
+
+class _Errors(logging.Handler):
+    """Keeps the errors that tf2onnx logs, and goes on after."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def errors_of_tf2onnx() -> Iterator[Any]:
+    """Raises the errors that tf2onnx logs: it writes a file that cannot be read."""
+    logger, handler = logging.getLogger("tf2onnx"), _Errors()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+        logger.setLevel(level)
+    if handler.messages:
+        raise ValueError(f"tf2onnx: {handler.messages[0]}")

@@ -1,0 +1,60 @@
+"""The format of OpenVINO: `model.xml`, the operations, and `model.bin`, the weights."""
+
+import pathlib
+
+import keras
+import numpy as np
+
+from kerasseq import kernels
+from kerasseq.exporting import inputs
+from kerasseq.exporting.checks import largest_difference
+
+FILE, CONVERTED = "model.xml", "converted.xml"
+
+
+def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
+    """See `formats`."""
+    with kernels.convertible_loops():
+        keras.Model.export(
+            model,
+            str(folder / CONVERTED),
+            "openvino",
+            False,
+            input_signature=inputs.signature(model, length),
+        )
+    _keep_outputs(folder, inputs.names_of_outputs(model))
+
+
+def _keep_outputs(folder, names):
+    """Writes the file again, without what the converter takes for outputs.
+
+    These are values that training would need, of which no output depends.
+    """
+    import openvino
+
+    file = folder / CONVERTED
+    program = openvino.Core().read_model(file.read_bytes(), _weights(file))
+    for result in program.get_results()[len(names) :]:
+        program.remove_result(result)
+    for output, name in zip(program.outputs, names, strict=True):
+        output.get_tensor().set_names({name})
+    openvino.serialize(program, str(folder / FILE))
+    for part in (file, file.with_suffix(".bin")):
+        part.unlink()
+
+
+def _weights(file):
+    return file.with_suffix(".bin").read_bytes()
+
+
+def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
+    """See `formats`."""
+    import openvino
+
+    precise = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(str(folder / FILE), "CPU", precise)
+
+    def run(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        return list(compiled(arrays).values())
+
+    return largest_difference(model, run, length)

@@ -1,0 +1,31 @@
+"""Functions of TensorFlow as ONNX programs, by the package tf2onnx."""
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+import keras
+import tensorflow as tf
+
+from kerasseq.core import packages
+from kerasseq.core.types import Tensor
+
+OPSET = 18  # the newest that tf2onnx 1.17 writes
+
+
+def write_onnx(
+    function: Callable[..., dict[str, Tensor]],
+    inputs: Sequence[keras.KerasTensor],
+    file: pathlib.Path,
+) -> dict[str, keras.KerasTensor]:
+    """See `kerasseq.kernels.write_onnx`."""
+    convert = packages.load("tf2onnx.convert", "tf2onnx", "the format onnx needs")
+    specs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in inputs]
+    traced = tf.function(function, autograph=False, jit_compile=False)
+    found = traced.get_concrete_function(*specs).structured_outputs
+    convert.from_function(
+        traced, input_signature=specs, opset=OPSET, output_path=str(file)
+    )
+    return {
+        name: keras.KerasTensor(tuple(x.shape), x.dtype.name, name=name)
+        for name, x in found.items()
+    }
