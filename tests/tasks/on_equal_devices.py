@@ -34,7 +34,7 @@ def pretraining():
 
 CASES = {
     "tagger": (
-        lambda: models.SequenceTagger("lstm", 5, vocabulary_size=11, units=3),
+        lambda: models.SequenceTagger("elman", 5, vocabulary_size=11, units=3),
         {"x": IDS, "y": IDS % 5},
     ),
     "classifier": (
@@ -49,6 +49,8 @@ CASES = {
 }
 USUAL = ("tagger",)
 PARTS = {"gpt": {"micro_batches": 2}}
+if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
+    PARTS["tagger"] = {"micro_batches": 2}
 
 
 def compiled(name, **options):

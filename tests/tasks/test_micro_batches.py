@@ -19,7 +19,7 @@ def trained(name, **options):
     return model, history.history
 
 
-@pytest.mark.everywhere("a step of its own on each backend", cases=1)
+@pytest.mark.full("test_equal_devices.py finds the same faults on JAX")
 @pytest.mark.parametrize("name", ["tagger", "classifier", "gpt"])
 def test_parts_of_a_batch_are_the_batch(name):
     """Parts of 3 and 2 rows, or on JAX of 2, 2 and 1, with other numbers of steps."""
