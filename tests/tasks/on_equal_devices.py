@@ -58,8 +58,10 @@ def compiled(name, **options):
     keras.utils.set_random_seed(3)
     make, data = CASES[name]
     model = make()
-    clipped = keras.optimizers.SGD(0.2, momentum=0.9, global_clipnorm=0.5)
-    model.compile(clipped, **options)
+    # On one device of TensorFlow Keras takes the norm of the rows of an embedding before
+    # they are added up, if no other layer has its weights.
+    clip = {"global_clipnorm": 0.5} if name == "gpt" else {}
+    model.compile(keras.optimizers.SGD(0.2, momentum=0.9, **clip), **options)
     data = data or dict(zip(("x", "y", "sample_weight"), model.rows, strict=True))
     return model, {**data, "batch_size": 4, "shuffle": False, "verbose": 0}
 
