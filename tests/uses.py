@@ -938,7 +938,13 @@ def of_training():
             ),
             {"forecasts": [[1.0], [2.0]], "x": [[1.0], [2.0]], "y": [[1.0], [3.0]]},
         ),
+        Use("on_devices", _on_devices, {"devices": 1}),
     ]
+
+
+def _on_devices(devices):
+    with training.on_devices(devices):
+        return devices
 
 
 def all_uses():

@@ -336,9 +336,9 @@ def load_keras(devices: int = 1) -> None:
             import keras
 
             if devices > 1:
-                from kerasseq import kernels
+                from kerasseq.training import parallel
 
-                kernels.make_virtual_devices(devices)
+                parallel.make_virtual_devices(devices)
             keras.ops.zeros(())
 
 

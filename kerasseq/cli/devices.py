@@ -35,7 +35,6 @@ PARALLEL = ("data", "model")
 MAX = 64  # devices of one machine
 WORKERS = "KERASSEQ_WORKERS"  # folder that the processes of a run share
 RUN = "run"  # file in it: the folder of the run; there while it trains
-LOST = 75  # exit code of a process that has lost another
 GRACE = 20.0  # seconds in which a process ends by itself after another was lost
 _LOST = re.compile(r"gloo|nccl|closed by peer|connection (re|was)", re.IGNORECASE)
 
@@ -140,7 +139,8 @@ def _in_process(count: int, folder: pathlib.Path) -> Iterator[None]:
     except RuntimeError as error:
         if not _LOST.search(str(error)):
             raise
-        os._exit(LOST)  # what connects the processes waits for the lost one
+        # What connects the processes would wait for the lost one at the end.
+        os.kill(os.getpid(), signal.SIGKILL)
     except BaseException:
         if is_first:
             trains.unlink()
@@ -223,7 +223,7 @@ def run_workers(
             for process in processes:
                 process.kill()
                 process.wait()
-        if code < 0 or code == LOST:
+        if code < 0:
             known = shared / RUN
             raise UsageError(_lost(known.read_text() if known.exists() else "RUN"))
     if code:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import keras
 import rich.progress
 
-from kerasseq import kernels, training
+from kerasseq import training
 from kerasseq.cli import options, runs, signals, stopping
 from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps, clock, note
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.reporting import Reporter
 from kerasseq.core import checks
 from kerasseq.core.progress import SAVE
-from kerasseq.training import checkpoint
+from kerasseq.training import checkpoint, parallel
 
 if TYPE_CHECKING:
     from kerasseq.cli.job import Batches, Job
@@ -127,7 +127,7 @@ def fit(
 
 
 def _stream(batches, first_step):
-    return kernels.restartable(lambda: batches.stream(first_step))
+    return parallel.restartable(lambda: batches.stream(first_step))
 
 
 def write_history(

@@ -43,7 +43,7 @@ class TaskModel(keras.Model):
 
     awaits_fit: bool = False
     divides_weights: bool = True  # among devices
-    loss_means: LossMeans
+    loss_means: Any  # a `LossMeans`
     micro_batches: int = 1  # in which the gradient of a batch is computed
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     _compile_arguments: tuple[Any, Any] = ((), {})

@@ -105,7 +105,7 @@ class LossMeans:
             value = kernels.unscaled(value)
             share = self.loss_weights[name]
             shared = shared + share * _counted(mean, value, over)
-            total = total + share * ops.stop_gradient(value)
+            total = total + share * value
         return total, shared
 
 

@@ -7,6 +7,10 @@ from typing import Any
 from kerasseq import kernels
 from kerasseq.core import checks
 
+# For the command, which divides a run.
+make_virtual_devices: Callable[[int], None] = kernels.make_virtual_devices
+restartable: Callable[[Callable[[], Iterator[Any]]], Any] = kernels.restartable
+
 
 @contextlib.contextmanager
 def on_devices(
@@ -50,8 +54,7 @@ def on_devices(
         True
 
     References:
-        Goyal et al. 2017, section 2.3, on losses of unequal shares; Li et al. 2020,
-        PyTorch Distributed.
+        Li et al. 2020, PyTorch Distributed.
     """
     if devices is not None:
         devices = checks.size("devices", devices)

@@ -147,7 +147,8 @@ def options_of(base):
     _, parsers = build_parser()
     made = parsers.get((base[0], task_of(base))) if base else None
     found = set(re.findall(r"--[a-z][a-z-]*", made.format_help() if made else ""))
-    return sorted(found - {"--help", "--version"}) + ["--nope", "--"]
+    # Without --devices, which would start processes by the dozen.
+    return sorted(found - {"--help", "--version", "--devices"}) + ["--nope", "--"]
 
 
 def shown(word):

@@ -116,7 +116,8 @@ def test_names_equal_those_of_the_library():
 def test_each_option_of_a_task_has_a_default(task):
     args = vars(parse(["train", task]))
     rest = {"command", "task", "run", "backend", "resume", "json", "threads"}
-    rest |= {"config", "dry_run", "quiet"}
+    rest |= {"config", "dry_run", "quiet", "words"}
+    rest |= {"devices", "parallel", "micro_batches"}
     assert set(args) - rest == set(TASKS[task].DEFAULTS)
     assert {args[name] for name in TASKS[task].DEFAULTS} == {None}
 

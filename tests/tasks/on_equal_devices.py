@@ -34,7 +34,7 @@ def pretraining():
 
 CASES = {
     "tagger": (
-        lambda: models.SequenceTagger("lstm", 5, vocabulary_size=11, units=3),
+        lambda: models.SequenceTagger("elman", 5, vocabulary_size=11, units=3),
         {"x": IDS, "y": IDS % 5},
     ),
     "classifier": (
@@ -49,6 +49,8 @@ CASES = {
 }
 USUAL = ("tagger",)
 PARTS = {"gpt": {"micro_batches": 2}}
+if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
+    PARTS["tagger"] = {"micro_batches": 2}
 
 
 def compiled(name, **options):
@@ -56,8 +58,10 @@ def compiled(name, **options):
     keras.utils.set_random_seed(3)
     make, data = CASES[name]
     model = make()
-    clipped = keras.optimizers.SGD(0.2, momentum=0.9, global_clipnorm=0.5)
-    model.compile(clipped, **options)
+    # On one device of TensorFlow Keras takes the norm of the rows of an embedding before
+    # they are added up, if no other layer has its weights.
+    clip = {"global_clipnorm": 0.5} if name == "gpt" else {}
+    model.compile(keras.optimizers.SGD(0.2, momentum=0.9, **clip), **options)
     data = data or dict(zip(("x", "y", "sample_weight"), model.rows, strict=True))
     return model, {**data, "batch_size": 4, "shuffle": False, "verbose": 0}
 

@@ -9,6 +9,8 @@ import pytest
 from tests.processes import clean_environment
 from tests.tasks import on_equal_devices
 
+pytestmark = pytest.mark.everywhere("each backend divides a batch in its own way")
+
 FLAGS = "--xla_backend_optimization_level=0"
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node")
 
@@ -30,7 +32,6 @@ def run(folder, devices, names):
     return done.stdout.split()
 
 
-@pytest.mark.everywhere("each backend divides a batch in its own way")
 def test_two_devices_are_one(tmp_path, request):
     """Losses, scores, outputs and weights; resumed on one device; no file is left."""
     every = request.config.getoption("full")

@@ -7,6 +7,8 @@ import pytest
 from kerasseq import load_model
 from tests.tasks import on_equal_devices
 
+pytestmark = pytest.mark.once("messages, and what is saved")
+
 
 def trained(name, **options):
     """Returns a model after three batches of 5 rows, and its losses."""
@@ -19,7 +21,7 @@ def trained(name, **options):
     return model, history.history
 
 
-@pytest.mark.everywhere("a step of its own on each backend", cases=1)
+@pytest.mark.full("test_equal_devices.py finds the same faults on JAX")
 @pytest.mark.parametrize("name", ["tagger", "classifier", "gpt"])
 def test_parts_of_a_batch_are_the_batch(name):
     """Parts of 3 and 2 rows, or on JAX of 2, 2 and 1, with other numbers of steps."""
@@ -34,7 +36,6 @@ def test_parts_of_a_batch_are_the_batch(name):
     assert int(parts.optimizer.iterations) == int(whole.optimizer.iterations) == 3
 
 
-@pytest.mark.once("Keras' optimizer is the same on each backend")
 def test_accumulation_of_keras_is_not_the_batch():
     """It is said, and the difference is as large as the lengths are unequal."""
     keras.utils.set_random_seed(3)
@@ -53,7 +54,6 @@ def test_accumulation_of_keras_is_not_the_batch():
     assert max(differences) > 1e-3
 
 
-@pytest.mark.once("a setting of Python")
 def test_saved_with_the_model(tmp_path):
     model, data = on_equal_devices.compiled("tagger", micro_batches=2)
     model.save(tmp_path / "model.keras")
@@ -62,7 +62,6 @@ def test_saved_with_the_model(tmp_path):
     assert len(again.fit(**data).history["loss"]) == 1
 
 
-@pytest.mark.once("messages")
 @pytest.mark.parametrize(
     "value, error", [(0, ValueError), (1.5, TypeError), ("2", TypeError)]
 )
@@ -72,7 +71,6 @@ def test_wrong_numbers(value, error):
         make().compile(micro_batches=value)
 
 
-@pytest.mark.once("messages")
 def test_several_losses():
     with pytest.raises(ValueError, match="must be 1 .* losses.*tokens, next"):
         on_equal_devices.pretraining().compile(micro_batches=2)
