@@ -48,6 +48,7 @@ BENCHMARKS = (
     "stages",
     "text",
     "tracing",
+    "training_memory",
     "transformer",
     "vectors",
     "wavenet",
