@@ -166,6 +166,7 @@ def test_a_built_layer_loses_a_weight(known, monkeypatch):
 
 
 def test_without_the_raw_value_of_a_variable_it_is_rounded(monkeypatch):
+    """Without `"_value"` mixed precision casts it."""
     dense = keras.layers.Dense(2, dtype="mixed_bfloat16")
     dense.build((None, 3))
     kernel, found = dense.kernel, []

@@ -8,7 +8,7 @@ import kerasseq
 from kerasseq import layers, models, tracing
 from kerasseq.tasks.rematerialization import blocks_of
 
-once = pytest.mark.once("the wrapper of a block is the same on each backend")
+pytestmark = pytest.mark.once("the wrapper of a block is the same on each backend")
 V = 11
 RNG = np.random.default_rng(0)
 IDS, NEXT = RNG.integers(0, V, (2, 3, 7)).astype("int32")
@@ -62,7 +62,6 @@ def test_dropout_draws_the_same_masks_again(mode):
     check_same(gpt(dropout=0.3), IDS, NEXT, mode, jit_compile=False)
 
 
-@once
 @pytest.mark.parametrize("mode", ["full", "activations"])
 @pytest.mark.parametrize(
     "make",
@@ -81,12 +80,10 @@ def test_every_kind_of_block_learns_the_same(make, mode):
     check_same(make, IDS, NEXT, mode)
 
 
-@once
 def test_mixed_precision_reads_weights_as_they_are():
     check_same(gpt(dropout=0.2), IDS, NEXT, "full", policy="mixed_bfloat16")
 
 
-@once
 def test_translators_learn_the_same():
     pairs = [("ab", "ba"), ("abc", "cb")]
 
@@ -106,7 +103,6 @@ def test_translators_learn_the_same():
     np.testing.assert_allclose(fitted("full"), fitted(None), atol=1e-6)
 
 
-@once
 def test_a_trace_inside_a_model_with_remat_is_that_of_one_without():
     model = gpt()()
     before = model(IDS)
@@ -119,7 +115,6 @@ def test_a_trace_inside_a_model_with_remat_is_that_of_one_without():
     )
 
 
-@once
 def test_a_file_keeps_the_mode_and_another_compile_ends_it(tmp_path):
     model = gpt(dropout=0.2)()
     model.compile(remat="full")
@@ -135,7 +130,6 @@ def test_a_file_keeps_the_mode_and_another_compile_ends_it(tmp_path):
     assert not any("call" in vars(block) for block in blocks_of(loaded))
 
 
-@once
 def test_errors_tell_what_would_be_right():
     with pytest.raises(ValueError, match='remat="ful" is not one of .*mean "full"'):
         gpt()().compile(remat="ful")
@@ -144,7 +138,6 @@ def test_errors_tell_what_would_be_right():
         bag.compile(remat="full")
 
 
-@once
 def test_twelve_blocks_keep_less_on_pytorch():
     if keras.backend.backend() != "torch":
         pytest.skip("the profiler of PyTorch")
