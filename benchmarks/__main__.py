@@ -49,6 +49,7 @@ BENCHMARKS = (
     "stages",
     "text",
     "tracing",
+    "training_memory",
     "transformer",
     "vectors",
     "wavenet",

@@ -69,6 +69,8 @@ DEFAULTS = {
     "ngram_characters": 2_000_000,
     **limits.STOPPED,
     "patience": None,
+    "remat": None,
+    "loss_chunk_size": None,
 }
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",
@@ -88,7 +90,13 @@ REPEATED = 0.01  # of the held-out text, from which on a sentence says so
 PIECE = 100  # held-out characters that are drawn together for an interval
 
 
-CHOICES = {"model": MODELS, "data": TEXTS, "position": POSITIONS, **adapting.CHOICES}
+CHOICES = {
+    "model": MODELS,
+    "data": TEXTS,
+    "position": POSITIONS,
+    "remat": ("full", "activations"),
+    **adapting.CHOICES,
+}
 HELP = {
     "num_heads": "attention heads of a gpt",
     "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
@@ -97,6 +105,8 @@ _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _DATA = "or a folder of ids, of  kerasseq prepare"
 _APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
+_REMAT = "what the backward pass computes again, to save memory"
+_CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
     adapting.BASE,
@@ -107,6 +117,8 @@ OPTIONS = (
     Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
     Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
     Option("--chat", None, _CHAT, group="model"),
+    Option("--remat", "choice", _REMAT, "NAME", "training"),
+    Option("--loss-chunk-size", options.integer(), _CHUNK, group="training"),
     Option("--position", "position encoding", "for a gpt", "NAME", "model"),
 )
 
@@ -147,7 +159,11 @@ def train(job: "Job") -> runs.Results:
     steps = limits.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
         adapting.adapt(model, settings)
-    model.compile(optimizer(model, settings, steps))
+    model.compile(
+        optimizer(model, settings, steps),
+        remat=settings.remat,
+        loss_chunk_size=settings.loss_chunk_size,
+    )
     words = data, tokenizer, held_out, ngram_text
     job.start(data, (shard_data.describe if in_shards else describe)(*words))
     before = None if base is None else own_bits(model, held_out)[0].sum()

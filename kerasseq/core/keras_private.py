@@ -176,8 +176,7 @@ def raw_value(variable: keras.Variable) -> Any:
     Without it: It gets rounded ones: norms in float32 then differ by this rounding.
 
     Examples:
-        >>> with keras.StatelessScope():
-        ...     float(raw_value(keras.Variable(3.0)))
+        >>> float(raw_value(keras.Variable(3.0)))
         3.0
     """
     value = getattr(variable, "_value", None)

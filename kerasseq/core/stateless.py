@@ -22,9 +22,10 @@ class Scope(keras.StatelessScope):
     Examples:
         >>> count, other = keras.Variable(3.0), keras.Variable(7.0)
         >>> with Scope([(count, keras.ops.ones(()))]) as scope:
-        ...     count.assign_add(other)
-        >>> [(v is count, float(x)) for v, x in scope.assigned()], float(count)
-        ([(True, 8.0)], 3.0)
+        ...     _ = count.assign_add(other)
+        >>> ((variable, value),) = scope.assigned()
+        >>> variable is count, *map(keras.ops.convert_to_numpy, (value, count))
+        (True, array(8., dtype=float32), array(3., dtype=float32))
     """
 
     original_scope: Any = None  # the scope around this one, set by Keras
@@ -54,8 +55,9 @@ def values_of(variables: Sequence[keras.Variable]) -> list[Tensor]:
     """Returns the values of variables in their own dtypes, also in mixed precision.
 
     Examples:
-        >>> [float(value) for value in values_of([keras.Variable(3.0)])]
-        [3.0]
+        >>> (value,) = values_of([keras.Variable(3.0)])
+        >>> keras.ops.convert_to_numpy(value)
+        array(3., dtype=float32)
     """
     with Scope([]) as scope:
         found = [scope.get_current_value(variable) for variable in variables]

@@ -74,9 +74,8 @@ class CausalLM(AnswersMixin, LossChunks, TaskModel):
     ) -> None:
         super().__init__(inputs, outputs, arguments, **kwargs)
         self.tokenizer: Tokenizer | None = arguments["tokenizer"]
-        self.vocabulary_size: int = known_ids(
-            self.tokenizer, arguments["vocabulary_size"]
-        )
+        size = known_ids(self.tokenizer, arguments["vocabulary_size"])
+        self.vocabulary_size: int = size
 
     def _check_causal(self, name: str) -> None:
         """Raises if the first outputs depend on the last input.

@@ -163,3 +163,17 @@ def test_a_built_layer_loses_a_weight(known, monkeypatch):
     keras_private.remove_weight(layer, "bias")
     assert layer.weights == layer.trainable_weights == [layer.kernel]
     assert not hasattr(layer, "bias")
+
+
+def test_without_the_raw_value_of_a_variable_it_is_rounded(monkeypatch):
+    """Without `"_value"` mixed precision casts it."""
+    dense = keras.layers.Dense(2, dtype="mixed_bfloat16")
+    dense.build((None, 3))
+    kernel, found = dense.kernel, []
+    read = keras_private.raw_value
+    dense.call = lambda x: found.append(read(kernel).dtype) or x
+    dense(np.ones((1, 3), "float32"))
+    monkeypatch.setattr(keras_private, "getattr", lambda *_: None, raising=False)
+    dense(np.ones((1, 3), "float32"))
+    dtypes = [keras.backend.standardize_dtype(dtype) for dtype in found]
+    assert dtypes == ["float32", "bfloat16"]

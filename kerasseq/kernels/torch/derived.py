@@ -211,8 +211,9 @@ class _Loop(torch.autograd.Function):
     ) -> tuple[torch.Tensor | None, ...]:
         refuse_second_derivative()
         program, (steps, batch) = ctx.program, ctx.size
-        count = len(ctx.saved_tensors) - len(ctx.names)
-        parameters, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        kept = ctx.saved_tensors  # of a recomputed block they can be read once
+        count = len(kept) - len(ctx.names)
+        parameters, saved = kept[:count], kept[count:]
         arrays = _parameters(parameters) | dict(zip(ctx.names, saved, strict=True))
         arrays |= _allocate(program.backward, steps, batch)
         for _, total in program.plan.totals:

@@ -28,7 +28,7 @@ def rematerialized(function: Callable, mode: str) -> Callable:
                 inputs,
                 weights,
                 use_reentrant=False,
-                preserve_rng_state=False,  # Keras' seeds are tensors
+                preserve_rng_state=True,  # of dropout without a seed
                 **options,
             )
 
