@@ -1,6 +1,5 @@
 """Models in float32, as converters read them."""
 
-import json
 from typing import Any
 
 import keras
@@ -19,15 +18,14 @@ def in_float32(model: keras.Model) -> keras.Model:
         >>> in_float32(model) is model
         True
     """
-    config = model.get_config()
-    plain = keras.saving.serialize_keras_object(config)
-    text = json.dumps(plain, default=str)
-    if not any(f'"{name}"' in text or f'"mixed_{name}"' in text for name in HALVES):
+    plain = keras.saving.serialize_keras_object(model.get_config())
+    changed = _changed(plain)
+    if changed == plain:
         return model
-    precise = keras.saving.deserialize_keras_object(_changed(plain))
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")
     try:
+        precise = keras.saving.deserialize_keras_object(changed)
         copy = type(model).from_config(precise)
     finally:
         keras.config.set_dtype_policy(policy)
@@ -35,11 +33,21 @@ def in_float32(model: keras.Model) -> keras.Model:
     return copy
 
 
-def _changed(config: Any) -> Any:
-    """Returns a config with float32 in place of half precision."""
+def _changed(config: Any, is_dtype: bool = False) -> Any:
+    """Returns a config whose dtypes are float32 in place of half precision.
+
+    Other strings stay: the vocabulary of a tokenizer may have the word float16.
+
+    Examples:
+        >>> _changed({"dtype": {"name": "mixed_float16"}, "words": ["float16"]})
+        {'dtype': {'name': 'float32'}, 'words': ['float16']}
+    """
     if isinstance(config, dict):
-        return {name: _changed(value) for name, value in config.items()}
+        return {
+            name: _changed(value, is_dtype or name == "dtype")
+            for name, value in config.items()
+        }
     if isinstance(config, list | tuple):
-        return type(config)(map(_changed, config))
-    halves = (*HALVES, *(f"mixed_{name}" for name in HALVES))
-    return "float32" if isinstance(config, str) and config in halves else config
+        return type(config)(_changed(value, is_dtype) for value in config)
+    is_half = isinstance(config, str) and config.removeprefix("mixed_") in HALVES
+    return "float32" if is_dtype and is_half else config
