@@ -41,6 +41,7 @@ from benchmarks import (
     speech,
     speech_words,
     stages,
+    training_memory,
     transformer,
     vectors,
     wavenet,
@@ -759,3 +760,11 @@ def test_multimodal(monkeypatch, tmp_path):
     assert texts == ["in order", "exchanged"] * 5
     monkeypatch.setattr(multimodal, "measure", None)  # not called for what is finished
     assert multimodal.run(options) == found
+
+
+@pytest.mark.parametrize("way", ["plain", "full and chunks"])
+def test_training_memory(way):
+    sizes = {"vocabulary_size": 11, "num_layers": 2, "width": 8}
+    found = training_memory.measure(way, **sizes, sequence_length=13, batch_size=3)
+    assert found["MB"] >= 0
+    assert found["losses"][1] < found["losses"][0]
