@@ -59,6 +59,7 @@ from kerasseq.kernels.operations import (  # noqa: E402
     train_steps,
 )
 from kerasseq.kernels.parts import (  # noqa: E402
+    evaluation_step,
     is_divided,
     is_first_process,
     make_virtual_devices,
@@ -66,7 +67,6 @@ from kerasseq.kernels.parts import (  # noqa: E402
     on_devices,
     predict_step,
     restartable,
-    test_step,
     train_step,
     unrepeated,
     unscaled,
@@ -99,6 +99,7 @@ __all__ = [
     "default_jit_compile",
     "dense",
     "depthwise_convolution",
+    "evaluation_step",
     "fused_attention",
     "fuses_attention",
     "gradients",
@@ -138,7 +139,6 @@ __all__ = [
     "running_maximum",
     "take_steps",
     "tanh",
-    "test_step",
     "top_k",
     "train_step",
     "train_steps",

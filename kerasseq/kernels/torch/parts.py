@@ -123,8 +123,10 @@ def _mean_over_processes(count):
     return count if here is None else here.total(count) / here.count
 
 
-def test_step(model: keras.Model, step: Callable[..., Nested], data: Nested) -> Nested:
-    """See `kerasseq.kernels.test_step`."""
+def evaluation_step(
+    model: keras.Model, step: Callable[..., Nested], data: Nested
+) -> Nested:
+    """See `kerasseq.kernels.evaluation_step`."""
     if _processes is None:
         return step(data)
     with _shared(model, data) as rows:
