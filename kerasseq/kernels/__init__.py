@@ -67,6 +67,7 @@ from kerasseq.kernels.operations import (  # noqa: E402
     train_steps,
 )
 from kerasseq.kernels.parts import (  # noqa: E402
+    evaluation_step,
     is_divided,
     is_first_process,
     make_virtual_devices,
@@ -74,7 +75,6 @@ from kerasseq.kernels.parts import (  # noqa: E402
     on_devices,
     predict_step,
     restartable,
-    test_step,
     train_step,
     unrepeated,
     unscaled,
@@ -110,6 +110,7 @@ __all__ = [
     "default_jit_compile",
     "dense",
     "depthwise_convolution",
+    "evaluation_step",
     "fused_attention",
     "fuses_attention",
     "gradients",
@@ -153,7 +154,6 @@ __all__ = [
     "running_maximum",
     "take_steps",
     "tanh",
-    "test_step",
     "top_k",
     "train_step",
     "train_steps",

@@ -94,11 +94,13 @@ def train_step(
     return backend_module("parts").train_step(model, step, parts, *args)
 
 
-def test_step(model: keras.Model, step: Callable[..., Nested], *args: Nested) -> Nested:
+def evaluation_step(
+    model: keras.Model, step: Callable[..., Nested], *args: Nested
+) -> Nested:
     """Runs a step of evaluation, on several devices too; arguments as `train_step`."""
     if keras.backend.backend() == "tensorflow":
         return step(*args)
-    return backend_module("parts").test_step(model, step, *args)
+    return backend_module("parts").evaluation_step(model, step, *args)
 
 
 def predict_step(step: Callable[..., Nested], *args: Nested) -> Nested:

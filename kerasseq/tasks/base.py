@@ -260,7 +260,7 @@ class TaskModel(keras.Model):
 
     def test_step(self, *args: Any) -> Any:
         """The step of evaluation, as Keras makes it; on several devices."""
-        return kernels.test_step(self, super().test_step, *args)
+        return kernels.evaluation_step(self, super().test_step, *args)
 
     def predict_step(self, *args: Any) -> Any:
         """The step of prediction, as Keras makes it; on several devices."""

@@ -64,10 +64,10 @@ def train_step(
     return logs, (trained, fixed, of_optimizer, metrics)
 
 
-def test_step(
+def evaluation_step(
     model: keras.Model, step: Callable[..., Nested], state: Any, data: Nested
 ) -> Nested:
-    """See `kerasseq.kernels.test_step`."""
+    """See `kerasseq.kernels.evaluation_step`."""
     return step(state, divided(data))
 
 

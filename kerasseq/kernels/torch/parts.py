@@ -111,20 +111,25 @@ def train_step(
         gradients = [w.value.grad for w in weights]
         with torch.no_grad():
             if parts > 1:
-                C = _mean_over_processes(count).clamp(min=1e-30)
+                gradients, count = _of_all_processes(gradients, count)
+                C = count.clamp(min=1e-30)
                 gradients = [d if d is None else d / C.to(d.dtype) for d in gradients]
             model.optimizer.apply(gradients, weights)
     return model.get_metrics_result()
 
 
-def _mean_over_processes(count):
-    """A count of all processes, by their number: their gradients are means."""
+def _of_all_processes(gradients, count):
+    """The sums over all processes, which add up their parts without PyTorch's means."""
     here = _processes
-    return count if here is None else here.total(count) / here.count
+    if here is None:
+        return gradients, count
+    return [d if d is None else here.total(d) for d in gradients], here.total(count)
 
 
-def test_step(model: keras.Model, step: Callable[..., Nested], data: Nested) -> Nested:
-    """See `kerasseq.kernels.test_step`."""
+def evaluation_step(
+    model: keras.Model, step: Callable[..., Nested], data: Nested
+) -> Nested:
+    """See `kerasseq.kernels.evaluation_step`."""
     if _processes is None:
         return step(data)
     with _shared(model, data) as rows:
@@ -139,13 +144,12 @@ def _backward(model, parts, data):
     """
     here, size, in_parts = _processes, len(tree.flatten(data)[0]), parts > 1
     loss_of = _Loss(model) if here is None else here.replica(model)
+    if here is not None and in_parts:  # the gradients are added up after the last part
+        loss_of = loss_of.module
     parts, count = min(parts, size), 0.0
     for n in range(parts):
-        # With the last part the processes exchange their gradients. `no_sync` of
-        # PyTorch, for the others, fails with a static graph.
-        waits = here is None or n == parts - 1
         rows = tree.map_structure(lambda x, n=n: x[n::parts], data)
-        loss, y_pred, c = (loss_of if waits else loss_of.module)(rows, in_parts)
+        loss, y_pred, c = loss_of(rows, in_parts)
         model.optimizer.scale_loss(loss).backward()
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
         model.compute_metrics(x, y, y_pred, sample_weight)
