@@ -16,7 +16,6 @@ that grow, whose sizes change at each step, and prompts of unequal length fit in
 Both files have all weights. `examples/generate_without_keras.py` is such a loop.
 """
 
-import importlib
 import pathlib
 from typing import Any
 
@@ -29,7 +28,6 @@ from kerasseq.core import packages
 from kerasseq.core.types import Nested
 from kerasseq.exporting import decoders
 from kerasseq.exporting.companions import GENERATION, OWN_TOKENIZER, TOKENIZER
-from kerasseq.exporting.onnx_file import errors_of_tf2onnx
 from kerasseq.exporting.tokenizer_files import tokenizer_json
 from kerasseq.pretrained.folders import write_table
 
@@ -63,8 +61,7 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
         logits, after = decoder.step(token, state)
         return _outputs(logits, after, state)
 
-    importlib.import_module("kerasseq.exporting.tf2onnx_operations")
-    with kernels.convertible_loops(), errors_of_tf2onnx():
+    with kernels.to_onnx():
         found = kernels.write_onnx(prompt, decoder.inputs, folder / PROMPT)
         inputs = [
             keras.KerasTensor(x.shape, x.dtype, name=name.removeprefix(NEXT))

@@ -4,12 +4,7 @@ onnxruntime reads it. With 8 bits, the weights of matrix products are rounded, a
 inputs at each call, from the largest value in them.
 """
 
-import contextlib
-import importlib
-import logging
 import pathlib
-from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -24,9 +19,7 @@ FILES = ("model.onnx", "model.int8.onnx")
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
     """See `formats`."""
     specs = inputs.signature(model, length)
-    with kernels.convertible_loops(), errors_of_tf2onnx():
-        if keras.backend.backend() == "tensorflow":
-            importlib.import_module("kerasseq.exporting.tf2onnx_operations")
+    with kernels.to_onnx():
         _call_once(model, specs)
         keras.Model.export(
             model, str(folder / FILES[0]), "onnx", False, input_signature=specs
@@ -84,32 +77,3 @@ def quantize(model: keras.Model, folder: pathlib.Path, length: int | None) -> No
         weight_type=quantization.QuantType.QInt8,
         extra_options={"EnableSubgraph": True},
     )
-
-
-class _Errors(logging.Handler):
-    """Keeps the errors that tf2onnx logs, and goes on after."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
-@contextlib.contextmanager
-def errors_of_tf2onnx() -> Iterator[Any]:
-    """Raises the errors that tf2onnx logs: it writes a file that cannot be read."""
-    logger, handler = logging.getLogger("tf2onnx"), _Errors()
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.propagate = False
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = propagate
-        logger.setLevel(level)
-    if handler.messages:
-        raise ValueError(f"tf2onnx: {handler.messages[0]}")

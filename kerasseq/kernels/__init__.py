@@ -48,7 +48,7 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     state_dtype,
 )
 from kerasseq.kernels.mixture import mixture  # noqa: E402
-from kerasseq.kernels.onnx_programs import write_onnx  # noqa: E402
+from kerasseq.kernels.onnx_programs import to_onnx, write_onnx  # noqa: E402
 from kerasseq.kernels.operations import (  # noqa: E402
     add_to_rows,
     constant,
@@ -154,6 +154,7 @@ __all__ = [
     "running_maximum",
     "take_steps",
     "tanh",
+    "to_onnx",
     "top_k",
     "train_step",
     "train_steps",

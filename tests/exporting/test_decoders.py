@@ -8,9 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import exporting, models
+from kerasseq import exporting, kernels, models
 from kerasseq.exporting import decoder_steps, decoders, formats, writing
-from kerasseq.exporting.onnx_file import errors_of_tf2onnx
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 from tests.processes import ROOT
 from tests.test_examples import load
@@ -227,7 +226,7 @@ def test_options_of_other_formats(tmp_path):
 def test_errors_of_tf2onnx_are_raised():
     import logging
 
-    with pytest.raises(ValueError, match="Erfc is not supported"), errors_of_tf2onnx():
+    with pytest.raises(ValueError, match="Erfc is not supported"), kernels.to_onnx():
         logging.getLogger("tf2onnx.tfonnx").error("Erfc is not supported")
 
 

@@ -1,5 +1,7 @@
 """Functions of TensorFlow as ONNX programs, by the package tf2onnx."""
 
+import contextlib
+import importlib
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -10,6 +12,13 @@ from kerasseq.core import packages
 from kerasseq.core.types import Tensor
 
 OPSET = 18  # the newest that tf2onnx 1.17 writes
+
+
+def converted() -> contextlib.AbstractContextManager[None]:
+    """See `kerasseq.kernels.to_onnx`."""
+    # Imported here, as tf2onnx is optional.
+    operations = importlib.import_module("kerasseq.kernels.tensorflow.onnx_operations")
+    return operations.converted()
 
 
 def write_onnx(

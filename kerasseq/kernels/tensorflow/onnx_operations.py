@@ -1,4 +1,4 @@
-r"""Operations of TensorFlow that tf2onnx 1.17 does not know: importing registers them.
+r"""Operations of TensorFlow that tf2onnx 1.17 does not know. The import registers them.
 
 Without them it logs an error and writes a file that no runtime reads.
 
@@ -9,7 +9,10 @@ Without them it logs an error and writes a file that no runtime reads.
 | XlaDynamicUpdateSlice | writing into a cache | the new entries where they are |
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from onnx import TensorProto
@@ -17,8 +20,16 @@ from tf2onnx import utils
 from tf2onnx.handler import tf_op
 from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
 
-# It merges reshapes between which a size is read, as after the products of GLA.
-ReshapeOptimizer.optimize = lambda self, graph, iteration: graph
+
+@contextlib.contextmanager
+def converted() -> Iterator[None]:
+    """Lets tf2onnx leave reshapes as they are inside the block.
+
+    It merges reshapes between which a size is read, as after the products of GLA, and
+    its function that converts functions takes no other list of optimizers.
+    """
+    with mock.patch.object(ReshapeOptimizer, "optimize", lambda self, graph, n: graph):
+        yield
 
 
 def _one(graph: Any, like: Any) -> str:
