@@ -12,6 +12,13 @@ from tests.cli.conftest import TINY
 
 pytestmark = pytest.mark.once("the command line")
 
+
+@pytest.fixture
+def with_tensorflow():
+    """Tries TensorFlow first, or is skipped without it."""
+    pytest.importorskip("tensorflow", exc_type=ImportError)
+
+
 INT8 = {
     "file": "model.int8.onnx",
     "sizes": [200, 50],
@@ -58,6 +65,7 @@ def classifier(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 def test_files_and_check_are_printed(command, asked, trained, tmp_path):
     out = command("export", trained[0], "--out", "files").out
     assert "model.onnx" in out and "200" in out
@@ -71,6 +79,7 @@ def test_files_and_check_are_printed(command, asked, trained, tmp_path):
     assert found["path"] == "a/b" and found["difference"] == 3e-7
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 def test_what_is_not_checked_is_said(command, monkeypatch, asked, trained):
     monkeypatch.setitem(ANSWER, "checked_by", None)
     monkeypatch.setitem(ANSWER, "length", 7)
@@ -100,6 +109,7 @@ def test_changed_data_are_not_held_out(command, asked, classifier, tmp_path):
     assert "On random inputs 1 of 5" in done.out
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained):
     monkeypatch.setitem(INT8, "changed", None)
     words = "--format", "litert", "--quantize", "int8", "--out", "files"
@@ -107,6 +117,7 @@ def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained
     assert "On random inputs outputs differ by 0.01 of the largest" in done.out
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -134,6 +145,7 @@ def test_wrong_words(refused, asked, trained, tmp_path, words, message):
     assert asked == []
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [

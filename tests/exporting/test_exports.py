@@ -24,6 +24,12 @@ ANSWER = {
 
 
 @pytest.fixture
+def with_tensorflow():
+    """Tries TensorFlow first, or is skipped without it."""
+    pytest.importorskip("tensorflow", exc_type=ImportError)
+
+
+@pytest.fixture
 def model():
     return models.SequenceClassifier("gru", 2, vocabulary_size=5, units=3)
 
@@ -46,6 +52,7 @@ def answers(monkeypatch):
     return answers
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 def test_files_of_a_model(model, answers, tmp_path):
     found = exporting.export_model(model, tmp_path / "a" / "out")
     assert found.path == tmp_path / "a" / "out" and found.backend == "tensorflow"
@@ -53,6 +60,7 @@ def test_files_of_a_model(model, answers, tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 def test_another_backend_is_tried(model, answers, tmp_path):
     answers["tensorflow"] = {"error": "no such operation"}
     assert exporting.export_model(model, tmp_path / "out").backend == "torch"
@@ -66,6 +74,7 @@ def test_another_backend_is_tried(model, answers, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "full"), MemoryError()]
 )
