@@ -20,7 +20,7 @@ from benchmarks.options import add_names_arguments
 from kerasseq import exporting, models
 
 V, UNITS, LENGTH = 11, 8, 16
-FORMATS = ("onnx", "tf_saved_model", "torch", "openvino", "litert")
+FORMATS = ("onnx", "tf_saved_model", "torch", "openvino", "litert", "huggingface")
 CLASSIFIERS = (
     *("bag", "elman", "lstm", "peephole_lstm", "gru", "min_gru", "slstm", "wavenet"),
     *("transformer", "longformer", "linear_attention", "gla", "retention"),
