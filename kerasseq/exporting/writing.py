@@ -46,6 +46,7 @@ def write_model(
     Returns:
         The values of `Exported` as plain data, or "error": why there are no files.
     """
+    model = functional(model)
     precise = in_float32(model)
     found = format_of(format, kind_of(model))
     try:
@@ -75,6 +76,17 @@ def write_model(
         "notes": notes,
         "int8": int8,
     }
+
+
+def functional(model: keras.Model) -> keras.Model:
+    """Returns a sequential model as a functional one, which knows its input.
+
+    Args:
+        model: The model; others, and one that is not built, are returned as they are.
+    """
+    if not isinstance(model, keras.Sequential) or not model.inputs:
+        return model
+    return keras.Model(model.inputs, model.outputs[0], name=model.name)
 
 
 def kind_of(model: keras.Model) -> str:
