@@ -169,6 +169,8 @@ def _of_texts(model):
         if isinstance(found, int):
             content[f"{name}_id"] = found
     if isinstance(preprocessor, MultimodalPreprocessor):
+        if model.get_config()["head"] != "caption":
+            return content
         content["never_written_ids"] = list(preprocessor.never_written)
         return {**content, "row": [CAPTION, PADDED]}
     if isinstance(preprocessor, AudioPreprocessor):

@@ -146,7 +146,60 @@ def test_inputs_of_models():
         inputs.inputs_of(keras.Sequential([keras.layers.Dense(2)]))
 
 
+def sequential(dtype=None):
+    layers = [keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2)]
+    for layer in layers:
+        layer.dtype_policy = dtype or "float32"
+    return keras.Sequential([keras.Input((5,), name="x"), *layers])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_models_of_keras_alone(tmp_path, dtype):
+    """A sequential model of Keras has no input of its own."""
+    need("torch")
+    found = written(sequential(dtype), tmp_path, format="torch")
+    assert found["difference"] < 1e-5
+    assert len(found["notes"]) == (dtype != "float32")
+    content = json.loads((tmp_path / "preprocessing.json").read_text())
+    assert content["inputs"][0]["shape"] == ["batch", 5]
+    assert "padding_id" not in content
+
+
+def test_names_of_the_outputs_are_those_of_the_file(tmp_path):
+    need("torch")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    written(sequential(), tmp_path, format="onnx")
+    content = json.loads((tmp_path / "preprocessing.json").read_text())
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    x = np.ones((3, 5), "float32")
+    (y,) = session.run(content["outputs"], {content["inputs"][0]["name"]: x})
+    assert y.shape == (3, 2)
+
+
+def test_lengths_at_which_files_are_compared():
+    """Free lengths are checked at three, a fixed one at two batch sizes."""
+    model = classifier()
+    assert checks.cases(model, None) == [(3, 11), (2, 17), (1, 5)]
+    assert checks.cases(model, 7) == [(3, 7), (1, 7)]
+    seen = []
+
+    def run(x):
+        seen.append(x[0].shape)
+        wrong = 0.01 * (x[0].shape[1] == 17)
+        return [y + wrong for y in inputs.outputs_of(model, x)]
+
+    assert checks.largest_difference(model, run, None) > 1e-3
+    assert seen == [(3, 11), (2, 17), (1, 5)]
+
+
+def test_the_tolerance():
+    assert checks.TOLERANCE == 1e-4  # as the pages say
+
+
 def test_differences():
+    diverged = np.array([1.0, np.nan])
+    with pytest.raises(ValueError, match="the model itself is not finite"):
+        checks.relative_difference(diverged, np.ones(2))
     with pytest.raises(ValueError, match=r"shape \(2,\), that of the model is \(3,\)"):
         checks.relative_difference(np.zeros(3), np.zeros(2))
     with pytest.raises(ValueError, match="an output is not finite"):
