@@ -180,6 +180,8 @@ def _show_int8(console, int8, what):
     ]
     columns = ("weights", ">bytes", ">of float32", ">ms a call", ">of float32")
     console.table(f"{int8.file}: one row a call", columns, rows)
+    if sizes[0] == sizes[1]:
+        console.write("No weight has 8 bits: small ones are left in float32.")
     if int8.changed is None:
         console.write(
             f"On {what} outputs differ by {int8.difference:.2g} of the largest at most."

@@ -141,7 +141,10 @@ def test_inputs_of_models():
     assert images.shape == (None, 8, 12, 1) and not inputs.has_free_length(vit)
     x = inputs.examples(classifier(), 3, 7)[0]
     assert x.shape == (3, 7) and (x == 0).nonzero()[1].tolist() == [5, 6]
-    assert inputs.padded(classifier(), [x], 11)[0].shape == (3, 11)
+    (longer,) = inputs.padded(classifier(), [x], 11)
+    np.testing.assert_array_equal(longer[:, :7], x)  # padding is at the end
+    assert longer.shape == (3, 11) and not longer[:, 7:].any()
+    np.testing.assert_array_equal(inputs.padded(classifier(), [x], 5)[0], x[:, :5])
     with pytest.raises(ValueError, match="expected a functional or a built sequential"):
         inputs.inputs_of(keras.Sequential([keras.layers.Dense(2)]))
 
