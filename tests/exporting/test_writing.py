@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq import models
-from kerasseq.exporting import checks, inputs, writing
+from kerasseq.exporting import checks, inputs, rounding, writing
 from kerasseq.exporting.formats import FORMATS, module_of
 from kerasseq.text import CharacterTokenizer
 
@@ -64,6 +64,7 @@ def test_onnx_with_what_stands_beside_it(tmp_path):
     )
     assert found["difference"] < 1e-5 and found["int8"]["rows"] == len(TEXTS)
     assert found["int8"]["answers"] == len(TEXTS)
+    assert found["int8"]["difference"] > 0  # from the file of float32
     assert {"model.onnx", "model.int8.onnx", "tokenizer.json"} < found["files"].keys()
     assert json.loads((tmp_path / "labels.json").read_text()) == ["no", "yes"]
     content = json.loads((tmp_path / "preprocessing.json").read_text())
@@ -197,6 +198,38 @@ def test_lengths_at_which_files_are_compared():
 
 def test_the_tolerance():
     assert checks.TOLERANCE == 1e-4  # as the pages say
+
+
+class Rounding:
+    """A format whose second file has another answer for the id 2."""
+
+    FILES = ("a", "b")
+
+    @staticmethod
+    def quantize(model, folder, length):
+        for name, size in (("a", 8), ("b", 2)):
+            (folder / name).write_bytes(b"x" * size)
+
+    @staticmethod
+    def load(model, file):
+        def run(x):
+            y = np.zeros((*x[0].shape, 3), "float32")
+            y[..., 0] = 1.0
+            y[x[0] == 0] = [0.0, 1.0, 0.0]  # of padding, which does not count
+            if file.name == "b":
+                y[x[0] == 2] = [0.0, 0.0, 1.0]
+                y[x[0] == 0] = [0.0, 0.0, 1.0]
+            return [y]
+
+        return run
+
+
+def test_answers_of_8_bits_are_compared_with_those_of_float32(tmp_path):
+    model = models.SequenceTagger("gru", 3, vocabulary_size=V, units=3)
+    rows = [np.array([1, 2, 2], "int32"), np.array([3, 1, 4, 2, 1], "int32")]
+    found = rounding.compare(model, tmp_path, Rounding, 7, rows)
+    assert (found["answers"], found["changed"], found["difference"]) == (8, 3, 1.0)
+    assert found["sizes"] == [8, 2] and found["file"] == "b"
 
 
 def test_differences():
