@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.sublayers import flatten
+
 HALVES = ("float16", "bfloat16")
 
 
@@ -24,7 +26,7 @@ def in_float32(model: keras.Model) -> keras.Model:
     if changed == plain:
         return model
     # Layers of the user that are registered nowhere.
-    own = {type(layer).__name__: type(layer) for layer in model._flatten_layers()}
+    own = {type(layer).__name__: type(layer) for layer in flatten(model)}
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")
     try:

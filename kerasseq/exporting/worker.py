@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 from typing import Any
@@ -51,7 +52,7 @@ def end_with_parent() -> None:
     The standard input, of which nothing is read, is then closed.
     """
     os.read(0, 1)
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

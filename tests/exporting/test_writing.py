@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq import models
-from kerasseq.exporting import checks, inputs, rounding, writing
+from kerasseq.exporting import checks, inputs, litert_file, rounding, writing
 from kerasseq.exporting.formats import FORMATS, module_of
 from kerasseq.text import CharacterTokenizer
 
@@ -230,6 +230,15 @@ def test_answers_of_8_bits_are_compared_with_those_of_float32(tmp_path):
     found = rounding.compare(model, tmp_path, Rounding, 7, rows)
     assert (found["answers"], found["changed"], found["difference"]) == (8, 3, 1.0)
     assert found["sizes"] == [8, 2] and found["file"] == "b"
+
+
+def test_litert_rounds_the_weights_of_its_second_file(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        litert_file, "write", lambda *args, **options: asked.append((args[3], options))
+    )
+    litert_file.quantize(None, tmp_path, 5)
+    assert asked == [("model.int8.tflite", {"int8": True})]
 
 
 def test_differences():
