@@ -95,6 +95,8 @@ def test_tensorflow_writes_a_saved_model_and_litert(tmp_path):
         folder.mkdir()
         found = written(classifier("gru"), folder, format=format, length=5)
         assert found["length"] == length and found["difference"] < 1e-5
+        content = json.loads((folder / "preprocessing.json").read_text())
+        assert content["outputs"] == ["output_0"]
 
 
 def test_mixed_precision_is_exported_in_float32(tmp_path):
