@@ -418,6 +418,14 @@ def test_prepare():
         assert row["MB/s"] > 0 and row["training MB/s"] > 0 and row["peak MB"] > 10
 
 
+def test_export_has_all_formats():
+    from kerasseq.cli.export import FORMATS
+
+    assert export.FORMATS == FORMATS
+    message = "the model cannot be exported to onnx, and nothing is left of the files. "
+    assert message.endswith(export.REFUSED)
+
+
 @pytest.mark.full("another process writes the format elsewhere", cheap=False)
 def test_export(tmp_path):
     parser = argparse.ArgumentParser()

@@ -20,7 +20,7 @@ import importlib.util
 from typing import Any
 
 import kerasseq
-from kerasseq.cli import classify, labeled, options, runs, tag
+from kerasseq.cli import classify, labeled, options, runs, signals, tag
 from kerasseq.cli.console import Console, note, print_json, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import packages
@@ -32,6 +32,10 @@ READERS = {
     "openvino": "openvino",
     "litert": "ai-edge-litert",
     "huggingface": "transformers",
+}
+UNKNOWN = {
+    "--backend": "The backend is one that writes the format, whatever the run was "
+    "trained on: leave --backend out",
 }
 MAX_SAMPLES = 1000  # held-out rows whose answers are compared
 
@@ -57,13 +61,15 @@ def add_command(add: options.Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq export`."""
-    if args.out is None:
+    if not args.out:
         raise UsageError("expected a folder, as in  --out exported")
     file, record = runs.find_model(args.folder)
+    if (text := runs.unfinished(file, None)) is not None:
+        note(text)
     samples, what = None, "random inputs"
     if args.quantize is not None:
         samples, what = held_out(record)
-    with status(f"exporting to {args.format}"):
+    with signals.handled(), status(f"exporting to {args.format}"):
         exported = kerasseq.exporting.export_model(
             file,
             args.out,
@@ -174,6 +180,8 @@ def _show_int8(console, int8, what):
     ]
     columns = ("weights", ">bytes", ">of float32", ">ms a call", ">of float32")
     console.table(f"{int8.file}: one row a call", columns, rows)
+    if sizes[0] == sizes[1]:
+        console.write("No weight has 8 bits: small ones are left in float32.")
     if int8.changed is None:
         console.write(
             f"On {what} outputs differ by {int8.difference:.2g} of the largest at most."

@@ -109,7 +109,8 @@ def _parse(argv):
     if unknown:
         option = unknown[0].partition("=")[0]
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
-        why = getattr(TASKS[task], "UNKNOWN", {}).get(option) if task in TASKS else None
+        module = TASKS[task] if task in TASKS else COMMANDS[args.command]
+        why = getattr(module, "UNKNOWN", {}).get(option)
         raise errors.UsageError(
             f"{used.prog}: unrecognized argument "
             f"{errors.truncate_word(unknown[0], 60)}. "

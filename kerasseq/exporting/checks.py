@@ -48,9 +48,10 @@ def cases(model: keras.Model, length: int | None) -> list[tuple[int, int]]:
     if length is not None:
         return [(rows, length) for rows, _ in CASES[::2]]
     most = inputs.longest(model)
+    unit = inputs.samples_of_step(model)
     least = 1 + (model.get_config().get("horizon") or 0)  # of known features
     return [
-        (rows, max(steps if most is None else min(steps, most), least))
+        (rows, unit * max(steps if most is None else min(steps, most), least))
         for rows, steps in CASES
     ]
 
@@ -77,6 +78,11 @@ def relative_difference(expected: np.ndarray, found: np.ndarray) -> float:
         raise ValueError(
             f"an output has the shape {found.shape}, that of the model is "
             f"{expected.shape}"
+        )
+    if not np.isfinite(expected).all():
+        raise ValueError(
+            "an output of the model itself is not finite, so that no file can be "
+            "compared with it. Train it again, with a smaller learning rate"
         )
     if not np.isfinite(found).all():
         raise ValueError("an output is not finite")

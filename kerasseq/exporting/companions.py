@@ -13,8 +13,11 @@ from typing import Any
 
 import keras
 
-from kerasseq.exporting import inputs
+from kerasseq.exporting import forecast_settings, inputs
 from kerasseq.exporting.tokenizer_files import tokenizer_json
+from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor
+from kerasseq.models.vit import pixels
+from kerasseq.speech.audio_inputs import AudioPreprocessor
 
 PREPROCESSING, TOKENIZER = "preprocessing.json", "tokenizer.json"
 GENERATION = "generation.json"
@@ -29,19 +32,41 @@ OTHER_TOKENIZER = (
     f"tokenizer.json cannot hold this tokenizer: {OWN_TOKENIZER} has it, for "
     "kerasseq.text.load_tokenizer, which loads no Keras"
 )
-FITTED = ("length", "season", "missing", "frequency", "columns", "shifts", "order")
+
+WORDS = (
+    "join the words by single spaces; the answer of a word is that at the first id "
+    "with a character of the word"
+)
+MARKS = (
+    "start_id, the ids of the text, end_id: cut the ids of a long text, so that both "
+    "fit into max_length and steps; other inputs, such as segments, are 0"
+)
+CAPTION = (
+    "a text begins with start_id; its next id is the largest output of the last step, "
+    "other than never_written_ids, until end_id or max_length ids"
+)
+PADDED = "end shorter rows with padding_id, cut the end of longer ones"
 
 
-def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> list[str]:
+def write(
+    model: keras.Model,
+    folder: pathlib.Path,
+    length: int | None,
+    outputs: list[str] | None = None,
+    batch: int | None = None,
+) -> list[str]:
     """Writes the files, and returns notes about them.
 
     Args:
         model: The model.
         folder: The folder.
         length: Number of steps of the inputs; None if it is free.
+        outputs: Names of the outputs in the file; None for those of the model.
+        batch: Number of rows of the inputs; None if it is free.
     """
     notes = []
-    content = {**_interface(model, length), **_preprocessing(model)}
+    interface = _interface(model, length, outputs, batch)
+    content = {**interface, **_preprocessing(model)}
     if "crf" in content:
         notes.append(f"{CRF}.")
     tokenizer = getattr(model, "tokenizer", None)
@@ -74,21 +99,22 @@ def _write(file, content):
 
 def _about_length(model, length):
     padding = inputs.padding_of(model)
-    if padding is None:
-        return f"The inputs have {length:,} steps."
+    if padding is None or not inputs.has_ids(model):
+        kind = "steps" if inputs.samples_of_step(model) == 1 else "samples"
+        return f"The inputs have {length:,} {kind}."
     return (
         f"The inputs have {length:,} steps: end shorter ones with the id {padding} of "
         "padding, and cut longer ones."
     )
 
 
-def _interface(model, length):
+def _interface(model, length, outputs, batch):
     """Names, shapes and dtypes of inputs and outputs."""
     shapes = [
         {
             "name": each.name,
             "shape": [
-                "batch",
+                batch or "batch",
                 *("steps" if s is None else s for s in each.shape[1:]),
             ],
             "dtype": each.dtype,
@@ -98,7 +124,7 @@ def _interface(model, length):
     return {
         "model": type(model).__name__,
         "inputs": shapes,
-        "outputs": inputs.names_of_outputs(model),
+        "outputs": outputs or inputs.names_of_outputs(model),
         "steps": length,
     }
 
@@ -107,21 +133,29 @@ def _preprocessing(model) -> dict[str, Any]:
     """How inputs are made of texts, images or series, and what the outputs are."""
     config = model.get_config()
     content: dict[str, Any] = {}
-    if (padding := inputs.padding_of(model)) is not None:
+    padding = inputs.padding_of(model)
+    if padding is not None and inputs.has_ids(model):
         content["padding_id"] = padding
     if (most := inputs.longest(model)) is not None:
         content["max_length"] = most
     content |= _of_texts(model)
     if getattr(model, "labels", None) is not None:
-        content["answer"] = _answer(model)
+        content["answer"] = _answer(model, bool(config.get("crf")))
     if "image_size" in config:
-        names = ("image_size", "channels", "value_range", "data_format", "resize")
-        content["images"] = {name: config.get(name) for name in names}
+        content["images"] = _of_images(config)
     if config.get("crf"):
         content["crf"] = _crf(model)
     if "horizon" in config:
-        content |= _of_series(config)
+        content["forecast"] = forecast_settings.settings_of(config)
     return content
+
+
+def _of_images(config):
+    """The size of images, and the values of black and white."""
+    names = ("image_size", "channels", "data_format", "resize")
+    black_and_white = config.get("value_range") or pixels.FRACTIONS
+    found = {name: config.get(name) for name in names}
+    return {**found, "value_range": list(black_and_white)}
 
 
 def _of_texts(model):
@@ -134,6 +168,16 @@ def _of_texts(model):
         found = getattr(preprocessor, name, None)
         if isinstance(found, int):
             content[f"{name}_id"] = found
+    if isinstance(preprocessor, MultimodalPreprocessor):
+        if model.get_config()["head"] != "caption":
+            return content
+        content["never_written_ids"] = list(preprocessor.never_written)
+        return {**content, "row": [CAPTION, PADDED]}
+    if isinstance(preprocessor, AudioPreprocessor):
+        return {"audio": _of_sounds(preprocessor)}
+    row = [WORDS] * preprocessor.reads_words
+    row += [MARKS] * ("start_id" in content and "end_id" in content)
+    content["row"] = [*row, PADDED]
     if getattr(model, "_arguments", {}).get("architecture") == "bag":
         content["ngrams"] = (
             "After the ids of the tokens come those of n-grams of characters, as in "
@@ -142,17 +186,39 @@ def _of_texts(model):
     return content
 
 
-def _answer(model):
+def _of_sounds(preprocessor):
+    """How a sound is read, and what the outputs of a recognizer are."""
+    found = {
+        "sampling_rate": preprocessor.sampling_rate,
+        "samples": "from -1 to 1, with zeros at the end of shorter rows; lengths has "
+        "the samples of each row",
+        "samples_of_step": preprocessor.stride * preprocessor.factor,
+    }
+    if type(preprocessor) is not AudioPreprocessor:  # a decoder writes the text
+        return found
+    return {
+        **found,
+        "blank_id": preprocessor.tokenizer.vocabulary_size,
+        "reading": "the largest output of each step up to the end of the sound, "
+        "repetitions merged, without blank_id",
+    }
+
+
+def _answer(model, has_crf):
     """What the outputs are, and how the answer is read from them."""
     activation = getattr(model.task, "activation", None)
     if model.multi_label:
         reading = "each label whose probability is at least 0.5"
     else:
         reading = "the label with the largest output"
+    if has_crf:
+        reading = "the labels of the best path, by Viterbi's algorithm, see crf"
+    elif model.per_step:
+        reading = f"{reading}, at each step"
     return {
         "outputs": "probabilities" if activation else "logits",
         "activation": "sigmoid" if model.multi_label else "softmax",
-        "reading": f"{reading}, at each step" if model.per_step else reading,
+        "reading": reading,
     }
 
 
@@ -164,24 +230,3 @@ def _crf(model):
         name: keras.ops.convert_to_numpy(getattr(layer, name)).tolist()
         for name in names
     }
-
-
-def _of_series(config):
-    """Scales and columns of a table, and what the outputs are."""
-    names = ("horizon", "quantiles", "past", "known", "calendar", "categories")
-    content = {"forecast": {name: config.get(name) for name in names}}
-    fitted = config.get("fitted")
-    if fitted is None:
-        content["forecast"]["scaled"] = False
-        return content
-    scales = [
-        {"series": name, "mean": mean, "deviation": deviation}
-        for name, mean, deviation in fitted["scales"]
-    ]
-    content["forecast"] |= {name: fitted.get(name) for name in FITTED}
-    content["forecast"] |= {
-        "scaled": True,
-        "scales": scales,
-        "reading": "inputs are (value - mean) / deviation, outputs are scaled likewise",
-    }
-    return content

@@ -175,18 +175,36 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     parent = path.absolute().parent
     if parent.exists() and not parent.is_dir():
         raise ValueError(f"{parent} is a file: choose another folder than {path}")
-    parent.mkdir(parents=True, exist_ok=True)
+    made = [each for each in (parent, *parent.parents) if not each.exists()]
     temporary = temporary_path(path)
     try:
-        temporary.mkdir()
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    try:
+        _make(temporary, path)
         yield temporary
-        os.rename(temporary, path)
+        _move(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another process may use them meanwhile
+            for each in made:
+                each.rmdir()
         raise
+
+
+def _make(temporary, path):
+    """Makes a folder with those above it; an error names the path of the user."""
+    try:
+        temporary.mkdir(parents=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _move(temporary, path):
+    """Renames a folder; one that another process made meanwhile is kept."""
+    if os.path.lexists(path):
+        raise FileExistsError(
+            f"{path} was made meanwhile, and nothing is overwritten. Choose a new "
+            "folder"
+        )
+    os.rename(temporary, path)
 
 
 def _first_right(model, folder, request, samples, backends):
@@ -268,7 +286,7 @@ def in_process(
         question.write_text(json.dumps(content, default=_plain), encoding="utf-8")
         process = subprocess.Popen(
             [sys.executable, "-m", WORKER, str(question)],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # it ends with this process, even if that is killed
             stdout=log,
             stderr=log,
             env=environment,

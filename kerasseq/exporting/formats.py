@@ -6,6 +6,9 @@ A format is a module of this package with these functions:
     check(model, folder, length)   runs them by their runtime, and returns the largest
                                    difference of an output from that of the model
 
+A module may have `output_names(model, folder)`, if the outputs have other names in the
+file than in the model.
+
 `model` computes in float32; `length` is the number of steps that the files are to
 have, or None if it is to be free. `write` raises an error if the format cannot hold
 the model. Loads no Keras.

@@ -7,9 +7,12 @@ import keras
 import numpy as np
 
 from kerasseq.core.sublayers import flatten
+from kerasseq.models.multimodal.kinds import PADDING
+from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor
+from kerasseq.speech.audio_inputs import AudioPreprocessor
 
 LENGTH = 128  # steps of a file whose length is fixed, unless the model takes fewer
-IMAGES = "images"
+IMAGES, AUDIO = "images", "audio"
 PADDED = 2  # steps at the end of the first example
 
 
@@ -118,7 +121,7 @@ def fixed_length(model: keras.Model) -> int:
         ahead = config["known"] or config["calendar"]
         return fitted["length"] + (config["horizon"] if ahead else 0)
     most = longest(model)
-    return LENGTH if most is None else min(LENGTH, most)
+    return LENGTH * samples_of_step(model) if most is None else min(LENGTH, most)
 
 
 def signature(
@@ -133,13 +136,20 @@ def signature(
     """
     specs = [
         keras.InputSpec(
-            shape=(batch, *(length if s is None else s for s in each.shape[1:])),
+            shape=(batch, *_with_steps(model, each, length)),
             dtype=each.dtype,
             name=each.name,
         )
         for each in inputs_of(model)
     ]
     return [keras.tree.pack_sequence_as(model.input, specs)]
+
+
+def _with_steps(model, each, steps):
+    """The sizes of an input after the batch; only a sound has several for a step."""
+    if steps is not None and each.name != AUDIO:
+        steps = max(steps // samples_of_step(model), 1)
+    return [steps if size is None else size for size in each.shape[1:]]
 
 
 def examples(
@@ -157,11 +167,11 @@ def examples(
     padding = padding_of(model)
     arrays = []
     for each in inputs_of(model):
-        shape = (batch, *(steps if s is None else s for s in each.shape[1:]))
+        shape = (batch, *_with_steps(model, each, steps))
         if each.values is None:
             x = rng.random(shape) if each.name == IMAGES else rng.normal(size=shape)
         elif len(shape) == 1:  # a number for each row, such as its length
-            x = np.full(shape, steps)
+            x = np.maximum(steps - np.arange(batch) * samples_of_step(model), 1)
         else:
             x = rng.integers(0, each.values, shape)
             if padding is not None and padding < each.values and steps > PADDED:
@@ -171,8 +181,25 @@ def examples(
     return arrays
 
 
+def has_ids(model: keras.Model) -> bool:
+    """Whether an input has ids; the lengths of rows are none."""
+    found = inputs_of(model)
+    return any(each.values is not None and len(each.shape) > 1 for each in found)
+
+
+def samples_of_step(model: keras.Model) -> int:
+    """Returns the samples of a sound that are a step of a model; 1 without sounds."""
+    preprocessor = getattr(model, "preprocessor", None)
+    names = [each.name for each in inputs_of(model)]
+    if AUDIO not in names or not isinstance(preprocessor, AudioPreprocessor):
+        return 1
+    return preprocessor.stride * preprocessor.factor
+
+
 def padding_of(model: keras.Model) -> int | None:
     """Returns the id of padding, or None."""
+    if isinstance(getattr(model, "preprocessor", None), MultimodalPreprocessor):
+        return PADDING  # after the ids of a caption
     padding = getattr(model, "padding_id", None)
     return padding if isinstance(padding, int) else None
 
@@ -205,9 +232,14 @@ def outputs_of(model: keras.Model, arrays: list[np.ndarray]) -> list[np.ndarray]
     return [keras.ops.convert_to_numpy(each) for each in keras.tree.flatten(y)]
 
 
-def names_of_outputs(model: keras.Model) -> list[str]:
-    """Returns the names of the outputs, in the order of their structure."""
+def names_of_outputs(model: keras.Model, only: str = "output") -> list[str]:
+    """Returns the names of the outputs, in the order of their structure.
+
+    Args:
+        model: The model.
+        only: The name of the output of a model that has one.
+    """
     if isinstance(model.output, dict):
         return sorted(model.output)
     count = len(keras.tree.flatten(model.output))
-    return ["output"] if count == 1 else [f"output_{n}" for n in range(count)]
+    return [only] if count == 1 else [f"output_{n}" for n in range(count)]

@@ -45,6 +45,11 @@ def write(
         )
 
 
+def output_names(model: keras.Model, folder: pathlib.Path) -> list[str]:
+    """Returns the names of the outputs, as TensorFlow numbers them."""
+    return inputs.names_of_outputs(model, "output_0")
+
+
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
     """See `formats`."""
     return largest_difference(model, load(model, folder / FILES[0]), length)

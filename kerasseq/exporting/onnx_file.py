@@ -28,18 +28,28 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
 
 def _call_once(model, specs):
     """Calls a model, which Keras wants to know before it exports it."""
-    x = keras.tree.map_structure(
-        lambda spec: keras.ops.ones(
-            [inputs.PADDED if size is None else size for size in spec.shape], spec.dtype
-        ),
-        specs,
-    )
+    steps = inputs.PADDED * inputs.samples_of_step(model)
+
+    def ones(spec):
+        shape = [steps if size is None else size for size in spec.shape]
+        shape[0] = inputs.PADDED
+        return keras.ops.ones(shape, spec.dtype)
+
+    x = keras.tree.map_structure(ones, specs)
     model(*x, training=False)
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
     """See `formats`."""
     return largest_difference(model, load(model, folder / FILES[0]), length)
+
+
+def output_names(model: keras.Model, folder: pathlib.Path) -> list[str]:
+    """Returns the names of the outputs, which the converters choose."""
+    import onnx
+
+    program = onnx.load(folder / FILES[0], load_external_data=False)
+    return [each.name for each in program.graph.output]
 
 
 def load(model: keras.Model, file: pathlib.Path) -> Run:

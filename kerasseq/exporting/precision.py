@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.sublayers import flatten
+
 HALVES = ("float16", "bfloat16")
 
 
@@ -18,15 +20,17 @@ def in_float32(model: keras.Model) -> keras.Model:
         >>> in_float32(model) is model
         True
     """
-    plain = keras.saving.serialize_keras_object(model.get_config())
+    plain = keras.saving.serialize_keras_object(model)
+    plain.pop("compile_config", None)  # the optimizer, which has dtypes of its own
     changed = _changed(plain)
     if changed == plain:
         return model
+    # Layers of the user that are registered nowhere.
+    own = {type(layer).__name__: type(layer) for layer in flatten(model)}
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")
     try:
-        precise = keras.saving.deserialize_keras_object(changed)
-        copy = type(model).from_config(precise)
+        copy = keras.saving.deserialize_keras_object(changed, custom_objects=own)
     finally:
         keras.config.set_dtype_policy(policy)
     copy.set_weights(model.get_weights())

@@ -25,6 +25,11 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
     )
 
 
+def output_names(model: keras.Model, folder: pathlib.Path) -> list[str]:
+    """Returns the names of the outputs, as TensorFlow numbers them."""
+    return inputs.names_of_outputs(model, "output_0")
+
+
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
     """See `formats`."""
     layer = keras.layers.TFSMLayer(str(folder / FOLDER), call_endpoint=ENDPOINT)

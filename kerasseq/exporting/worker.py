@@ -6,8 +6,11 @@ answer. What converters print goes to the log of this process.
 
 import errno
 import json
+import os
 import pathlib
+import signal
 import sys
+import threading
 from typing import Any
 
 import kerasseq.models  # noqa: F401  # registers every class
@@ -43,5 +46,15 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"memory": str(error) or "no memory is left"}
 
 
+def end_with_parent() -> None:
+    """Ends this process as soon as the one that started it ends: nothing waits for it.
+
+    The standard input, of which nothing is read, is then closed.
+    """
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=end_with_parent, daemon=True).start()
     main(sys.argv[1])

@@ -46,6 +46,7 @@ def write_model(
     Returns:
         The values of `Exported` as plain data, or "error": why there are no files.
     """
+    model = functional(model)
     precise = in_float32(model)
     found = format_of(format, kind_of(model))
     try:
@@ -53,7 +54,11 @@ def write_model(
             steps, difference = _first_right(precise, folder, found, length)
     except _NotWritten as error:
         return {"error": str(error)}
-    notes = companions.write(precise, folder, steps)
+    module = module_of(found)
+    batch = getattr(module, "BATCH", None)
+    output_names = getattr(module, "output_names", lambda *_: None)
+    names = output_names(precise, folder)
+    notes = companions.write(precise, folder, steps, names, batch)
     if precise is not model:
         notes.insert(
             0, "The model was trained in mixed precision: the file has float32."
@@ -61,16 +66,27 @@ def write_model(
     int8 = None
     if quantize is not None:
         with _quiet():
-            int8 = rounding.compare(precise, folder, module_of(found), steps, samples)
+            int8 = rounding.compare(precise, folder, module, steps, samples)
     return {
         "files": sizes_of(folder),
         "length": steps,
-        "batch": getattr(module_of(found), "BATCH", None),
+        "batch": batch,
         "checked_by": None if difference is None else _reader(found),
         "difference": difference,
         "notes": notes,
         "int8": int8,
     }
+
+
+def functional(model: keras.Model) -> keras.Model:
+    """Returns a sequential model as a functional one, which knows its input.
+
+    Args:
+        model: The model; others, and one that is not built, are returned as they are.
+    """
+    if not isinstance(model, keras.Sequential) or not model.inputs:
+        return model
+    return keras.Model(model.inputs, model.outputs[0], name=model.name)
 
 
 def kind_of(model: keras.Model) -> str:
@@ -152,7 +168,10 @@ def _is_installed(package):
 def _reader(format):
     """Returns the name and the version of what reads a format."""
     name = format.reader or keras.backend.backend()
-    return f"{name} {importlib.metadata.version(name)}"
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:  # onnxruntime-gpu, tensorflow-cpu
+        return name
 
 
 @contextlib.contextmanager

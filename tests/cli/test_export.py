@@ -110,6 +110,21 @@ def test_changed_data_are_not_held_out(command, asked, classifier, tmp_path):
 
 
 @pytest.mark.usefixtures("with_tensorflow")
+def test_weights_that_are_not_rounded_are_said(command, monkeypatch, asked, trained):
+    monkeypatch.setitem(INT8, "sizes", [200, 200])
+    words = "--format", "litert", "--quantize", "int8", "--out", "files"
+    assert "No weight has 8 bits" in command("export", trained[0], *words).out
+
+
+@pytest.mark.usefixtures("with_tensorflow")
+def test_a_run_that_is_not_finished(command, asked, trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "run")
+    (tmp_path / "run" / "results.json").unlink()
+    done = command("export", "run", "--out", "files")
+    assert "the run in run" in done.err and "kerasseq train --resume run" in done.err
+
+
+@pytest.mark.usefixtures("with_tensorflow")
 def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained):
     monkeypatch.setitem(INT8, "changed", None)
     words = "--format", "litert", "--quantize", "int8", "--out", "files"
@@ -123,6 +138,8 @@ def test_forecasts_have_no_answers_to_count(command, monkeypatch, asked, trained
     [
         (["missing", "--out", "o"], 'there is no folder "missing"'),
         (["RUN"], "expected a folder, as in --out exported"),
+        (["RUN", "--out", ""], "expected a folder, as in --out exported"),
+        (["RUN", "--out", "o", "--backend", "torch"], "leave --backend out"),
         (["RUN", "--out", "taken"], "taken exists, and nothing is overwritten"),
         (["RUN", "--out", "taken/file/o"], "taken/file is a file: choose"),
         (["taken", "--out", "o"], "taken contains no run"),

@@ -2,7 +2,9 @@
 
 import errno
 import json
+import os
 import pathlib
+import signal
 
 import keras
 import numpy as np
@@ -83,6 +85,33 @@ def test_nothing_is_left_after_an_error(model, answers, tmp_path, error):
     with pytest.raises(type(error)):
         exporting.export_model(model, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_above_are_removed_again(model, answers, tmp_path):
+    (tmp_path / "mine").mkdir()
+    answers["tensorflow"] = MemoryError()
+    with pytest.raises(MemoryError):
+        exporting.export_model(model, tmp_path / "mine" / "a" / "b" / "out")
+    assert [*tmp_path.rglob("*")] == [tmp_path / "mine"]
+
+
+def test_a_folder_that_another_process_makes_meanwhile(tmp_path):
+    with (
+        pytest.raises(FileExistsError, match="was made meanwhile"),
+        exports.new_folder(tmp_path / "out") as folder,
+    ):
+        (folder / "mine").write_text("mine")
+        (tmp_path / "out").mkdir()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
+
+
+def test_the_worker_ends_with_its_parent(monkeypatch):
+    """A process that is killed closes the standard input of the worker."""
+    ended = []
+    monkeypatch.setattr(worker.os, "read", lambda file, count: b"")
+    monkeypatch.setattr(worker.os, "kill", lambda *args: ended.append(args))
+    worker.end_with_parent()
+    assert ended == [(os.getpid(), signal.SIGTERM)]
 
 
 def test_nothing_is_overwritten(model, answers, tmp_path):

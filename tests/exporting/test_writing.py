@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq import models
-from kerasseq.exporting import checks, inputs, writing
+from kerasseq.exporting import checks, inputs, litert_file, rounding, writing
 from kerasseq.exporting.formats import FORMATS, module_of
 from kerasseq.text import CharacterTokenizer
 
@@ -64,6 +64,7 @@ def test_onnx_with_what_stands_beside_it(tmp_path):
     )
     assert found["difference"] < 1e-5 and found["int8"]["rows"] == len(TEXTS)
     assert found["int8"]["answers"] == len(TEXTS)
+    assert found["int8"]["difference"] > 0  # from the file of float32
     assert {"model.onnx", "model.int8.onnx", "tokenizer.json"} < found["files"].keys()
     assert json.loads((tmp_path / "labels.json").read_text()) == ["no", "yes"]
     content = json.loads((tmp_path / "preprocessing.json").read_text())
@@ -94,6 +95,8 @@ def test_tensorflow_writes_a_saved_model_and_litert(tmp_path):
         folder.mkdir()
         found = written(classifier("gru"), folder, format=format, length=5)
         assert found["length"] == length and found["difference"] < 1e-5
+        content = json.loads((folder / "preprocessing.json").read_text())
+        assert content["outputs"] == ["output_0"]
 
 
 def test_mixed_precision_is_exported_in_float32(tmp_path):
@@ -141,12 +144,109 @@ def test_inputs_of_models():
     assert images.shape == (None, 8, 12, 1) and not inputs.has_free_length(vit)
     x = inputs.examples(classifier(), 3, 7)[0]
     assert x.shape == (3, 7) and (x == 0).nonzero()[1].tolist() == [5, 6]
-    assert inputs.padded(classifier(), [x], 11)[0].shape == (3, 11)
+    (longer,) = inputs.padded(classifier(), [x], 11)
+    np.testing.assert_array_equal(longer[:, :7], x)  # padding is at the end
+    assert longer.shape == (3, 11) and not longer[:, 7:].any()
+    np.testing.assert_array_equal(inputs.padded(classifier(), [x], 5)[0], x[:, :5])
     with pytest.raises(ValueError, match="expected a functional or a built sequential"):
         inputs.inputs_of(keras.Sequential([keras.layers.Dense(2)]))
 
 
+def sequential(dtype=None):
+    layers = [keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2)]
+    for layer in layers:
+        layer.dtype_policy = dtype or "float32"
+    return keras.Sequential([keras.Input((5,), name="x"), *layers])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_models_of_keras_alone(tmp_path, dtype):
+    """A sequential model of Keras has no input of its own."""
+    need("torch")
+    found = written(sequential(dtype), tmp_path, format="torch")
+    assert found["difference"] < 1e-5
+    assert len(found["notes"]) == (dtype != "float32")
+    content = json.loads((tmp_path / "preprocessing.json").read_text())
+    assert content["inputs"][0]["shape"] == ["batch", 5]
+    assert "padding_id" not in content
+
+
+def test_names_of_the_outputs_are_those_of_the_file(tmp_path):
+    need("torch")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    written(sequential(), tmp_path, format="onnx")
+    content = json.loads((tmp_path / "preprocessing.json").read_text())
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    x = np.ones((3, 5), "float32")
+    (y,) = session.run(content["outputs"], {content["inputs"][0]["name"]: x})
+    assert y.shape == (3, 2)
+
+
+def test_lengths_at_which_files_are_compared():
+    """Free lengths are checked at three, a fixed one at two batch sizes."""
+    model = classifier()
+    assert checks.cases(model, None) == [(3, 11), (2, 17), (1, 5)]
+    assert checks.cases(model, 7) == [(3, 7), (1, 7)]
+    seen = []
+
+    def run(x):
+        seen.append(x[0].shape)
+        wrong = 0.01 * (x[0].shape[1] == 17)
+        return [y + wrong for y in inputs.outputs_of(model, x)]
+
+    assert checks.largest_difference(model, run, None) > 1e-3
+    assert seen == [(3, 11), (2, 17), (1, 5)]
+
+
+def test_the_tolerance():
+    assert checks.TOLERANCE == 1e-4  # as the pages say
+
+
+class Rounding:
+    """A format whose second file has another answer for the id 2."""
+
+    FILES = ("a", "b")
+
+    @staticmethod
+    def quantize(model, folder, length):
+        for name, size in (("a", 8), ("b", 2)):
+            (folder / name).write_bytes(b"x" * size)
+
+    @staticmethod
+    def load(model, file):
+        def run(x):
+            y = np.zeros((*x[0].shape, 3), "float32")
+            y[..., 0] = 1.0
+            y[x[0] == 0] = [0.0, 1.0, 0.0]  # of padding, which does not count
+            if file.name == "b":
+                y[x[0] == 2] = [0.0, 0.0, 1.0]
+                y[x[0] == 0] = [0.0, 0.0, 1.0]
+            return [y]
+
+        return run
+
+
+def test_answers_of_8_bits_are_compared_with_those_of_float32(tmp_path):
+    model = models.SequenceTagger("gru", 3, vocabulary_size=V, units=3)
+    rows = [np.array([1, 2, 2], "int32"), np.array([3, 1, 4, 2, 1], "int32")]
+    found = rounding.compare(model, tmp_path, Rounding, 7, rows)
+    assert (found["answers"], found["changed"], found["difference"]) == (8, 3, 1.0)
+    assert found["sizes"] == [8, 2] and found["file"] == "b"
+
+
+def test_litert_rounds_the_weights_of_its_second_file(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        litert_file, "write", lambda *args, **options: asked.append((args[3], options))
+    )
+    litert_file.quantize(None, tmp_path, 5)
+    assert asked == [("model.int8.tflite", {"int8": True})]
+
+
 def test_differences():
+    diverged = np.array([1.0, np.nan])
+    with pytest.raises(ValueError, match="the model itself is not finite"):
+        checks.relative_difference(diverged, np.ones(2))
     with pytest.raises(ValueError, match=r"shape \(2,\), that of the model is \(3,\)"):
         checks.relative_difference(np.zeros(3), np.zeros(2))
     with pytest.raises(ValueError, match="an output is not finite"):
