@@ -87,6 +87,7 @@ def test_nothing_is_left_after_an_error(model, answers, tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("with_tensorflow")
 def test_folders_above_are_removed_again(model, answers, tmp_path):
     (tmp_path / "mine").mkdir()
     answers["tensorflow"] = MemoryError()
