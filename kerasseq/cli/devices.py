@@ -114,7 +114,7 @@ class Devices(NamedTuple):
                 f"received a {type(model).__name__}. Leave it out"
             )
         if self.micro_batches > 1:
-            model.loss_means.check_accumulation(self.micro_batches, None)
+            model.loss_means.check_accumulation(self.micro_batches, None, model)
             model.micro_batches = self.micro_batches
         is_process = self.count > 1 and backend.chosen() == "torch"
         with (
