@@ -166,7 +166,7 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
         for size, axis in zip(variable.shape, layout.axes, strict=True):
             if axis is not None and size % sizes[axis]:
                 raise ValueError(
-                    f"{sizes[axis]} devices must divide the heads, the width of the "
+                    f"devices={sizes[axis]} must divide the heads, the width of the "
                     "feed-forward network and the vocabulary size, received a size of "
                     f"{size} in {variable.path} {tuple(variable.shape)}. Choose other "
                     "sizes or devices, or leave layout_map out"
