@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kerasseq.cli import options, signals
+from kerasseq.cli import errors, options, signals
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import backend
 
@@ -92,6 +92,9 @@ class Devices(NamedTuple):
         from kerasseq import models, training  # loads Keras
 
         is_model = self.parallel == "model"
+        if is_model:  # what an error about sizes names
+            names = {**errors.typed_options.get(), "layout_map": "--parallel"}
+            errors.typed_options.set(names)
         layout = models.GPT.get_layout_map if is_model else None  # one for all classes
         with training.on_devices(self.count, layout_map=layout):
             yield
@@ -114,7 +117,7 @@ class Devices(NamedTuple):
                 f"received a {type(model).__name__}. Leave it out"
             )
         if self.micro_batches > 1:
-            model.loss_means.check_accumulation(self.micro_batches, None)
+            model.loss_means.check_accumulation(self.micro_batches, None, model)
             model.micro_batches = self.micro_batches
         is_process = self.count > 1 and backend.chosen() == "torch"
         with (

@@ -67,9 +67,11 @@ from kerasseq.kernels.operations import (  # noqa: E402
     train_steps,
 )
 from kerasseq.kernels.parts import (  # noqa: E402
+    divides_rows,
     evaluation_step,
     is_divided,
     is_first_process,
+    is_part,
     make_virtual_devices,
     of_part,
     on_devices,
@@ -110,6 +112,7 @@ __all__ = [
     "default_jit_compile",
     "dense",
     "depthwise_convolution",
+    "divides_rows",
     "evaluation_step",
     "fused_attention",
     "fuses_attention",
@@ -122,6 +125,7 @@ __all__ = [
     "is_divided",
     "is_exporting",
     "is_first_process",
+    "is_part",
     "is_float64",
     "is_uncompiled",
     "keep_variables",

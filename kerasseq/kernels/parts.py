@@ -4,6 +4,9 @@ The loss of a batch is a mean over C steps or rows. A part d has the mean $L_d$ 
 $c_d$ of them, so the parts do not count alike:
 
 $$L = \sum_d \frac{c_d}{C} L_d \qquad C = \sum_d c_d$$
+
+One after another, the mean of the first parts is kept, and not a sum of $c_d L_d$,
+which float16 could not hold: part d changes it by $r (L_d - L)$ with $r = c_d / C$.
 """
 
 import contextlib
@@ -46,6 +49,52 @@ def of_part(loss: Tensor, over: Tensor | int) -> Tensor:
         counts.append(over)
         return loss
     return backend_module("parts").of_device(loss, over)
+
+
+def is_part() -> bool:
+    """Whether a step computes a part of a batch, which may have no rows.
+
+    Examples:
+        >>> is_part()
+        False
+    """
+    return _counts.get() is not None or is_divided()
+
+
+def rows_of(data: Nested, rows: slice) -> Nested:
+    """Returns some rows of a batch; None, as for no weights, stays.
+
+    Examples:
+        >>> rows_of((np.arange(5), None), slice(1, None, 2))
+        (array([1, 3]), None)
+    """
+    return keras.tree.map_structure(lambda x: None if x is None else x[rows], data)
+
+
+def divides_rows() -> bool:
+    """Whether each device gets rows of its own in `fit`, as on TensorFlow and PyTorch.
+
+    Examples:
+        >>> divides_rows()
+        False
+    """
+    if keras.backend.backend() == "jax":
+        return False
+    return backend_module("parts").divides_rows()
+
+
+def counters(model: keras.Model) -> list[keras.Variable]:
+    """Returns the variables that count batches: all parts of one read the same number.
+
+    Args:
+        model: A model with layers that have set `counts_batches` on a variable.
+
+    Examples:
+        >>> counters(keras.Sequential([keras.layers.Dense(3)]))
+        []
+    """
+    fixed = model.non_trainable_variables
+    return [v for v in fixed if getattr(v, "counts_batches", False)]
 
 
 def is_divided() -> bool:

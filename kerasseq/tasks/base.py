@@ -138,7 +138,7 @@ class TaskModel(keras.Model):
         loss = self.default_loss() if loss is None else loss
         # Not an attribute for Keras, which would list a loss twice.
         means = LossMeans(loss, loss_weights, self.output)
-        means.check_accumulation(micro_batches, optimizer)
+        means.check_accumulation(micro_batches, optimizer, self)
         vars(self)["loss_means"] = means
         super().compile(
             optimizer=optimizer,

@@ -320,11 +320,15 @@ def _per_position(weight, like):
 
 
 def _cut(x, axes, size):
-    """Chunks `(K, C, ...)` of the first axes of x as one; zeros fill the last chunk."""
+    """Chunks `(K, C, ...)` of the first axes of x as one; zeros fill the last chunk.
+
+    A part of a batch without rows has a chunk of zeros.
+    """
     inner = [*x.shape[axes:]]
     x = ops.reshape(x, (-1, *inner))
     count = ops.shape(x)[0]
-    missing = -count % size
+    largest = max if isinstance(count, int) else ops.maximum
+    missing = largest(-count % size, size - count)
     if not (isinstance(missing, int) and missing == 0):
         x = ops.concatenate([x, ops.zeros((missing, *inner), x.dtype)], axis=0)
     return ops.reshape(x, (-1, size, *inner))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core.types import Tensor
@@ -23,6 +23,7 @@ class LossMeans:
     """
 
     def __init__(self, loss: Any, loss_weights: Any, outputs: Any) -> None:
+        self.loss = loss
         self.loss_weights: dict[str, Any] = weights_of_losses(
             loss, loss_weights, outputs
         )
@@ -31,19 +32,30 @@ class LossMeans:
         }
         self.total: MeanOfLosses = MeanOfLosses(self.of_outputs, self.loss_weights)
 
-    def check_accumulation(self, micro_batches: int, optimizer: Any) -> None:
+    def check_accumulation(
+        self, micro_batches: int, optimizer: Any, model: keras.Model
+    ) -> None:
         """Raises if a batch cannot be computed in parts; warns where Keras is inexact.
 
         Args:
             micro_batches: The number of parts.
             optimizer: The optimizer of the model, or its name.
+            model: The model.
         """
+        if micro_batches > 1 and getattr(model, "segment_memory", None) is not None:
+            raise ValueError(
+                "micro_batches must be 1 with memory_length, where each row continues "
+                f"that of the batch before, received {micro_batches}. Choose a smaller "
+                "batch_size"
+            )
         if micro_batches > 1 and self.of_outputs:
             raise ValueError(
                 "micro_batches must be 1 for a model with several losses, each a mean "
                 f"over other numbers ({', '.join(self.of_outputs)}), received "
                 f"{micro_batches}. Choose a smaller batch_size"
             )
+        if micro_batches > 1:
+            _check_mean(self.loss)
         steps = getattr(optimizer, "gradient_accumulation_steps", None)
         if steps:
             warnings.warn(
@@ -75,6 +87,8 @@ class LossMeans:
             y_pred: Outputs.
             sample_weight: Weights, or None.
         """
+        if kernels.is_divided():
+            _check_mean(loss)
         value = kernels.unscaled(value)
         parts = only_loss(loss, y, y_pred, sample_weight)
         if parts is not None:
@@ -109,9 +123,20 @@ class LossMeans:
         return total, shared
 
 
+def _check_mean(loss):
+    """Raises for the sum over a batch, which no mean of its parts is."""
+    for each in tree.flatten(loss):
+        if getattr(each, "reduction", None) == "sum":
+            raise ValueError(
+                "loss must be a mean where a batch is computed in parts, by "
+                'micro_batches or on several devices, received reduction="sum" of '
+                f'{type(each).__name__}. Choose reduction="sum_over_batch_size"'
+            )
+
+
 def _counted(mean, value, over):
     """Adds a loss to a mean, and returns it for the gradient."""
-    if kernels.is_divided():  # a device may have no rows, and then NaN
+    if kernels.is_part():  # a part may have no rows, and then NaN
         value = ops.where(over > 0, value, ops.zeros_like(value))
     mean.update_state(ops.stop_gradient(value), sample_weight=over)
     return kernels.of_part(value, over)

@@ -188,8 +188,8 @@ class SequenceTagger(SequenceModel):
             ops.reshape(right, (-1,)), sample_weight=ops.reshape(counted, (-1,))
         )
         loss = ops.sum(crf.loss(y, y_pred, labeled), axis=1) * weights
-        count = ops.maximum(ops.sum(ops.cast(labeled, loss.dtype)), 1)
-        loss = ops.sum(loss) / count + sum(self.losses)
+        count = ops.sum(ops.cast(labeled, loss.dtype))  # 0 in a part without labels
+        loss = ops.sum(loss) / ops.maximum(count, 1) + sum(self.losses)
         return self.loss_means.count(loss, count)
 
     @typed_tags

@@ -1,5 +1,6 @@
 """`kerasseq train --devices`, `--parallel` and `--micro-batches`."""
 
+import contextvars
 import json
 import os
 import pathlib
@@ -7,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 
-from kerasseq.cli import devices
+from kerasseq import training
+from kerasseq.cli import devices, errors
+from kerasseq.core import backend
 from kerasseq.training import checkpoint
 from tests.cli.conftest import RUN, at_step
 from tests.processes import clean_environment
@@ -142,3 +146,18 @@ def test_no_run_is_divided_without_being_asked(monkeypatch):
     monkeypatch.setenv(devices.WORKERS, "folder")
     monkeypatch.setenv("RANK", "1")
     assert devices.is_worker()
+
+
+def test_sizes_that_devices_do_not_divide_are_told_by_the_options(monkeypatch):
+    """The message of `on_devices`, as the command prints it."""
+    monkeypatch.setattr(training, "on_devices", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(backend, "chosen", lambda: "jax")
+    error = ValueError("devices=2 must divide 3. Choose 4, or leave layout_map out")
+
+    def message():
+        errors.typed_options.set({"devices": "--devices"})
+        with devices.Devices(2, "model").in_run():
+            return errors.exit_code_and_message(error)
+
+    found = contextvars.copy_context().run(message)
+    assert found == (2, "--devices 2 must divide 3. Choose 4, or leave --parallel out")

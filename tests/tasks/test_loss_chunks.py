@@ -115,3 +115,14 @@ def test_errors_tell_what_would_be_right():
     other = models.SequenceClassifier("gru", labels=3, vocabulary_size=V, units=4)
     with pytest.raises(ValueError, match="one by one, such as a GPT"):
         other.compile(loss_chunk_size=4)
+
+
+def test_a_part_without_rows():
+    """As on a device of TensorFlow that has none of a small batch."""
+    model = gpt()()
+    model.compile(loss_chunk_size=4)
+    with model._in_chunks():
+        h = model(IDS)[:0]
+        assert h.shape == (0, 7, 8)
+        loss = model.compute_loss(IDS[:0], NEXT[:0], h)
+    assert float(keras.ops.convert_to_numpy(loss)) == 0

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import load_model
+from kerasseq import load_model, models, text, training
 from tests.tasks import on_equal_devices
 
 pytestmark = pytest.mark.once("messages, and what is saved")
@@ -74,3 +74,60 @@ def test_wrong_numbers(value, error):
 def test_several_losses():
     with pytest.raises(ValueError, match="must be 1 .* losses.*tokens, next"):
         on_equal_devices.pretraining().compile(micro_batches=2)
+
+
+def test_a_sum_over_the_batch():
+    model = models.SequenceTagger("elman", 5, vocabulary_size=11, units=3)
+    loss = keras.losses.SparseCategoricalCrossentropy(True, reduction="sum")
+    with pytest.raises(ValueError, match='received reduction="sum" of Sparse'):
+        model.compile(loss=loss, micro_batches=2)
+
+
+def test_a_memory_whose_rows_go_on():
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 2}
+    model = models.GPT(vocabulary_size=5, memory_length=3, position="rope", **sizes)
+    with pytest.raises(ValueError, match="must be 1 with memory_length"):
+        model.compile(micro_batches=2)
+
+
+def test_a_schedule_counts_batches_and_not_their_parts():
+    """All parts of a batch have the same ratio, and the next batch the next."""
+    letters = text.CharacterTokenizer().fit("abc")
+    model = models.Seq2Seq(
+        *("gru", letters, letters),
+        units=2,
+        scheduled_sampling=training.ScheduledSampling("inverse_sigmoid", k=3.0),
+    )
+    model.compile(micro_batches=3)
+    model.fit([("ab", "ba"), ("abc", "c"), ("a", "b")], epochs=2, verbose=0)
+    assert [int(v) for v in model.variables if v.name == "steps"] == [2]
+
+
+def test_a_part_without_labels_for_a_crf():
+    """It counts nothing: its loss is a mean over no steps."""
+    ids = np.array([[3, 2, 0], [0, 0, 0], [1, 4, 2]])
+    weights = []
+    for parts in (1, 3):
+        keras.utils.set_random_seed(3)
+        model = models.SequenceTagger("elman", 5, vocabulary_size=11, units=3, crf=True)
+        model.compile(keras.optimizers.SGD(0.5), micro_batches=parts)
+        model.train_on_batch(ids, ids)
+        weights.append(model.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_float16_holds_the_gradient_of_parts():
+    """Keras scales the loss by 32,768: times its steps, all would be infinite."""
+    keras.utils.set_random_seed(3)
+    with_policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        make, data = on_equal_devices.CASES["gpt"]
+        model = make()
+    finally:
+        keras.config.set_dtype_policy(with_policy)
+    before = model.get_weights()[0]
+    model.compile(keras.optimizers.SGD(0.1), micro_batches=2)
+    model.train_on_batch(data["x"], data["y"])
+    assert abs(model.get_weights()[0] - before).max() > 1e-3

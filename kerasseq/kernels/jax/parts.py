@@ -36,26 +36,39 @@ def train_step(
     trained, fixed, of_optimizer, metrics = state
     gradient = jax.value_and_grad(_loss(model), has_aux=True)
 
+    counters = [id(v) for v in common.counters(model)]
+    is_counter = [id(v) in counters for v in model.non_trainable_variables]
+    first = fixed
+
     def add_part(carry, rows):
-        total, count, fixed, metrics = carry
+        mean, count, fixed, metrics = carry
+        each = zip(is_counter, first, fixed, strict=True)
+        fixed = [before if is_one else now for is_one, before, now in each]
         (_, aux), d = gradient(trained, fixed, metrics, of_optimizer, rows)
         over, fixed, metrics = aux
-        return (tree.map_structure(jnp.add, total, d), count + over, fixed, metrics), ()
+        count = count + over
+        r = over / jnp.maximum(count, 1e-30)
+
+        def add(m, x):
+            return jnp.where(over > 0, m + (r * (x - m)).astype(m.dtype), m)
+
+        mean = tree.map_structure(add, mean, d)
+        return (mean, count, fixed, metrics), ()
 
     zeros = tree.map_structure(jnp.zeros_like, trained)
     carry = (zeros, jnp.zeros(()), fixed, metrics)
     size, rest = divmod(len(tree.flatten(data)[0]), parts)
     if size:  # each part has rows of all devices
-        stacked = tree.map_structure(
-            lambda x: x[: size * parts].reshape(size, parts, *x.shape[1:]), data
-        )
-        stacked = tree.map_structure(lambda x: x.swapaxes(0, 1), stacked)
-        carry, _ = jax.lax.scan(add_part, carry, stacked)
+
+        def stack(x):
+            rows = x[: size * parts].reshape(size, parts, *x.shape[1:])
+            return rows.swapaxes(0, 1)
+
+        # JAX's maps leave out None, as for no weights.
+        carry, _ = jax.lax.scan(add_part, carry, jax.tree.map(stack, data))
     if rest:
-        carry, _ = add_part(carry, tree.map_structure(lambda x: x[-rest:], data))
-    total, count, fixed, metrics = carry
-    C = jnp.maximum(count, 1e-30)
-    gradients = tree.map_structure(lambda d: (d / C).astype(d.dtype), total)
+        carry, _ = add_part(carry, common.rows_of(data, slice(-rest, None)))
+    gradients, _, fixed, metrics = carry
     trained, of_optimizer = model.optimizer.stateless_apply(
         of_optimizer, gradients, trained
     )
@@ -77,7 +90,7 @@ def predict_step(step: Callable[..., Nested], state: Any, data: Nested) -> Neste
 
 
 def _loss(model):
-    """The sum over the steps of a part, with their number and the new states."""
+    """The mean over the steps of a part, with their number and the new states."""
 
     def loss(trained, fixed, metrics, of_optimizer, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -96,7 +109,7 @@ def _loss(model):
         with _scope(model.metrics_variables, metrics) as scope:
             model.compute_metrics(x, y, y_pred, sample_weight)
         metrics = [scope.get_current_value(v) for v in model.metrics_variables]
-        return L * c, (c, fixed, metrics)
+        return L, (c, fixed, metrics)
 
     return loss
 
@@ -116,6 +129,8 @@ def divided(data: Nested) -> Nested:
         return data
 
     def divide(x):
+        if x is None:
+            return None
         layout = chosen.layout_of_rows(x.shape)
         return x if layout is None else distribution.distribute_tensor(x, layout)
 
@@ -151,7 +166,7 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
         for size, axis in zip(variable.shape, layout.axes, strict=True):
             if axis is not None and size % sizes[axis]:
                 raise ValueError(
-                    f"{sizes[axis]} devices must divide the heads, the width of the "
+                    f"devices={sizes[axis]} must divide the heads, the width of the "
                     "feed-forward network and the vocabulary size, received a size of "
                     f"{size} in {variable.path} {tuple(variable.shape)}. Choose other "
                     "sizes or devices, or leave layout_map out"

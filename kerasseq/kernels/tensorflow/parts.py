@@ -22,6 +22,11 @@ def is_divided() -> bool:
     return count > 1 and not tf.distribute.in_cross_replica_context()
 
 
+def divides_rows() -> bool:
+    """See `kerasseq.kernels.divides_rows`."""
+    return tf.distribute.get_strategy().num_replicas_in_sync > 1
+
+
 def unscaled(loss: Tensor) -> Tensor:
     """See `kerasseq.kernels.unscaled`."""
     count = tf.distribute.get_strategy().num_replicas_in_sync
@@ -50,25 +55,30 @@ def train_step(
     if parts == 1 and not is_divided():
         return step(data)
     weights = model.trainable_weights
-    total, count = [None] * len(weights), tf.zeros(())
+    mean, count = [None] * len(weights), tf.zeros(())
+    counters = common.counters(model)
+    first = [tf.identity(v.value) for v in counters]
     for n in range(parts):
         # One after another, so that the activations of one part are in memory.
-        with tf.control_dependencies([count, *filter(_is_given, total)]):
-            rows = tree.map_structure(lambda x, n=n: tf.identity(x[n::parts]), data)
+        with tf.control_dependencies([count, *filter(_is_given, mean)]):
+            for variable, value in zip(counters, first, strict=True):
+                variable.assign(value)
+            rows = common.rows_of(data, slice(n, None, parts))
             d, over = _gradients(model, weights, rows, parts > 1)
-        total = [_plus(*each) for each in zip(total, d, strict=True)]
         count += over
-    if parts > 1:
-        C = _total(count)
-        total = [d if d is None else d / tf.cast(C, d.dtype) for d in total]
+        r = over / tf.maximum(count, 1e-30)
+        mean = [_mean(m, x, r) for m, x in zip(mean, d, strict=True)]
+    if parts > 1 and is_divided():
+        share = count / _total(count)
+        mean = [d if d is None else d * tf.cast(share, d.dtype) for d in mean]
     if is_divided():
-        total = _of_all_devices(total, model.optimizer)
-    model.optimizer.apply_gradients(zip(total, weights, strict=True))
+        mean = _of_all_devices(mean, model.optimizer)
+    model.optimizer.apply_gradients(zip(mean, weights, strict=True))
     return model.get_metrics_result()
 
 
 def _gradients(model, weights, data, in_parts):
-    """The gradients of a loss; in parts, of the sum over the steps, and their number.
+    """The gradients of a loss, and the number of its steps; 1 if not in parts.
 
     On several devices it is the share of one in the loss of all.
     """
@@ -77,8 +87,8 @@ def _gradients(model, weights, data, in_parts):
     with tf.GradientTape() as tape, counter as counts:
         y_pred = model(x, training=True)
         loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
-        (c,) = counts
-        loss = model.optimizer.scale_loss(loss) * tf.cast(c, loss.dtype)
+        loss = model.optimizer.scale_loss(loss)
+    (c,) = counts
     model.compute_metrics(x, y, y_pred, sample_weight)
     d = tape.gradient(loss, [w.value for w in weights])
     return [None if each is None else tf.convert_to_tensor(each) for each in d], c
@@ -108,8 +118,12 @@ def _is_given(value):
     return value is not None
 
 
-def _plus(total, d):
-    return d if total is None else total if d is None else total + d
+def _mean(mean, d, r):
+    """The mean of parts with one more, whose share is r; a part may have no rows."""
+    if d is None:
+        return mean
+    mean = tf.zeros_like(d) if mean is None else mean
+    return tf.where(r > 0, mean + tf.cast(r, d.dtype) * (d - mean), mean)
 
 
 def restartable(stream: Callable[[], Iterator[Any]]) -> Any:

@@ -49,7 +49,7 @@ class _Processes:
         """The rows of this process; if it has none, a row that does not count."""
         self.is_spare = self.rank >= len(tree.flatten(data)[0])
         first = 0 if self.is_spare else self.rank
-        return tree.map_structure(lambda x: x[first :: self.count], data)
+        return common.rows_of(data, slice(first, None, self.count))
 
     def replica(self, model: keras.Model) -> Any:
         """The model with its loss, as a module whose gradients are means."""
@@ -65,7 +65,7 @@ _processes: _Processes | None = None  # of the open block
 
 
 class _Loss(torch.nn.Module):
-    """The loss of rows in training, with the outputs; or the sum over their steps."""
+    """The loss of rows in training, the outputs, and its steps; 1 if not in parts."""
 
     def __init__(self, model: keras.Model) -> None:
         super().__init__()
@@ -80,12 +80,17 @@ class _Loss(torch.nn.Module):
         (c,) = counts
         if _processes is not None and _processes.is_spare:
             c = c * 0
-        return loss * c, y_pred, c
+        return loss, y_pred, c
 
 
 def is_divided() -> bool:
     """See `kerasseq.kernels.is_divided`."""
     return _processes is not None and _processes.in_step
+
+
+def divides_rows() -> bool:
+    """See `kerasseq.kernels.divides_rows`."""
+    return _processes is not None
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
@@ -111,19 +116,18 @@ def train_step(
         gradients = [w.value.grad for w in weights]
         with torch.no_grad():
             if parts > 1:
-                gradients, count = _of_all_processes(gradients, count)
-                C = count.clamp(min=1e-30)
-                gradients = [d if d is None else d / C.to(d.dtype) for d in gradients]
+                gradients = _of_all_processes(gradients, count)
             model.optimizer.apply(gradients, weights)
     return model.get_metrics_result()
 
 
 def _of_all_processes(gradients, count):
-    """The sums over all processes, which add up their parts without PyTorch's means."""
+    """The mean over all processes, from those of their parts without PyTorch's."""
     here = _processes
     if here is None:
-        return gradients, count
-    return [d if d is None else here.total(d) for d in gradients], here.total(count)
+        return gradients
+    r = count / here.total(count).clamp(min=1e-30)
+    return [d if d is None else here.total(d * r.to(d.dtype)) for d in gradients]
 
 
 def evaluation_step(
@@ -138,23 +142,35 @@ def evaluation_step(
 
 
 def _backward(model, parts, data):
-    """Sets the gradients of the loss; in parts, those of its sum over all steps.
-
-    Returns the number of these steps.
-    """
+    """Sets the gradients of the loss, and returns the number of its steps."""
     here, size, in_parts = _processes, len(tree.flatten(data)[0]), parts > 1
     loss_of = _Loss(model) if here is None else here.replica(model)
     if here is not None and in_parts:  # the gradients are added up after the last part
         loss_of = loss_of.module
     parts, count = min(parts, size), 0.0
+    counters = common.counters(model)
+    first = [v.value.detach().clone() for v in counters]
     for n in range(parts):
-        rows = tree.map_structure(lambda x, n=n: x[n::parts], data)
+        for variable, value in zip(counters, first, strict=True):
+            variable.assign(value)
+        rows = common.rows_of(data, slice(n, None, parts))
         loss, y_pred, c = loss_of(rows, in_parts)
+        count = count + c
+        if in_parts:
+            loss = loss * _add_share(model, c, count).to(loss.dtype)
         model.optimizer.scale_loss(loss).backward()
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
         model.compute_metrics(x, y, y_pred, sample_weight)
-        count = count + c
     return count
+
+
+def _add_share(model, c, count):
+    """Takes the share of a part off the gradients before it, and returns it."""
+    r = c / count.clamp(min=1e-30)
+    for w in model.trainable_weights:
+        if w.value.grad is not None:
+            w.value.grad.mul_((1 - r).to(w.value.grad.dtype))
+    return r
 
 
 @contextlib.contextmanager
@@ -203,12 +219,13 @@ def on_devices(count: int | None, layout: Any) -> Iterator[None]:
     begins = not distributed.is_initialized()
     if begins:
         _begin()
+    outer = _processes
     try:
         _share_random_state()
         _processes = _Processes()
         yield
     finally:
-        _processes = None
+        _processes = outer
         if begins:
             distributed.destroy_process_group()
 

@@ -243,6 +243,12 @@ class SegmentMemory(keras.layers.Layer):
     @contextlib.contextmanager
     def over_batches(self, kind: str, batch_size: int) -> Iterator[None]:
         """`fit` ("train") or `evaluate` ("test"), which begins with an empty memory."""
+        if kernels.divides_rows():
+            raise ValueError(
+                "memory_length needs one device on this backend, where several would "
+                "each have other rows than those that the memory continues. Train "
+                "outside on_devices, or set KERAS_BACKEND=jax"
+            )
         held = self.held.get(kind)
         if held is None or held.states[0].shape[0] != batch_size:
             self.held.pop(kind, None)  # or Keras would still track it

@@ -49,6 +49,7 @@ class ScheduledSampler(keras.layers.Layer):
                 initializer="zeros",
                 trainable=False,
             )
+            self.steps.counts_batches = True  # and not their parts
         self.built = True
 
     def draw(self, target: Tensor, vocabulary_size: int) -> dict[str, Tensor]:
