@@ -159,10 +159,11 @@ def given(args: argparse.Namespace) -> Devices:
     Raises:
         UsageError: If the options contradict each other.
     """
+    words = vars(args)  # a comparison trains without these options
     named = {
-        "count": args.devices,
-        "parallel": args.parallel,
-        "micro_batches": args.micro_batches,
+        "count": words.get("devices"),
+        "parallel": words.get("parallel"),
+        "micro_batches": words.get("micro_batches"),
     }
     found = Devices(**{name: value for name, value in named.items() if value})
     if found.parallel == "model" and found.count == 1:

@@ -23,7 +23,7 @@ import os, signal, sys
 from kerasseq.cli import console, main, reporting
 
 reporting.INTERVAL = 0  # each step is in the progress
-def load_keras():
+def load_keras(devices):
     from kerasseq.cli.fitting import Progress
     before = Progress.on_train_batch_end
     def after(self, batch, logs=None):
