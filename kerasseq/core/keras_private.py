@@ -176,8 +176,8 @@ def raw_value(variable: keras.Variable) -> Any:
     Without it: It gets rounded ones: norms in float32 then differ by this rounding.
 
     Examples:
-        >>> float(raw_value(keras.Variable(3.0)))
-        3.0
+        >>> keras.ops.convert_to_numpy(raw_value(keras.Variable(3.0)))
+        array(3., dtype=float32)
     """
     value = getattr(variable, "_value", None)
     return variable.value if value is None else value
