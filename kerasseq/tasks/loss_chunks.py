@@ -106,6 +106,18 @@ class LossChunks:
             return vars(self)[PARTS].hidden(inputs, training=training, mask=mask)
         return super().call(inputs, training=training, mask=mask)
 
+    def counted(self, x: Any, sample_weight: Any) -> Any:
+        """Returns the weights of positions; that of a row counts for each of its own.
+
+        Keras would divide the sum over positions by the weights of the rows.
+        """
+        weight = super().counted(x, sample_weight)
+        if weight is None or self.scores is None:
+            return weight
+        ones = ops.ones_like(tree.flatten(x)[0], dtype="float32")
+        weight = ops.cast(weight, ones.dtype)
+        return ones * ops.reshape(weight, (ops.shape(ones)[0], -1))
+
     def compute_loss(
         self,
         x: Any = None,

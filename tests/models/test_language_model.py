@@ -41,6 +41,25 @@ def eager(model):
     return model
 
 
+@pytest.mark.everywhere("weights meet the losses of each backend")
+@pytest.mark.parametrize("options", [{}, {"loss_chunk_size": 5}])
+def test_the_weight_of_a_row_is_that_of_its_positions(options):
+    x = rng.integers(0, V, (3, 7)).astype("int32")
+    y, w = np.roll(x, -1, axis=1), np.array([0.5, 0.0, 2.0], "float32")
+    model = small(units=2)
+    eagerly = keras.backend.backend() != "jax"
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=eagerly, **options)
+    logits, found = model.predict(x, verbose=0), []
+    for weights in (w, w[:, None]):
+        history = model.fit(x, y, sample_weight=weights, batch_size=3, verbose=0)
+        scores = model.evaluate(x, y, sample_weight=weights, batch_size=2, verbose=0)
+        found += [history.history["loss"][0], scores[0], scores[1] * np.log(2)]
+    logits = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    losses = -np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
+    wanted = (losses * w[:, None]).sum() / (7 * w.sum())
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def trained():
     keras.utils.set_random_seed(0)
