@@ -20,6 +20,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.stateless import Scope, values_of
 from kerasseq.core.types import Config, Tensor
+from kerasseq.tasks.output_losses import weights_of_positions
 from kerasseq.training.metrics import per_step
 
 PARTS = "_loss_chunks"  # the attribute of a model
@@ -107,16 +108,11 @@ class LossChunks:
         return super().call(inputs, training=training, mask=mask)
 
     def counted(self, x: Any, sample_weight: Any) -> Any:
-        """Returns the weights of positions; that of a row counts for each of its own.
-
-        Keras would divide the sum over positions by the weights of the rows.
-        """
+        """Returns the weights of positions."""
         weight = super().counted(x, sample_weight)
-        if weight is None or self.scores is None:
+        if self.scores is None:
             return weight
-        ones = ops.ones_like(tree.flatten(x)[0], dtype="float32")
-        weight = ops.cast(weight, ones.dtype)
-        return ones * ops.reshape(weight, (ops.shape(ones)[0], -1))
+        return weights_of_positions(tree.flatten(x)[0], weight)
 
     def compute_loss(
         self,

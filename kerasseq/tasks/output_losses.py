@@ -46,3 +46,24 @@ def copied(sample_weight: Any) -> Any:
     return keras.tree.map_structure(
         lambda weight: None if weight is None else ops.copy(weight), sample_weight
     )
+
+
+def weights_of_positions(ids: Any, sample_weight: Any) -> Any:
+    """Returns weights of positions: that of a row counts for each of its own.
+
+    Keras would divide the sum over positions by the sum of the weights of rows.
+
+    Args:
+        ids: `(B, T)`.
+        sample_weight: `(B,)`, `(B, 1)`, `(B, T)`, or None.
+
+    Examples:
+        >>> found = weights_of_positions(np.ones((2, 3)), np.array([0.5, 2.0]))
+        >>> keras.ops.convert_to_numpy(found).tolist()
+        [[0.5, 0.5, 0.5], [2.0, 2.0, 2.0]]
+    """
+    if sample_weight is None:
+        return None
+    ones = ops.ones_like(ids, dtype="float32")
+    weight = ops.cast(sample_weight, ones.dtype)
+    return ones * ops.reshape(weight, (ops.shape(ones)[0], -1))

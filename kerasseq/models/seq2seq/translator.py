@@ -33,16 +33,13 @@ from kerasseq.models.seq2seq.pairs import (
     refuse_weights,
     split_off_end,
 )
-from kerasseq.models.seq2seq.translation import (
-    Translation,
-    group_by_length,
-    row_seeds,
-)
+from kerasseq.models.seq2seq.translation import Translation, group_by_length, row_seeds
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
+from kerasseq.tasks.output_losses import weights_of_positions
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import encoded_batches, in_order, rows_of_steps, streamed
 from kerasseq.training import PairBatches, TokenAccuracy
@@ -77,6 +74,9 @@ class Translator(GenerationMixin, TaskModel):
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         return [TokenAccuracy(name="accuracy", ignore_class=self.padding)]
+
+    def counted(self, x: Any, sample_weight: Any) -> Any:
+        return weights_of_positions(keras.tree.flatten(x)[-1], sample_weight)
 
     def fit(
         self,

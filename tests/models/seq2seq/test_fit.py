@@ -172,3 +172,20 @@ def test_lengths_that_change_after_two_batches():
     assert loss == pytest.approx(nats[real].mean(), rel=1e-4)
     right = (logits.argmax(axis=-1) == wanted)[real].mean()
     assert accuracy == pytest.approx(right, rel=1e-5)
+
+
+@pytest.mark.once("numbers of the loss")
+def test_the_weight_of_a_pair_is_that_of_its_tokens():
+    made = toys.model("gru")
+    made.compile(run_eagerly=True)
+    weights = np.array([0.5, 0.0, 2.0, 1, 1, 3, 0, 0.25, 7], "float32")
+    x, y = made.arrays(SOURCES, TARGETS)
+    whole = np.repeat(weights[:, None], y.shape[1], axis=1)
+    wanted = made.evaluate(x, y, sample_weight=whole, batch_size=9, verbose=0)
+    for given in (weights, weights[:, None]):
+        found = made.evaluate(x, y, sample_weight=given, batch_size=9, verbose=0)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    pairs = SOURCES, TARGETS
+    found = made.evaluate(*pairs, sample_weight=weights, batch_size=9, verbose=0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert wanted[0] != pytest.approx(made.evaluate(x, y, verbose=0)[0], rel=0.01)
