@@ -109,7 +109,8 @@ def _parse(argv):
     if unknown:
         option = unknown[0].partition("=")[0]
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
-        module = TASKS[task] if task in TASKS else COMMANDS[args.command]
+        table, name = (TASKS, task) if task in TASKS else (COMMANDS, args.command)
+        module = table[name] if name in table else None
         why = getattr(module, "UNKNOWN", {}).get(option)
         raise errors.UsageError(
             f"{used.prog}: unrecognized argument "
