@@ -110,7 +110,7 @@ def _parse(argv):
         option = unknown[0].partition("=")[0]
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
         table, name = (TASKS, task) if task in TASKS else (COMMANDS, args.command)
-        module = table[name] if name in table else None
+        module = table.get(name)
         why = getattr(module, "UNKNOWN", {}).get(option)
         raise errors.UsageError(
             f"{used.prog}: unrecognized argument "
