@@ -115,7 +115,7 @@ def on_several(name, folder):
 
 def same(one, other, name):
     for a, b in zip(keras.tree.flatten(one), keras.tree.flatten(other), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 if __name__ == "__main__":
