@@ -157,7 +157,13 @@ def on_devices(count: int | None, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     if layout is not None:
         raise ValueError(common.ONLY_JAX)
-    with _Strategy(_devices(count)).scope():
+    is_open = isinstance(outer := tf.distribute.get_strategy(), _Strategy)
+    if is_open and count not in (None, outer.num_replicas_in_sync):
+        raise ValueError(
+            f"a block of on_devices with {outer.num_replicas_in_sync} devices is open, "
+            f"and on TensorFlow an inner one has as many, received {count}"
+        )
+    with contextlib.nullcontext() if is_open else _Strategy(_devices(count)).scope():
         yield
 
 
