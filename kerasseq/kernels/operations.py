@@ -7,6 +7,7 @@ Two operations of Keras compute float64 in float32, since Keras takes 64 bits to
 switched off: `keras.ops.matmul` on PyTorch and `keras.ops.tanh` on JAX.
 """
 
+import contextvars
 import importlib
 import math
 from collections.abc import Callable, Sequence
@@ -28,6 +29,11 @@ def backend_module(name: str) -> ModuleType:
         folder = f"kerasseq.kernels.{keras.backend.backend()}"
         _modules[name] = importlib.import_module(f"{folder}.{name}")
     return _modules[name]
+
+
+# What TensorFlow does with a product in a block that is computed again.
+keep_product: contextvars.ContextVar[Callable[[Tensor], Tensor] | None]
+keep_product = contextvars.ContextVar("kerasseq_keep_product", default=None)
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
@@ -53,7 +59,8 @@ def _kept(product):
     symbolic = isinstance(product, keras.KerasTensor)
     if keras.backend.backend() != "tensorflow" or symbolic:
         return product
-    return backend_module("rematerialization").kept(product)
+    keep = keep_product.get()
+    return product if keep is None else keep(product)
 
 
 def precise(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -4,18 +4,14 @@
 """
 
 import contextlib
-import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from kerasseq.core.types import Tensor
+from kerasseq.kernels.operations import keep_product
 from kerasseq.kernels.tensorflow.private import stop_recording
-
-# What `kept` does with a product: appends it, or replaces it.
-_keep: contextvars.ContextVar[Callable[[Tensor], Tensor] | None]
-_keep = contextvars.ContextVar("kerasseq_keep", default=None)
 
 
 def rematerialized(function: Callable, mode: str) -> Callable:
@@ -102,11 +98,11 @@ class _Products:
 
 @contextlib.contextmanager
 def _keeping(keep):
-    token = _keep.set(keep)
+    token = keep_product.set(keep)
     try:
         yield
     finally:
-        _keep.reset(token)
+        keep_product.reset(token)
 
 
 def _graph():
@@ -124,9 +120,3 @@ def _same(found, product):
         return tf.identity(found), lambda upstream: upstream
 
     return value(product)
-
-
-def kept(product: Tensor) -> Tensor:
-    """Returns a product, which is kept for the backward pass where others are not."""
-    keep = _keep.get()
-    return product if keep is None else keep(product)
