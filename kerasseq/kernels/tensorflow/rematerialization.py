@@ -4,7 +4,7 @@
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,7 +32,7 @@ def rematerialized(function: Callable, mode: str) -> Callable:
                     again = [*_after(upstream, given[:n]), *map(tf.identity, given[n:])]
                     floats = [x for x in again if x.dtype.is_floating]
                     tape.watch(floats)
-                    with tf.control_dependencies(upstream), products.replaced():
+                    with tf.control_dependencies(upstream), products.replaced(upstream):
                         outputs, _ = function(again[:n], again[n:])
                 found = tape.gradient(
                     outputs,
@@ -85,9 +85,12 @@ class _Products:
             yield
 
     @contextlib.contextmanager
-    def replaced(self) -> Iterator[None]:
-        """Replaces the products inside the block by those that were found before."""
-        graph, found = _graph(), iter(self.found)
+    def replaced(self, upstream: Sequence[Tensor]) -> Iterator[None]:
+        """Replaces the products inside the block by those that were found before.
+
+        What is computed from them waits for the gradient of the outputs, too.
+        """
+        graph, found = _graph(), iter(_after(upstream, self.found))
 
         def replace(product: Tensor) -> Tensor:
             return _same(next(found), product) if graph is _graph() else product
