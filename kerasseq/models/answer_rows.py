@@ -17,9 +17,10 @@ from kerasseq.core import checks
 from kerasseq.core.messages import are_messages
 from kerasseq.core.padding import padded
 from kerasseq.models.text_blocks import are_texts, read_texts
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.text.chat import answers
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
-from kerasseq.training.batches import GroupedBatches
+from kerasseq.training.batches import HELD_OUT, GroupedBatches
 
 Encode = Callable[[Any], np.ndarray | None]  # from a text, or ids, to ids
 Inputs = Callable[[np.ndarray, np.ndarray], Any]
@@ -223,38 +224,47 @@ def arrays(
     return inputs(ids[:, :-1], real[:, :-1]), ids[:, 1:], weights[:, 1:]
 
 
-def batches(
-    rows: Sequence[Row],
-    inputs: Inputs,
-    held_out: float,
-    batch_size: int,
-    seed: int,
-    options: dict[str, Any],
-    longest: float = math.inf,
-) -> "AnswerBatches":
-    """Returns the batches of training.
+class AnswerRows:
+    """Rows of answers to train on.
 
     Args:
         rows: The rows.
         inputs: As for `arrays`.
-        held_out: The fraction of the rows, the last ones, for validation.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-        options: Arguments of `keras.Model.fit`, to which the data for validation are
-            added, if there are none.
         longest: As for `AnswerBatches`.
     """
-    if held_out and options.get("validation_data") is None:
-        count = max(round(len(rows) * held_out), 1)
-        if count == len(rows):
+
+    def __init__(
+        self, rows: Sequence[Row], inputs: Inputs, longest: float = math.inf
+    ) -> None:
+        self.rows: Sequence[Row] = rows
+        self.inputs: Inputs = inputs
+        self.longest: float = longest
+
+    def split(self, fraction: float, seed: int) -> "tuple[AnswerRows, AnswerRows]":
+        """The first rows and the last ones, for validation; one of each at least."""
+        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
+        count = max(round(len(self.rows) * fraction), 1)
+        if count == len(self.rows):
             raise ValueError(
-                f"validation_split={held_out} of {len(rows)} rows leaves none to train "
-                "on. Pass more rows, or validation_data"
+                f"validation_split={fraction} of {count} rows leaves none to train on. "
+                "Pass more rows, or validation_data"
             )
-        rows, last = rows[:-count], rows[-count:]
-        options["validation_data"] = arrays(last, inputs)
-        options.setdefault("validation_batch_size", batch_size)
-    return AnswerBatches(rows, inputs, batch_size, seed, longest)
+        first, last = self.rows[:-count], self.rows[-count:]
+        return self._with(first), self._with(last)
+
+    def _with(self, rows):
+        return AnswerRows(rows, self.inputs, self.longest)
+
+    def for_keras(self) -> None:
+        return None
+
+    def batches(self, batch_size: int, seed: int) -> "AnswerBatches":
+        return AnswerBatches(self.rows, self.inputs, batch_size, seed, self.longest)
+
+    def held_out(self, call: FitCall) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Returns the rows as arrays, for validation."""
+        call.keras.setdefault("validation_batch_size", call.batch_size)
+        return arrays(self.rows, self.inputs)
 
 
 class AnswerBatches(GroupedBatches):

@@ -3,6 +3,7 @@
 A text may be a string, a list of strings, a file or an array of ids.
 """
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -17,27 +18,28 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
 from kerasseq.models import answer_rows, shard_rows
+from kerasseq.models.answer_rows import AnswerRows
 from kerasseq.models.answers import AnswersMixin
 from kerasseq.models.text_blocks import (
     TextCut,
+    TextRows,
     are_texts,
     as_ids,
     first_ids,
     read_texts,
     scoring_rows,
-    split_off_end,
     text_of_file,
 )
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
-from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
+from kerasseq.tasks.fit_call import FitCall, TrainingRows
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.loss_chunks import LossChunks
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import KerasData
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
@@ -67,6 +69,7 @@ class CausalLM(AnswersMixin, LossChunks, TaskModel):
     """
 
     context_length: int | None = None  # the most tokens of a text, if positions end
+    fit_options: tuple[str, ...] = ("sequence_length",)
     cut: TextCut = TextCut()
 
     def __init__(
@@ -135,112 +138,36 @@ class CausalLM(AnswersMixin, LossChunks, TaskModel):
             metrics, kwargs["weighted_metrics"] = [], self.default_metrics()
         super().compile(optimizer, loss, loss_weights, metrics, **kwargs)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        sequence_length: int | None = None,
-        batch_size: int = 32,
-        epochs: int = 1,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> keras.callbacks.History:
-        """Trains on a text; or on answers, to prompts or in conversations.
-
-        Args:
-            x: The text as a string; several in a list, a column, a table or a stream,
-                to be concatenated; a file, as `pathlib.Path` or open; `TokenShards`; or
-                ids, integers `(tokens,)`. Prompts, with answers as `y`. Or
-                conversations, lists of messages `{"role": …, "content": …}` or a column
-                "messages" of them, which the chat template of the tokenizer writes;
-                texts may be among them. Anything else, such as arrays with `y`, is
-                passed to `keras.Model.fit`.
-            y: Answers, if `x` are prompts, which are continued as in `generate`: write
-                an end into them if the model is to learn it. The loss is over their
-                tokens alone. Targets, if `x` are rows of ids.
-            sequence_length: Tokens of a block; 64, or as many as the model reads, if
-                None. Gradients do not flow between blocks.
-            batch_size: Blocks in a batch.
-            epochs: Index of the last epoch. An epoch is one pass over the text, or
-                `steps_per_epoch` batches.
-            initial_epoch: Epoch at which to start. The batches of earlier epochs are
-                skipped.
-            steps_per_epoch: Batches in an epoch. A whole pass if None. It reads a
-                stream of texts block by block, in its order.
-            validation_split: Fraction of the text, at its end, for validation.
-            validation_data: Another text, in any form of `x`.
-            seed: Seed of the order of the blocks.
-            **kwargs: As for `keras.Model.fit`; and `patience`: epochs without a lower
-                validation loss after which training stops, with the best weights.
-                Without data for validation, the last 15 % of the text are.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            ValueError: If the text is empty or too short, or has ids outside the
-                vocabulary.
-        """
-        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
-        sequence_length = shard_rows.block_length(x, sequence_length)
-        sequence_length = self._block_length(sequence_length, 64)
-        x = shard_rows.opened(self, x, sequence_length)
-        if validation_data is not None:
-            sizes = sequence_length, batch_size
-            validation_data = self._validation(validation_data, sizes, options)
-        weights = kwargs.get("sample_weight")
-        rows = self._answers(x, y, weights, sequence_length=sequence_length)
+    def training_data(self, call: FitCall) -> KerasData | TrainingRows:
+        length = shard_rows.block_length(call.x, call.own.get("sequence_length"))
+        length = call.own["sequence_length"] = self._block_length(length, 64)
+        x = shard_rows.opened(self, call.x, length)
+        rows = self._answers(x, call.y, call.sample_weight, sequence_length=length)
         if rows is not None:
-            options |= {"validation_data": validation_data, "sample_weight": None}
-            held_out = checks.fraction("validation_split", validation_split)
-            if needs_part(options.get("patience"), held_out, validation_data):
-                held_out = HELD_OUT
-            batches = answer_rows.batches(
-                rows, self.padded_inputs, held_out, batch_size, seed, options,
-                self._longest_row,
-            )  # fmt: skip
-            return super().fit(**fit_arguments(batches, steps_per_epoch, options))
-        x = text_of_file(x)
-        x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
+            return AnswerRows(rows, self.padded_inputs, self._longest_row)
+        x, is_streamed = streamed(
+            text_of_file(x), call.y, call.steps_per_epoch, call.validation_split
+        )
+        call.streamed = is_streamed
         if is_streamed:
-            rows = repeated(x)
-            x = self.cut.stream(rows, self.ids, sequence_length, batch_size)
-            options |= {"validation_data": validation_data, "shuffle": False}
-            options |= {"x": x, "steps_per_epoch": steps_per_epoch}
-            return self.cut.fit_stream(super().fit, batch_size, options)
-        if needs_part(options.get("patience"), validation_split, validation_data):
-            validation_split = HELD_OUT
-        x, y = read_texts(x, y)
+            texts = repeated(x)
+            return KerasData(self.cut.stream(texts, self.ids, length, call.batch_size))
+        x, y = read_texts(x, call.y)
         check_not_empty(x)
         ids = self.ids(x) if y is None else None
-        if ids is None:
-            check_id_arrays(x)
-            self._check_ids(x, y)
-            check_targets(x, y)
-            options |= {
-                "x": x,
-                "y": y,
-                "batch_size": batch_size if hasattr(x, "shape") else None,
-                "steps_per_epoch": steps_per_epoch,
-                "validation_split": validation_split,
-                "validation_data": validation_data,
-            }
-            return self.cut.fit_arrays(super().fit, options)
-        if validation_data is None and checks.fraction(
-            "validation_split", validation_split
-        ):
-            ids, held_out = split_off_end(ids, validation_split, sequence_length)
-            size = options.get("validation_batch_size") or batch_size
-            validation_data = self.cut.blocks(held_out, sequence_length, size)
-        batches = self.cut.batches(ids, sequence_length, batch_size, seed)
-        options = {"validation_batch_size": batch_size, **options}
-        options["validation_data"] = validation_data
-        return self.cut.fit_text(super().fit, batches, steps_per_epoch, options)
+        if ids is not None:
+            call.refuse("for a text", "sample_weight", "class_weight")
+            call.keras.setdefault("validation_batch_size", call.batch_size)
+            return TextRows(ids, self.cut, length)
+        check_id_arrays(x)
+        self._check_ids(x, y)
+        check_targets(x, y)
+        return KerasData(x, y, call.sample_weight, call.class_weight)
+
+    def training_on(
+        self, call: FitCall, source: Any, arguments: dict[str, Any]
+    ) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        return self.cut.training_on(call, source, arguments)
 
     def padded_inputs(self, ids: np.ndarray, real: np.ndarray) -> Any:
         """What the model reads of rows that are padded on the right.
@@ -253,23 +180,22 @@ class CausalLM(AnswersMixin, LossChunks, TaskModel):
         """
         return ids
 
-    def _validation(self, data, sizes, options):
-        """Data for validation as arrays, if they are answers or texts."""
-        sequence_length, batch_size = sizes
-        data = shard_rows.opened(self, data, sequence_length)
+    def held_out_data(self, call: FitCall) -> Any:
+        length, options = call.own["sequence_length"], call.keras
+        data = shard_rows.opened(self, call.validation_data, length)
         given = data if isinstance(data, tuple) else (data,)
-        rows = self._answers(*given, sequence_length=sequence_length)
+        rows = self._answers(*given, sequence_length=length)
         if rows is not None:
-            options.setdefault("validation_batch_size", batch_size)
+            options.setdefault("validation_batch_size", call.batch_size)
             return answer_rows.arrays(rows, self.padded_inputs)
-        with_size = {"validation_batch_size": batch_size, **options}
-        count = rows_of_steps(with_size, "validation_steps", "validation_batch_size")
-        data, _ = self._read(data, None, count, sequence_length)
+        sizes = {"validation_batch_size": call.batch_size, **options}
+        count = rows_of_steps(sizes, "validation_steps", "validation_batch_size")
+        data, _ = self._read(data, None, count, length)
         ids = self.ids(data)
         if ids is None:
             return data
-        size = options["validation_batch_size"] = with_size["validation_batch_size"]
-        return self.cut.blocks(ids, sequence_length, size)
+        size = options["validation_batch_size"] = sizes["validation_batch_size"]
+        return self.cut.blocks(ids, length, size)
 
     def _read(self, x, y, rows, sequence_length):
         """Texts as a list; of a stream the ids of some rows; others as they are."""

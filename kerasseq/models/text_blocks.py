@@ -1,5 +1,6 @@
 """Texts for language models: read from any source, and cut into blocks of tokens."""
 
+import contextlib
 import io
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
@@ -12,11 +13,12 @@ from kerasseq.datasets import text_file
 from kerasseq.datasets.joined_ids import JoinedIds
 from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.sources import Row
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import TextBatches
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import HELD_OUT
 
 Encode = Callable[[str], np.ndarray]  # from a text to its ids
 Block = tuple[np.ndarray, np.ndarray]  # inputs and targets
@@ -137,7 +139,7 @@ class TextCut:
     def batches(
         self, ids: np.ndarray, sequence_length: int, batch_size: int, seed: int
     ) -> Any:
-        """Returns the batches of training; see `fit_arguments`."""
+        """Returns the batches of training; see `NumberedBatches`."""
         return TextBatches(ids, sequence_length, batch_size, seed)
 
     def stream(
@@ -146,37 +148,58 @@ class TextCut:
         """Yields the batches of a stream."""
         return stream_blocks(rows, encode, sequence_length, batch_size)
 
-    def fit_text(
-        self, fit: Fit, batches: Any, steps_per_epoch: int | None, options: Options
-    ) -> Any:
-        """Trains on `batches`, with `fit` of Keras."""
-        return fit(**fit_arguments(batches, steps_per_epoch, options))
-
-    def fit_stream(self, fit: Fit, batch_size: int, options: Options) -> Any:
-        """Trains on a stream, with `fit` of Keras."""
-        return fit(**options)
-
-    def fit_arrays(self, fit: Fit, options: Options) -> Any:
-        """Trains on rows of ids or other data, with `fit` of Keras."""
-        return fit(**options)
+    def training_on(
+        self, call: FitCall, source: Any, arguments: Options
+    ) -> contextlib.AbstractContextManager[Options]:
+        """A context of `fit` of Keras; see `TaskModel.training_on`."""
+        return contextlib.nullcontext(arguments)
 
     def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
         """Evaluates on rows of ids or other data, with `evaluate` of Keras."""
         return evaluate(x, y, **options)
 
 
-def split_off_end(
-    ids: np.ndarray, fraction: float, sequence_length: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Splits a text into training and validation."""
-    count = max(round(len(ids) * fraction), 1)
-    if count < sequence_length + 1:
-        raise ValueError(
-            f"validation_split={fraction} of {len(ids)} tokens are {count}, too few "
-            f"for one block of sequence_length={sequence_length} and the next token. "
-            "Choose a larger fraction or shorter blocks, or pass `validation_data`"
-        )
-    return ids[:-count], ids[-count:]
+class TextRows:
+    """A text to train on.
+
+    Args:
+        ids: Its ids `(tokens,)`.
+        cut: How it is cut into blocks.
+        sequence_length: Tokens of a block.
+    """
+
+    def __init__(self, ids: np.ndarray, cut: TextCut, sequence_length: int) -> None:
+        self.ids: np.ndarray = ids
+        self.cut: TextCut = cut
+        self.sequence_length: int = sequence_length
+
+    def split(self, fraction: float, seed: int) -> "tuple[TextRows, TextRows]":
+        """Splits a text into training and its end, for validation."""
+        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
+        count = max(round(len(self.ids) * fraction), 1)
+        if count < self.sequence_length + 1:
+            raise ValueError(
+                f"validation_split={fraction} of {len(self.ids)} tokens are {count}, "
+                f"too few for one block of sequence_length={self.sequence_length} and "
+                "the next token. Choose a larger fraction or shorter blocks, or pass "
+                "`validation_data`"
+            )
+        first, last = self.ids[:-count], self.ids[-count:]
+        return self._with(first), self._with(last)
+
+    def _with(self, ids):
+        return TextRows(ids, self.cut, self.sequence_length)
+
+    def for_keras(self) -> None:
+        return None
+
+    def batches(self, batch_size: int, seed: int) -> Any:
+        return self.cut.batches(self.ids, self.sequence_length, batch_size, seed)
+
+    def held_out(self, call: FitCall) -> Block:
+        """Returns the blocks of the text, for validation."""
+        size = call.keras.get("validation_batch_size") or call.batch_size
+        return self.cut.blocks(self.ids, self.sequence_length, size)
 
 
 def as_ids(

@@ -1,6 +1,7 @@
 """Forecasts of a series, one or several steps ahead."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -25,21 +26,23 @@ from kerasseq.series.forecaster_layers import (
 )
 from kerasseq.series.frames import is_frame
 from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
-from kerasseq.series.selection import LEAST_EPOCHS
+from kerasseq.series.selection import LEAST_EPOCHS, RandomWindows
 from kerasseq.series.sources import as_table, as_windows, is_table
-from kerasseq.series.table_training import BATCH_SIZE, EXPLICIT, TableTraining
+from kerasseq.series.table_training import EXPLICIT, TableTraining
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
-from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.inputs import check_sizes, sequence_input
 from kerasseq.tasks.last_step import LastStep
-from kerasseq.tasks.streaming import in_order
+from kerasseq.training.batches import KerasData
 
 BASELINES = ("ar", "season")
-VALIDATION = "patience", "validation_split", "validation_data"  # arguments of `fit`
+# Arguments of `fit` for a table, and arguments of the model that users look for there.
+OF_TABLE = ("value", "date", "group", "missing", "season", "length")
+OF_LAYERS = ("known", "past", "calendar", "quantiles", "horizon")
 UPDATES = 200  # training steps of `fit(table)` after the first
 
 
@@ -103,6 +106,8 @@ class Forecaster(TableTraining, TaskModel):
         Slides B: series of [day, month, year, value], forecasts fed back.
         Wen et al., "A Multi-Horizon Quantile Recurrent Forecaster", 2017.
     """
+
+    fit_options: tuple[str, ...] = (*OF_TABLE, *OF_LAYERS)
 
     def __init__(
         self,
@@ -196,96 +201,63 @@ class Forecaster(TableTraining, TaskModel):
     def default_metrics(self) -> list[str]:
         return [] if self._arguments["quantiles"] else ["mae"]
 
-    def fit(
-        self, x: Any = None, y: Any = None, **kwargs: Any
-    ) -> keras.callbacks.History:
-        """Trains the model on a table, or on arrays as `keras.Model.fit` does.
-
-        The first table sets the scale of each series. The first arrays set mean and
-        standard deviation of features and values.
-
-        Args:
-            x: A table: a pandas DataFrame or Series, a table of polars, Arrow or
-                Hugging Face, an array or column `(time,)`, or a `datasets.Series`; or
-                windows `(rows, time, features)`. A stream of windows and targets is
-                read to its end, unless there are `steps_per_epoch`: then its batches
-                are trained on, and the first sets mean and standard deviation.
-            y: None for a table and a stream; or the targets of the windows.
-            **kwargs: For a table `value`, `date`, `group`, `missing`, `season` and
-                `length`, as for `prepare`; and all that `keras.Model.fit` accepts.
-                `validation_data` may be a table as well.
-
-                Without `epochs` the first table is trained on for as many steps as
-                help, see `choose_steps`; `training_verdict` says how many. With it, or
-                another argument that divides the training, such as
-                `validation_split`, the model is trained as told; with `patience` until
-                no epoch has a lower validation loss, that of the last fifth of the
-                windows if no data are named. A later table is
-                trained on for about 200 steps, at least 3 epochs.
-
-        Returns:
-            The history of Keras, in epochs of 10 or more steps if their number was
-            chosen. Losses of a table are those of scaled values.
-
-        Raises:
-            ValueError: If the table has a mistake; see `prepare`.
-        """
-        names = ("value", "date", "group", "missing", "season", "length")
-        options = {name: kwargs.pop(name) for name in names if name in kwargs}
-        for name in ("known", "past", "calendar", "quantiles", "horizon"):
-            if name in kwargs:
-                raise TypeError(
-                    f"fit has no argument {name}, which sets the layers. Name it when "
-                    f'the model is made: Forecaster("gru", {name}={kwargs[name]!r})'
-                )
-        x = as_table(x) if y is None else x
+    def training_data(self, call: FitCall) -> KerasData:
+        call.refuse("as keras.utils.set_random_seed determines the order", "seed")
+        of_table = {name: call.own[name] for name in OF_TABLE if name in call.own}
+        for name in call.own.keys() - of_table:
+            raise TypeError(
+                f"fit has no argument {name}, which sets the layers. Name it when the "
+                f'model is made: Forecaster("gru", {name}={call.own[name]!r})'
+            )
+        x = as_table(call.x) if call.y is None else call.x
+        if not of_table and not is_table(x, call.y):
+            return self._windows_of_arrays(x, call)
         is_first = self._fitted is None
-        if options or is_table(x, y):
-            if is_first and self._selects(kwargs):
-                return self._fit_selected(x, options, kwargs)
-            x, y = self._windows_of_table(x, options, kwargs)
-        else:
-            x, y = self._windows_of_arrays(x, y, kwargs)
-        return super().fit(x, y, **in_order(x, kwargs))
+        windows = self._prepare_named(x, of_table)
+        if is_first and self._selects(call):
+            return self._selected_windows(windows, call)
+        return self._windows_of_table(windows, call)
 
-    def _selects(self, options):
+    def held_out_data(self, call: FitCall) -> Any:
+        return self._evaluated(call.validation_data, call.keras.get("validation_steps"))
+
+    @contextlib.contextmanager
+    def training_on(
+        self, call: FitCall, source: Any, arguments: dict[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Says at the end whether the network helps, if it chose its steps."""
+        yield arguments
+        if isinstance(source, RandomWindows) and call.keras.get("verbose", "auto"):
+            print(self.training_verdict())
+
+    def _selects(self, call):
         """Whether `fit` finds out how many steps help."""
-        told = any(options.get(name) is not None for name in EXPLICIT)
+        given = vars(call) | call.keras
+        told = any(given.get(name) is not None for name in EXPLICIT)
+        told |= bool(call.initial_epoch or call.validation_split)
         return not told and self._arguments["baseline"] == "ar"
 
-    def _windows_of_table(self, table, of_table, options):
-        """The windows of a table; completes the options of `fit`."""
-        windows = self._prepare_named(table, of_table)
+    def _windows_of_table(self, windows, call):
+        """The windows of a table; completes the call of `fit`."""
         x, y = windows[:2]
-        if needs_part(*map(options.get, VALIDATION)):
-            (x, y), end = self._without_end(windows, options["patience"])
-            options["validation_data"] = end
-        else:
-            self._read_validation(options)
-        if options.get("epochs") is None:
-            batches = -(-len(x) // (options.get("batch_size") or BATCH_SIZE))
-            options["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
-        return x, y
+        if call.holds_out and not call.validation_split:
+            (x, y), end = self._without_end(windows, call.patience)
+            call.validation_data = end
+        if call.epochs is None:
+            batches = -(-len(x) // call.batch_size)
+            call.epochs = max(LEAST_EPOCHS, -(-UPDATES // batches))
+        return KerasData(x, y, call.sample_weight, call.class_weight)
 
-    def _windows_of_arrays(self, x, y, options):
-        """Windows that are given, checked; completes the options of `fit`."""
-        windows = as_windows(x, y, steps=options.get("steps_per_epoch"))
+    def _windows_of_arrays(self, x, call):
+        """Windows that are given, checked."""
+        windows = as_windows(x, call.y, steps=call.steps_per_epoch)
         x, y = windows.x, windows.y
-        if windows.weights is not None:
-            options["sample_weight"] = windows.weights
+        weights = call.sample_weight if windows.weights is None else windows.weights
         check_not_empty(x)
         self._check_windows(x, y)
-        if needs_part(*map(options.get, VALIDATION)) and hasattr(x, "shape"):
-            options["validation_split"] = HELD_OUT
         first = (x, y) if windows.first is None else windows.first
         self._set_scales_of_arrays(*map(check_finite, ("x", "y"), first))
-        self._read_validation(options)
-        return x, y
-
-    def _read_validation(self, options):
-        if options.get("validation_data") is not None:
-            data, steps = options["validation_data"], options.get("validation_steps")
-            options["validation_data"] = self._evaluated(data, steps)
+        return KerasData(x, y, weights, call.class_weight)
 
     def _evaluated(self, x, steps):
         """The data of an evaluation: a table or a stream as arrays."""

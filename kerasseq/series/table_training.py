@@ -22,12 +22,12 @@ from kerasseq.series.selection import (
 )
 from kerasseq.series.table_forecasts import TableForecasts
 from kerasseq.series.windows import TableWindows
+from kerasseq.tasks.fit_call import FitCall
+from kerasseq.training.batches import BATCH_SIZE, KerasData
 
-BATCH_SIZE = 32
 # Options of `fit` with which it trains as it is told.
 EXPLICIT = (
-    "epochs", "steps_per_epoch", "initial_epoch", "shuffle", "validation_split",
-    "sample_weight", "class_weight", "patience",
+    "epochs", "steps_per_epoch", "shuffle", "sample_weight", "class_weight", "patience",
 )  # fmt: skip
 
 
@@ -162,29 +162,24 @@ class TableTraining(TableForecasts):
             self.get_layer("baseline").set_errors(errors)
         return fitted.selection, history
 
-    def _fit_selected(
-        self, data: Any, of_table: dict[str, Any], options: dict[str, Any]
-    ) -> Any:
-        """Trains on the first table for as many steps as help: returns the history."""
-        windows = self._prepare_named(data, of_table)
-        held_out = options.get("validation_data")
-        if held_out is not None:
-            steps = options.get("validation_steps")
-            options["validation_data"] = self._evaluated(held_out, steps)
-        batch_size = options.pop("batch_size", None) or BATCH_SIZE
-        verbose = options.pop("verbose", "auto")
-        selection, history = self._choose_steps(windows, batch_size)
-        if selection.steps:
-            epochs = selection.steps // selection.every
-            sizes = batch_size, selection.every, epochs
-            history = self._train(*windows[:2], *sizes, verbose, **options)
-        if verbose:
-            print(self.training_verdict())
-        return history
+    def _selected_windows(self, windows: TableWindows, call: FitCall) -> KerasData:
+        """The windows to train on for as many steps as help; completes the call."""
+        selection, history = self._choose_steps(windows, call.batch_size)
+        if not selection.steps:
+            call.history = history
+            if call.keras.get("verbose", "auto"):
+                print(self.training_verdict())
+            return KerasData(*windows[:2])
+        call.epochs = selection.steps // selection.every
+        call.keras["shuffle"] = False
+        return KerasData(self._drawn(*windows[:2], call.batch_size, selection.every))
+
+    def _drawn(self, x, y, batch_size, every):
+        seed = int(np.random.randint(2**31))  # set by `keras.utils.set_random_seed`
+        return RandomWindows(x, y, batch_size, every, seed)
 
     def _train(self, x, y, batch_size, every, epochs, verbose, **more):
-        seed = int(np.random.randint(2**31))  # set by `keras.utils.set_random_seed`
-        batches = RandomWindows(x, y, batch_size, every, seed)
+        batches = self._drawn(x, y, batch_size, every)
         more |= {"epochs": epochs, "verbose": verbose, "shuffle": False}
         return keras.Model.fit(self, batches, **more)
 

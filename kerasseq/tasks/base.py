@@ -1,5 +1,6 @@
 """What the models of all tasks share: inputs, saving, and how they compile."""
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -20,16 +21,21 @@ from kerasseq.tasks import (
     scoring,
 )
 from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.early_stopping import with_early_stopping
-from kerasseq.tasks.fitted import needs_fit
+from kerasseq.tasks.fit_call import (
+    FitCall,
+    KerasData,
+    TrainingRows,
+    fit_arguments_of,
+)
+from kerasseq.tasks.fitted import check_ready, needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.loss_means import LossMeans
 from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain
+from kerasseq.training.batches import BATCH_SIZE
 
-BATCH_SIZE = 32
-FIT = (*inspect.signature(keras.Model.fit).parameters, "patience")
+FIT = inspect.signature(keras.Model.fit).parameters
 
 
 @needs_fit
@@ -39,9 +45,14 @@ class TaskModel(keras.Model):
     A subclass builds its graph in `__init__`, hands inputs, outputs and its arguments
     over, and sets `default_loss` and `default_metrics`. One whose layers depend on data
     sets `awaits_fit` until `fit` builds them.
+
+    Attributes:
+        fit_options: Arguments of `fit` that this kind of model alone has.
     """
 
     awaits_fit: bool = False
+    default_batch_size: int = BATCH_SIZE
+    fit_options: tuple[str, ...] = ()
     divides_weights: bool = True  # among devices
     loss_means: Any  # a `LossMeans`
     micro_batches: int = 1  # in which the gradient of a batch is computed
@@ -149,17 +160,94 @@ class TaskModel(keras.Model):
             **kwargs,
         )
 
-    def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
-        """Trains, as `keras.Model.fit`; an unknown argument is an error that names it.
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        sample_weight: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        patience: int | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model.
 
         Args:
-            x: Inputs, as for `keras.Model.fit`.
-            y: Targets, as for `keras.Model.fit`.
-            **kwargs: As for `keras.Model.fit`; and `patience`: epochs without a lower
-                validation loss after which training stops, with the best weights.
+            x: The data, in a form that the class describes: a list, a column, a table,
+                a file, a stream or arrays. Keras reads batches of arrays.
+            y: Labels or targets; None if `x` has them or needs none.
+            batch_size: Rows in a batch; 32 if None, or 64 pairs.
+            epochs: The last epoch. None for 1; for as many as help, where a
+                `Forecaster` reads a table.
+            initial_epoch: Number of epochs trained before; their batches are skipped.
+            steps_per_epoch: Batches in an epoch. All rows if None. If labels and
+                tokenizer are known, it reads a stream of texts batch by batch.
+            validation_split: Fraction of the data, from the end, for validation.
+            validation_data: Other data, `(x, y)`, `(x, y, sample_weight)`, or in a form
+                of `x`.
+            sample_weight: Weight of each row.
+            class_weight: Weight of each label in the loss, by label; "balanced" gives
+                all labels the same share.
+            patience: Epochs without a lower validation loss after which training
+                stops, with the best weights. Without data for validation it holds out
+                15 %, of each class if rows have one, else from the end.
+            seed: Seed of the order of the rows; 0 if None. Keras shuffles arrays.
+            **kwargs: Arguments of the class, as its description says, and others of
+                `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: If an argument is unknown, or data have the wrong type.
+            ValueError: If data are empty, damaged, or do not fit the model.
         """
-        check_names("fit", type(self).fit, FIT, kwargs)
-        return super().fit(x, y, **with_early_stopping(**kwargs))
+        own = dict.fromkeys(self.fit_options)
+        check_names("fit", type(self).fit, (*FIT, *own), kwargs)
+        own = {name: kwargs.pop(name) for name in own if name in kwargs}
+        batch_size = self.default_batch_size if batch_size is None else batch_size
+        call = FitCall(
+            x, y, sample_weight, class_weight, batch_size, epochs, initial_epoch,
+            steps_per_epoch, validation_split, validation_data, patience, seed,
+            own, kwargs,
+        )  # fmt: skip
+        source, arguments = fit_arguments_of(self, call)
+        if call.history is not None:
+            return call.history
+        check_ready(self, arguments["x"])
+        with self.training_on(call, source, arguments) as arguments:
+            return super().fit(**arguments)
+
+    def training_data(self, call: FitCall) -> KerasData | TrainingRows:
+        """Returns what `fit` trains on, and learns what the layers need of it.
+
+        Args:
+            call: The arguments of `fit`, to which those for Keras may be added.
+        """
+        return KerasData(call.x, call.y, call.sample_weight, call.class_weight)
+
+    def held_out_data(self, call: FitCall) -> Any:
+        """Returns the `validation_data` of `fit` as Keras reads them."""
+        return call.validation_data
+
+    def training_on(
+        self, call: FitCall, source: Any, arguments: dict[str, Any]
+    ) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        """A context in which Keras trains, and the arguments of its `fit` there.
+
+        Args:
+            call: The arguments of `fit`.
+            source: The batches or arrays.
+            arguments: The arguments, of which `x` streams the batches.
+        """
+        return contextlib.nullcontext(arguments)
 
     def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too.

@@ -13,7 +13,7 @@ import keras
 
 from kerasseq.core.ids import refuse_texts
 
-OF_IDS = ("__call__", "fit", "evaluate", "predict")  # methods that read inputs
+OF_IDS = ("__call__", "evaluate", "predict")  # methods that read inputs
 OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
 METHODS = (
     *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
@@ -64,6 +64,21 @@ def check_learned(model: Any) -> Any:
     return model.task
 
 
+def check_ready(model: Any, x: Any) -> None:
+    """Raises if a model has no layers yet, or reads texts where its graph reads ids.
+
+    Args:
+        model: The model.
+        x: What Keras is about to train on.
+    """
+    check_fitted(model)
+    _check_ids(model, x)
+
+
+def _check_ids(model, x):
+    refuse_texts(x, getattr(model, "tokenizer", None) is not None)
+
+
 def _not_fitted(missing):
     return NotFittedError(
         "expected a trained model, received one that has not learned its "
@@ -78,8 +93,7 @@ def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_fitted(self)
         if name in OF_IDS:  # where a subclass has encoded texts already
-            x = args[0] if args else kwargs.get("x")
-            refuse_texts(x, getattr(self, "tokenizer", None) is not None)
+            _check_ids(self, args[0] if args else kwargs.get("x"))
         if own is not None:
             return own(self, *args, **kwargs)
         return getattr(super(cls, self), name)(*args, **kwargs)

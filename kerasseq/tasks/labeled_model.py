@@ -1,7 +1,7 @@
 """A model with labels: a preprocessor, layers and a head, trained and evaluated."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -13,7 +13,7 @@ from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks import reports
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import are_batches
-from kerasseq.tasks.early_stopping import validation_part
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.heads import Head, Loss
 from kerasseq.tasks.input_rows import (
@@ -35,11 +35,10 @@ from kerasseq.tasks.labeled_data import (
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.preprocessor import Data, Preprocessor
 from kerasseq.tasks.row_outputs import outputs_of_rows
-from kerasseq.tasks.streaming import in_order
 from kerasseq.tasks.tagging import step_metrics
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import KerasData
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.label_reports import LabelReport
 
@@ -52,13 +51,13 @@ class LabeledModel(TaskModel):
     has `classify`, or for a label at each step `tag`, and builds the layers anew in
     `build_layers`, when `fit` has learned labels.
 
-    Attributes:
-        batch_options: Further arguments of `fit` and `batches`.
+    `fit(missing="skip")` drops rows with an empty cell (None, NaN, or a text, word or
+    label ""), and warns with their number; by default they are an error.
     """
 
     preprocessor: Preprocessor
     task: Head
-    batch_options: tuple[str, ...] = ()
+    fit_options: tuple[str, ...] = ("missing",)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         """Builds the layers.
@@ -132,90 +131,31 @@ class LabeledModel(TaskModel):
         kwargs["weighted_metrics"] = weighted_metrics
         super().compile(optimizer, loss, loss_weights, metrics, **kwargs)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        batch_size: int = BATCH_SIZE,
-        epochs: int = 1,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        class_weight: str | Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        missing: str = "error",
-        patience: int | None = None,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> keras.callbacks.History:
-        """Trains the model.
-
-        Args:
-            x: The inputs, see the class: a list, an array, a column, a table or a
-                stream. Texts and rows of ids of any lengths are padded to a few, as
-                each new length is compiled. Keras reads batches of arrays.
-            y: The labels, one for each row; for tags, a list for each row. None if `x`
-                has them.
-            batch_size: Rows in a batch.
-            epochs: The last epoch.
-            initial_epoch: Number of epochs trained before.
-            steps_per_epoch: Batches in an epoch. All rows if None. If labels and
-                tokenizer are known, it reads a stream of texts batch by batch.
-            validation_split: Fraction of the rows, from the end, for validation.
-            validation_data: `(x, y)`, `(x, y, sample_weight)`, or data with labels.
-            class_weight: Weight of each label in the loss, by label; "balanced" gives
-                all labels the same share.
-            sample_weight: Weight of each row.
-            missing: "skip" drops rows with an empty cell (None, NaN, or a text, word
-                or label ""), and warns with their number; by default they are an error.
-            patience: Epochs without a lower validation loss after which training
-                stops, with the best weights. Without data for validation it holds out
-                15 % of each class.
-            seed: Seed of the order of the rows.
-            **kwargs: As for `keras.Model.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            TypeError: If an input or label has the wrong type.
-            ValueError: If an id or label is unknown, or cells are empty.
-        """
-        own = {name: kwargs.pop(name) for name in self.batch_options if name in kwargs}
-        refused = y, sample_weight, class_weight, validation_split or None
-        x = streamed_batches(self, x, steps_per_epoch, batch_size, missing, refused)
-        x, y, sample_weight = complete_data(self, missing, x, y, sample_weight)
+    def training_data(self, call: FitCall) -> KerasData | Rows:
+        missing = call.own.pop("missing", "error")
+        fraction = call.validation_split or None
+        refused = call.y, call.sample_weight, call.class_weight, fraction
+        sizes = call.steps_per_epoch, call.batch_size
+        x = streamed_batches(self, call.x, *sizes, missing, refused)
+        data = complete_data(self, missing, x, call.y, call.sample_weight)
         if self.awaits_fit or self.task.is_waiting:
-            self._learn(x, y)
-        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
-        options["patience"] = patience
-        if validation_data is not None:
-            steps = kwargs.get("validation_steps")
-            data = first_rows(self, validation_data, steps, batch_size)
-            data = complete_data(self, missing, *data)
-            options["validation_data"] = evaluated(self, data, batch_size)
-        rows = labeled_rows(self, x, y, sample_weight, class_weight)
-        if rows is None:
-            options |= {"sample_weight": sample_weight, "class_weight": class_weight}
-            options = in_order(x, {"steps_per_epoch": steps_per_epoch, **options})
-            return super().fit(x, y, **options)
-        if validation_data is None and (validation_split or patience is not None):
-            rows, held_out = validation_part(rows, validation_split, seed)
-            options["validation_data"] = held_out.in_order(batch_size)
-        if rows.is_array and not any(own.values()):
-            return super().fit(
-                rows.arrays,
-                rows.y,
-                sample_weight=rows.weights,
-                batch_size=batch_size,
-                steps_per_epoch=steps_per_epoch,
-                **options,
-            )
-        batches = rows.batches(batch_size, seed, **own)
-        with self.reading(batches):
-            return super().fit(**fit_arguments(batches, steps_per_epoch, options))
+            self._learn(*data[:2])
+        if call.validation_data is not None:
+            steps = call.keras.get("validation_steps")
+            held_out = first_rows(self, call.validation_data, steps, call.batch_size)
+            call.validation_data = complete_data(self, missing, *held_out)
+        rows = labeled_rows(self, *data, call.class_weight)
+        return KerasData(*data, call.class_weight) if rows is None else rows
+
+    def held_out_data(self, call: FitCall) -> Any:
+        return evaluated(self, call.validation_data, call.batch_size)
+
+    @contextlib.contextmanager
+    def training_on(
+        self, call: FitCall, source: Any, arguments: dict[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        with self.reading(source):
+            yield arguments
 
     def reading(self, batches: Any) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()  # in which batches are read

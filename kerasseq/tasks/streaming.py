@@ -1,7 +1,6 @@
 """Training on a stream of texts batch by batch, without reading it to its end."""
 
 import itertools
-import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,8 +9,8 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.sources import Row, TextStream, as_columns, text_stream
+from kerasseq.training.batches import BATCH_SIZE
 
 # Arguments of `fit` that need all rows.
 REFUSED = ("y", "sample_weight", "class_weight", "validation_split")
@@ -82,16 +81,6 @@ def rows_of_steps(
     """
     count = options.get(steps)
     return None if count is None else count * (options.get(batch_size) or BATCH_SIZE)
-
-
-def in_order(x: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options of `keras.Model.fit`, which cannot shuffle a generator.
-
-    Args:
-        x: The inputs.
-        options: The options.
-    """
-    return {"shuffle": not isinstance(x, types.GeneratorType), **options}
 
 
 def encoded_batches(

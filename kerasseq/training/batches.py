@@ -7,7 +7,7 @@ reading the batches before it.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,34 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.datasets.joined_ids import JoinedIds
 
+BATCH_SIZE = 32
+HELD_OUT = 0.15  # of the data, for validation, if the user names no part
+
+
+class KerasData(NamedTuple):
+    """Arrays or batches, which Keras reads as they are.
+
+    Attributes:
+        x: Inputs, or batches of inputs and targets.
+        y: Targets; None for batches.
+        sample_weight: Weight of each row, or None.
+        class_weight: As for `keras.Model.fit`.
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+    class_weight: Any = None
+
 
 class NumberedBatches:
-    """Batches by number, counted from 0 over all epochs, which `batch` returns."""
+    """Batches by number, counted from 0 over all epochs, which `batch` returns.
+
+    Attributes:
+        shuffled: Whether `seed` determines their order, or they continue each other.
+    """
+
+    shuffled: bool = True
 
     def batch(self, number: int) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define batch")
@@ -68,10 +93,17 @@ def fit_arguments(
         >>> arguments["steps_per_epoch"], arguments["epochs"]
         (3, 5)
     """
-    if not options.get("shuffle", True):
+    options = dict(options)
+    shuffle = options.pop("shuffle", batches.shuffled)
+    if batches.shuffled and not shuffle:
         raise ValueError(
             "shuffle=False is not possible: `seed` determines the order. For an order "
             "of your own, pass arrays of ids or a stream of batches"
+        )
+    if shuffle and not batches.shuffled:
+        raise ValueError(
+            "shuffle must be False, as each row of a batch continues that of the batch "
+            f"before, received shuffle={shuffle}"
         )
     steps = batches.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
     steps = checks.whole_number("steps_per_epoch", steps)

@@ -13,7 +13,8 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket, padded
-from kerasseq.training.batches import GroupedBatches
+from kerasseq.datasets.splitting import split_by_class
+from kerasseq.training.batches import HELD_OUT, GroupedBatches, KerasData
 
 Row: TypeAlias = Sequence[int] | np.ndarray
 # Inputs, labels and, if there are any, sample weights.
@@ -36,6 +37,7 @@ class Rows:
         per_step: Whether labels and weights of arrays are `(rows, time)`.
         steps: The number of steps that the user gave, if arrays are padded to more.
         is_array: Whether the user gave arrays, of which Keras makes the batches.
+        by_class: Whether `split` takes a fraction of each class.
         places: For words, the index of the id of each one's label, a list of rows;
             for choices, the answers of each row; for a text with an answer, offsets
             `(tokens, 2)` of its tokens, the place of the first, and the place of no
@@ -57,6 +59,7 @@ class Rows:
     per_step: bool = False
     steps: int | None = None
     is_array: bool = False
+    by_class: bool = False
     places: Any = None
     batched_by_length: ClassVar[bool] = True
 
@@ -95,24 +98,49 @@ class Rows:
             self, **{name: chosen(getattr(self, name)) for name in names}
         )
 
-    def split(self, fraction: float) -> tuple[Self, Self]:
-        """Splits the rows into those to train on and the last ones, for validation.
+    def split(self, fraction: float, seed: int = 0) -> tuple[Self, Self]:
+        """Splits the rows into those to train on and those for validation.
 
         Args:
-            fraction: The fraction for validation.
+            fraction: The fraction for validation: the last rows, or rows of each class
+                at random if `by_class`. 0 for 15 % of each class, or of all rows if a
+                row has not one label.
+            seed: Seed of the random choice.
 
         Raises:
             ValueError: If no rows are left on a side.
+
+        Examples:
+            >>> rows = Rows(np.arange(20.0), np.array([0, 1] * 10))
+            >>> training, held_out = rows.split(0.0)
+            >>> len(training), sorted(held_out.y.tolist())
+            (16, [0, 0, 1, 1])
         """
         count = len(self)
-        fraction = checks.fraction("validation_split", fraction)
-        cut = count - round(count * fraction)
-        if not 0 < cut < count:
+        checks.fraction("validation_split", fraction)
+        training: Any = slice(count - round(count * fraction))
+        held_out: Any = slice(training.stop, None)
+        if self.by_class or not fraction:
+            y = self.y
+            if getattr(y, "ndim", None) != 1 or not np.issubdtype(y.dtype, np.integer):
+                y = np.zeros(count, int)
+            training, held_out = split_by_class(y.tolist(), fraction or HELD_OUT, seed)
+        parts = self.part(training), self.part(held_out)
+        if all(map(len, parts)):
+            return parts
+        if not fraction:
             raise ValueError(
-                "validation_split must leave rows for training and validation, "
-                f"received {fraction} for {count} rows"
+                "patience needs two rows of a label, to hold one out for validation, "
+                "received one of each. Give validation_data"
             )
-        return self.part(slice(cut)), self.part(slice(cut, None))
+        raise ValueError(
+            "validation_split must leave rows for training and validation, received "
+            f"{fraction} for {count} rows"
+        )
+
+    def for_keras(self) -> KerasData | None:
+        """Returns arrays of which Keras makes the batches; None to make them here."""
+        return KerasData(self.arrays, self.y, self.weights) if self.is_array else None
 
     def batches(self, batch_size: int = 32, seed: int = 0) -> "LabelBatches":
         """Returns batches to train on, of which no two epochs have the same order.
@@ -126,6 +154,10 @@ class Rows:
     def in_order(self, batch_size: int = 32) -> Any:
         """Returns all rows once, as `SortedBatches`, for evaluation and prediction."""
         return SortedBatches(self, batch_size)
+
+    def held_out(self, call: Any) -> Any:
+        """Returns the rows for validation, in a call of `fit`."""
+        return self.in_order(call.batch_size)
 
     def batch(self) -> Any:
         """Returns the inputs of all rows, without padding at the end of all."""

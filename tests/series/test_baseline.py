@@ -163,19 +163,24 @@ def test_a_network_that_helps_is_trained_for_as_many_steps(monkeypatch):
     table = pd.DataFrame({"sales": rng.normal(size=131) + 7 * holiday, "day": holiday})
     model = small(horizon=3, known=["day"], quantiles=QUANTILES)
     model.compile(keras.optimizers.Adam(0.03))
-    sizes, train = [], model._train
+    sizes, epochs, train, draw = [], [], model._train, model._drawn
 
     def counted(x, y, *arguments, **options):
-        sizes.append((len(x), arguments[1:3]))
+        epochs.append(arguments[2])
         return train(x, y, *arguments, **options)
 
+    def drawn(x, *arguments):
+        sizes.append((len(x), arguments[2]))
+        return draw(x, *arguments)
+
     monkeypatch.setattr(model, "_train", counted)
+    monkeypatch.setattr(model, "_drawn", drawn)
     history = model.fit(table, value="sales", verbose=0, length=5, batch_size=31)
     chosen = model.selection
     assert chosen.steps >= 10 and chosen.gain > 0.3
     windows = 131 - 5 - 3 + 1
-    parts = [(windows - windows // 5 - 2, (10, 6)), (windows, (10, chosen.steps // 10))]
-    assert sizes == parts and len(history.epoch) == chosen.steps // 10
+    parts = [(windows - windows // 5 - 2, 10), (windows, 10)]
+    assert sizes == parts and [*epochs, len(history.epoch)] == [6, chosen.steps // 10]
     assert "elman reduces the errors of AR(" in model.training_verdict()
     known = pd.DataFrame({"day": [0, 1, 0]})
     low, high, again = model.forecast(known=known).sales

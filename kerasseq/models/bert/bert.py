@@ -12,9 +12,12 @@ from kerasseq.models.bert.bert_encoder import check_positions, hidden_states
 from kerasseq.models.bert.bert_heads import HEADS, Head
 from kerasseq.models.bert.bert_texts import BERTPreprocessor
 from kerasseq.models.bert.bert_training import (
+    PRETRAINING,
+    PretrainingRows,
     fill,
     is_pretraining,
     pretraining_batches,
+    pretraining_options,
 )
 from kerasseq.models.causal_lm import check_memory, known_ids
 from kerasseq.models.headed_model import (
@@ -26,11 +29,10 @@ from kerasseq.models.headed_model import (
 )
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
-from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import MaskedLMMaskGenerator
-from kerasseq.training.batches import fit_arguments
 from kerasseq.transformer.global_tokens import check_attention, given
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
@@ -236,63 +238,23 @@ class BERT(HeadedModel):
         with given(self, global_mask):
             return super().call(inputs, training=training, mask=mask)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        sequence_length: int | None = None,
-        masking: MaskedLMMaskGenerator | None = None,
-        batch_size: int = 32,
-        epochs: int = 1,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_data: Any = None,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> keras.callbacks.History:
-        """Trains on texts.
+    def training_data(self, call: FitCall) -> Any:
+        if is_pretraining(self, call.x, call.y):
+            return PretrainingRows(self, call)
+        for name in PRETRAINING:
+            if call.own.pop(name, None) is not None:
+                raise ValueError(
+                    f"{name} is for documents, lists of sentences, on which a BERT "
+                    f'with head="pretraining" is trained, received head={self.head!r} '
+                    f"and x={checks.short(call.x)}. Leave it out"
+                )
+        return super().training_data(call)
 
-        Args:
-            x: To pre-train, documents: a list of lists of sentences, each a text or
-                ids. For the other heads texts, or pairs of texts as tuples; for tags,
-                texts with spaces between words, or lists of words. Ids in the place of
-                texts, in lists or an array `(rows, time)`, include special tokens.
-            y: Labels. To classify, one for each text, with `multi_label` a list for
-                each. For tags, one for each word, or with ids one for each id, where -1
-                does not count. For spans, pairs of indices of characters in the last
-                text, such that `text[start:end]` is the answer, or None if there is
-                none; with ids, the indices of the first and the last, `(rows, 2)`.
-            sequence_length: To pre-train: ids in a row; `max_sequence_length` if None.
-            masking: To pre-train: a `training.MaskedLMMaskGenerator`; that of the paper
-                if None.
-            batch_size: Rows in a batch.
-            epochs: The last epoch.
-            initial_epoch: Number of epochs trained before.
-            steps_per_epoch: Batches in an epoch. A whole pass if None.
-            validation_data: Other documents, or a pair `(x, y)`.
-            seed: Seed of the order, and to pre-train of pairs and masks.
-            **kwargs: `validation_split`, `class_weight`, `sample_weight`, `missing` and
-                others, as for `SequenceClassifier.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            ValueError: If there is no head, a text is too long, or a label is unknown.
-        """
-        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
-        if not is_pretraining(self, x, y):
-            options = {"batch_size": batch_size, "seed": seed, **options}
-            options["steps_per_epoch"] = steps_per_epoch
-            return super().fit(x, y, validation_data=validation_data, **options)
-        pretraining = {"sequence_length": sequence_length, "masking": masking}
-        batches = self.batches(x, batch_size=batch_size, seed=seed, **pretraining)
-        if is_pretraining(self, validation_data, None):
-            validation_data = self.batches(validation_data, **pretraining).all()
-        options = {"validation_batch_size": batch_size, **options}
-        options["validation_data"] = validation_data
-        return TaskModel.fit(self, **fit_arguments(batches, steps_per_epoch, options))
+    def held_out_data(self, call: FitCall) -> Any:
+        if is_pretraining(self, call.validation_data, None):
+            call.keras.setdefault("validation_batch_size", call.batch_size)
+            return self.batches(call.validation_data, **pretraining_options(call)).all()
+        return super().held_out_data(call)
 
     def evaluate(
         self,

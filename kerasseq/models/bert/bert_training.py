@@ -5,7 +5,10 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
+
+PRETRAINING = ("sequence_length", "masking")  # arguments of `fit` on documents
 
 
 def is_pretraining(model: Any, x: Any, y: Any) -> bool:
@@ -50,6 +53,46 @@ def pretraining_batches(
         next_rate=next_rate,
     )
     return MaskedPairs(pairs, masking)
+
+
+class PretrainingRows:
+    """Documents to train a BERT on.
+
+    Args:
+        model: The BERT.
+        call: The call of `fit`.
+
+    Raises:
+        ValueError: If rows have labels or weights.
+    """
+
+    def __init__(self, model: Any, call: FitCall) -> None:
+        names = "sample_weight", "class_weight", "validation_split"
+        call.refuse("to pre-train on documents", *names)
+        call.keras.setdefault("validation_batch_size", call.batch_size)
+        self.model: Any = model
+        self.documents: Any = call.x
+        self.patience: int | None = call.patience
+        self.options: dict[str, Any] = pretraining_options(call)
+
+    def split(self, fraction: float, seed: int) -> Any:
+        raise ValueError(
+            f"patience={self.patience} needs data for validation, other documents, "
+            "received none. Give validation_data"
+        )
+
+    def for_keras(self) -> None:
+        return None
+
+    def batches(self, batch_size: int, seed: int) -> MaskedPairs:
+        """Returns pairs of sentences with hidden tokens."""
+        sizes = {"batch_size": batch_size, "seed": seed}
+        return self.model.batches(self.documents, **sizes, **self.options)
+
+
+def pretraining_options(call: FitCall) -> dict[str, Any]:
+    """Returns the arguments of `BERT.batches` for documents, in a call of `fit`."""
+    return {name: call.own[name] for name in PRETRAINING if name in call.own}
 
 
 def fill(

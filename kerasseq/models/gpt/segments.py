@@ -28,9 +28,11 @@ from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.positions.transformer_xl import TransformerXLPosition
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.tasks.base import BATCH_SIZE
+from kerasseq.tasks.early_stopping import with_callback
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.sources import Row
 from kerasseq.training import TextBatches
-from kerasseq.training.batches import NumberedBatches, fit_arguments
+from kerasseq.training.batches import NumberedBatches
 
 POSITIONS = ("rope", "transformer_xl")
 
@@ -163,6 +165,8 @@ class Segments(NumberedBatches):
         >>> [batches.batch(n)[0].tolist() for n in range(3)]
         [[[0, 1], [4, 5]], [[2, 3], [6, 7]], [[0, 1], [4, 5]]]
     """
+
+    shuffled = False
 
     def __init__(self, ids: np.ndarray, sequence_length: int, batch_size: int) -> None:
         blocks = TextBatches(ids, sequence_length, 1)  # which checks the text
@@ -358,40 +362,31 @@ class Consecutive(TextCut):
         texts = encoded(rows, encode)
         return segments_of_stream(texts, sequence_length, batch_size)
 
-    def fit_text(
-        self, fit: Fit, batches: Segments, steps_per_epoch: int | None, options: Options
-    ) -> Any:
-        options = dict(options)
-        _check_not_shuffled(options.pop("shuffle", False))
-        options = fit_arguments(batches, steps_per_epoch, options)
-        return self._fit(fit, batches.batch_size, batches.steps_per_epoch, options)
-
-    def fit_stream(self, fit: Fit, batch_size: int, options: Options) -> Any:
-        return self._fit(fit, batch_size, None, options)
-
-    def fit_arrays(self, fit: Fit, options: Options) -> Any:
-        x = options["x"]
-        batch_size = _consecutive_rows(x, options["batch_size"])
-        _check_not_shuffled(options.get("shuffle", True))
-        if options["validation_split"]:
-            raise ValueError(
-                "validation_split must be 0 for arrays with memory_length, as the last "
-                f"rows continue those before, received {options['validation_split']}. "
-                "Pass validation_data"
-            )
-        options = {**options, "batch_size": batch_size}
-        return self._fit(fit, batch_size, len(x) // batch_size, options)
-
-    def _fit(self, fit, batch_size, steps, options):
-        """Trains with a memory, emptied before each pass of `steps` batches."""
-        callbacks = options.get("callbacks") or []
-        if not isinstance(callbacks, list | tuple):  # one, or a `CallbackList`
-            callbacks = getattr(callbacks, "callbacks", [callbacks])
+    @contextlib.contextmanager
+    def training_on(
+        self, call: FitCall, source: Any, arguments: Options
+    ) -> Iterator[Options]:
+        """Trains with a memory, emptied before each pass over a text."""
+        steps, batch_size = None, call.batch_size  # a stream never begins anew
+        if isinstance(source, Segments):
+            steps, batch_size = source.steps_per_epoch, source.batch_size
+        elif not call.streamed:
+            batch_size = _consecutive_rows(source, arguments["batch_size"])
+            _check_not_shuffled(arguments["shuffle"])
+            if arguments["validation_split"]:
+                raise ValueError(
+                    "validation_split must be 0 for arrays with memory_length, as the "
+                    "last rows continue those before, received "
+                    f"{arguments['validation_split']}. Pass validation_data"
+                )
+            arguments = {**arguments, "batch_size": batch_size}
+            steps = len(source) // batch_size
         if steps is not None:
-            of_epoch = options.get("steps_per_epoch") or steps
-            callbacks = [*callbacks, EmptyMemory(self.memory, steps, of_epoch)]
+            of_epoch = arguments.get("steps_per_epoch") or steps
+            empty = EmptyMemory(self.memory, steps, of_epoch)
+            arguments = with_callback(arguments, empty)
         with self.memory.over_batches("train", batch_size):
-            return fit(**{**options, "callbacks": callbacks})
+            yield arguments
 
     def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
         batch_size = _consecutive_rows(x, options.get("batch_size"))

@@ -19,13 +19,16 @@ from kerasseq.models.picture_tokenizer.grid import FromPatches, PixelLoss, ToPat
 from kerasseq.models.picture_tokenizer.rows import PictureHead, PicturePreprocessor
 from kerasseq.models.picture_tokenizer.vector_quantizer import VectorQuantizer
 from kerasseq.models.vit import inputs, pixels, sizes
-from kerasseq.models.vit.preprocessor import ImageRows, reading
+from kerasseq.models.vit.preprocessor import ImageRows, reading, trained
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.input_rows import check_not_empty, outputs_of_none
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tracing.listeners import pause
+from kerasseq.training.batches import KerasData
 from kerasseq.training.code_perplexity import CodePerplexity
+from kerasseq.training.label_batches import Rows
 
 
 @register
@@ -93,7 +96,7 @@ class PictureTokenizer(LabeledModel):
 
     task: PictureHead
     preprocessor: PicturePreprocessor
-    batch_options: tuple[str, ...] = ("shift", "flip")
+    fit_options: tuple[str, ...] = ("missing", "shift", "flip")
 
     def __init__(
         self,
@@ -202,6 +205,9 @@ class PictureTokenizer(LabeledModel):
         self.code_perplexity.update_state(y_pred[1])
         y = pixels.as_fractions(x, None)
         return super().compute_metrics(x, y, y_pred[0], sample_weight)
+
+    def training_data(self, call: FitCall) -> KerasData | Rows:
+        return trained(super().training_data(call), call)
 
     def reading(self, batches: Any) -> contextlib.AbstractContextManager[Any]:
         return reading(self, batches)

@@ -7,6 +7,8 @@ from kerasseq.datasets.pairs import Pairs, are_tuples, two_lists
 from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import check_data, check_labels_of_rows
 from kerasseq.tasks.input_rows import number_of_rows
+from kerasseq.training.batches import HELD_OUT
+from kerasseq.training.pair_batches import PairBatches
 
 
 def read_pairs(
@@ -104,19 +106,47 @@ received {'source': [1]}
         )
 
 
-def split_off_end(pairs: Pairs, fraction: float) -> tuple[Pairs, Pairs]:
-    """The first pairs and the last ones, for validation; one of each at least."""
-    checks.fraction("validation_split", fraction)
-    rows = len(pairs.sources)
-    count = round(rows * fraction)
-    if not 0 < count < rows:
-        raise ValueError(
-            "validation_split must leave at least one pair for training and one for "
-            f"validation, received validation_split={fraction} of {rows} pairs. Choose "
-            "another fraction, or pass `validation_data`"
+class PairRows:
+    """Pairs of a source and a target to train on.
+
+    Args:
+        model: The `Translator`, which encodes them.
+        pairs: The pairs.
+
+    Examples:
+        >>> rows = PairRows(None, Pairs(["a", "b", "c"], ["p", "q", "r"]))
+        >>> [part.pairs.sources for part in rows.split(0.4, seed=0)]
+        [['a', 'b'], ['c']]
+    """
+
+    def __init__(self, model: Any, pairs: Pairs) -> None:
+        self.model: Any = model
+        self.pairs: Pairs = pairs
+
+    def split(self, fraction: float, seed: int) -> "tuple[PairRows, PairRows]":
+        """The first pairs and the last ones, for validation; one of each at least."""
+        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
+        rows = len(self.pairs.sources)
+        count = round(rows * fraction)
+        if not 0 < count < rows:
+            raise ValueError(
+                "validation_split must leave at least one pair for training and one "
+                f"for validation, received validation_split={fraction} of {rows} "
+                "pairs. Choose another fraction, or pass `validation_data`"
+            )
+        first, last = (
+            PairRows(self.model, Pairs(*(part[rows_of] for part in self.pairs)))
+            for rows_of in (slice(-count), slice(-count, None))
         )
-    first, last = (
-        Pairs(*(part[rows_of] for part in pairs))
-        for rows_of in (slice(-count), slice(-count, None))
-    )
-    return first, last
+        return first, last
+
+    def for_keras(self) -> None:
+        return None
+
+    def batches(self, batch_size: int, seed: int) -> PairBatches:
+        """Returns batches of pairs of similar lengths."""
+        return self.model.batches(*self.pairs, batch_size=batch_size, seed=seed)
+
+    def held_out(self, call: Any) -> Any:
+        """Returns the pairs as arrays, for validation."""
+        return self.model.arrays(*self.pairs)

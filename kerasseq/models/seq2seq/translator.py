@@ -27,23 +27,23 @@ from kerasseq.decoding.generation import decode
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.seq2seq import pictures
 from kerasseq.models.seq2seq.pairs import (
+    PairRows,
     are_arrays,
     held_out_pairs,
     read_pairs,
     refuse_weights,
-    split_off_end,
 )
 from kerasseq.models.seq2seq.translation import Translation, group_by_length, row_seeds
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.early_stopping import HELD_OUT, needs_part
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.output_losses import weights_of_positions
 from kerasseq.tasks.sources import read
-from kerasseq.tasks.streaming import encoded_batches, in_order, rows_of_steps, streamed
+from kerasseq.tasks.streaming import encoded_batches, rows_of_steps, streamed
 from kerasseq.training import PairBatches, TokenAccuracy
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import KerasData
 from kerasseq.training.pair_batches import pair_arrays
 
 BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
@@ -64,6 +64,7 @@ class Translator(GenerationMixin, TaskModel):
 
     source_vocabulary: Vocabulary | None
     target_vocabulary: Vocabulary
+    default_batch_size: int = BATCH_SIZE
     default_sampler = "greedy"
     padding = PADDING
 
@@ -78,82 +79,28 @@ class Translator(GenerationMixin, TaskModel):
     def counted(self, x: Any, sample_weight: Any) -> Any:
         return weights_of_positions(keras.tree.flatten(x)[-1], sample_weight)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        batch_size: int = BATCH_SIZE,
-        epochs: int = 1,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> keras.callbacks.History:
-        """Trains the model on pairs of sources and targets.
-
-        Args:
-            x: Sources: strings; or ids, as lists or a padded array `(rows, time)`. Or
-                sources and targets at once: as from `kerasseq.datasets.number_names`,
-                a table with both columns, or a stream of pairs. Anything else, such as
-                batches of arrays, is passed to `keras.Model.fit`.
-            y: Targets, in the same form, without start and end.
-            batch_size: Pairs per batch.
-            epochs: The last epoch.
-            initial_epoch: Number of epochs trained before; their batches are skipped.
-            steps_per_epoch: Batches per epoch. If None, all of them. It reads a stream
-                of pairs batch by batch, in its order.
-            validation_split: Fraction of the pairs, from the end, for validation. See
-                also `kerasseq.datasets.split`.
-            validation_data: Pairs for validation, `(sources, targets)`, or as for
-                `keras.Model.fit`.
-            seed: Seed of the order of the pairs.
-            **kwargs: As for `keras.Model.fit`; and `patience`, as for
-                `SequenceClassifier.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            TypeError: If a source or target has the wrong type.
-            ValueError: If there are no pairs, one is empty, or an id is out of range.
-        """
-        check_not_empty(x)
-        options = {"epochs": epochs, "initial_epoch": initial_epoch}
-        options |= {"validation_batch_size": batch_size, **kwargs}
-        if validation_data is not None:
-            names = "validation_steps", "validation_batch_size"
-            held_out = held_out_pairs(validation_data, rows_of_steps(options, *names))
-            is_text = isinstance(held_out, Pairs)
-            validation_data = self.arrays(*held_out) if is_text else held_out
-        x, is_streamed = streamed(x, y, steps_per_epoch, validation_split)
+    def training_data(self, call: FitCall) -> KerasData | PairRows:
+        check_not_empty(call.x)
+        call.keras.setdefault("validation_batch_size", call.batch_size)
+        x, is_streamed = streamed(
+            call.x, call.y, call.steps_per_epoch, call.validation_split
+        )
         if is_streamed:
-            size = checks.whole_number("batch_size", batch_size)
+            size = checks.whole_number("batch_size", call.batch_size)
             encode = self._encode_rows
-            pairs = encoded_batches(x, encode, batch_size=size, per_step=True), None
-        else:
-            if needs_part(options.get("patience"), validation_split, validation_data):
-                validation_split = HELD_OUT
-            pairs = read_pairs(x, y)
-        if not isinstance(pairs, Pairs):
-            self._check_ids(*pairs)
-            return super().fit(
-                *pairs,
-                batch_size=None if y is None else batch_size,
-                steps_per_epoch=steps_per_epoch,
-                validation_split=validation_split,
-                validation_data=validation_data,
-                **in_order(pairs[0], options),
-            )
-        check_not_empty(pairs.sources)
-        if validation_data is None and validation_split:
-            pairs, held_out = split_off_end(pairs, validation_split)
-            validation_data = self.arrays(*held_out)
-        batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
-        options["validation_data"] = validation_data
-        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
+            return KerasData(encoded_batches(x, encode, batch_size=size, per_step=True))
+        pairs = read_pairs(x, call.y)
+        if isinstance(pairs, Pairs):
+            call.refuse("for pairs of texts or ids", "sample_weight", "class_weight")
+            check_not_empty(pairs.sources)
+            return PairRows(self, pairs)
+        self._check_ids(*pairs)
+        return KerasData(*pairs, call.sample_weight, call.class_weight)
+
+    def held_out_data(self, call: FitCall) -> Any:
+        rows = rows_of_steps(call.keras, "validation_steps", "validation_batch_size")
+        pairs = held_out_pairs(call.validation_data, rows)
+        return self.arrays(*pairs) if isinstance(pairs, Pairs) else pairs
 
     def _encode_rows(self, x, y, weights):
         """The arrays of rows of a stream."""

@@ -8,18 +8,17 @@ import keras
 import numpy as np
 
 from kerasseq.core.types import Config, Tensor, one_or_several
-from kerasseq.datasets.splitting import split_by_class
 from kerasseq.models.vit import explanations, inputs, pixels
 from kerasseq.models.vit.patches import PatchEmbedding
-from kerasseq.models.vit.preprocessor import ImagePreprocessor, reading
+from kerasseq.models.vit.preprocessor import ImagePreprocessor, reading, trained
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.class_labels import Classification, classify
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.heads import ClassHead, Head
-from kerasseq.tasks.labeled_data import complete_data
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels
-from kerasseq.tasks.missing_rows import taken
+from kerasseq.training.batches import KerasData
 from kerasseq.training.label_batches import Rows
 from kerasseq.transformer.encoder import TransformerEncoder
 
@@ -71,7 +70,7 @@ class ImageClassifier(LabeledModel):
     blocks: list[TransformerEncoder]
     task: Head
     preprocessor: ImagePreprocessor
-    batch_options: tuple[str, ...] = ("shift", "flip")
+    fit_options: tuple[str, ...] = ("missing", "shift", "flip")
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         task = _head(arguments)
@@ -119,81 +118,8 @@ class ImageClassifier(LabeledModel):
         )
         return super().call(images, training=training, mask=mask)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        batch_size: int = BATCH_SIZE,
-        epochs: int = 1,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        sample_weight: Any = None,
-        missing: str = "error",
-        shift: float = 0.0,
-        flip: bool = False,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> keras.callbacks.History:
-        """Trains the model.
-
-        Files are read batch by batch; they are never in memory together.
-
-        Args:
-            x: The path of a folder with a subfolder for each class; its files, from
-                `kerasseq.datasets.image_folder`; paths of files; images of pillow, also
-                of a Hugging Face data set; or an array of images `(B, H, W, C)` of any
-                type, with one channel also `(B, H, W)`. Keras reads batches of arrays.
-            y: The labels; None for a folder.
-            batch_size: Images in a batch.
-            epochs: The last epoch.
-            validation_split: Fraction of the images for validation: of each class for a
-                folder, else from the end.
-            validation_data: Images and labels as a pair; or the path of a folder.
-            sample_weight: Weight of each image.
-            missing: "skip" leaves out damaged files and images without a label, and
-                warns with their number; by default they are an error.
-            shift: Training images are shifted at random by at most this share of their
-                height and width; 0.1 is often good.
-            flip: Whether half of the training images are mirrored from left to right.
-            seed: Seed of the order of the images, their shifts and flips.
-            **kwargs: `initial_epoch`, `steps_per_epoch`, `class_weight` and others, as
-                for `SequenceClassifier.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            FileNotFoundError: If a file or folder is missing.
-            ValueError: If a file is not an image, the shape or values of images do not
-                fit the model, or a label is unknown.
-        """
-        if inputs.is_labeled(x) and validation_split and validation_data is None:
-            data = complete_data(self, missing, x, y, sample_weight)
-            parts = split_by_class(np.asarray(data[1]), validation_split, seed)
-            if not all(map(len, parts)):
-                raise ValueError(
-                    "validation_split must leave images for training and validation, "
-                    f"received {validation_split} for {len(data[0])} images"
-                )
-            trained, validation_data = (
-                tuple(taken(part, rows) for part in data) for rows in parts
-            )
-            x, y, sample_weight = trained
-        return super().fit(
-            x,
-            y,
-            batch_size=batch_size,
-            epochs=epochs,
-            validation_split=validation_split,
-            validation_data=validation_data,
-            sample_weight=sample_weight,
-            missing=missing,
-            seed=seed,
-            shift=shift,
-            flip=flip,
-            **kwargs,
-        )
+    def training_data(self, call: FitCall) -> KerasData | Rows:
+        return trained(super().training_data(call), call)
 
     @one_or_several(Classification)
     def classify(

@@ -14,8 +14,10 @@ from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import convert, read_image, readable_rows
 from kerasseq.models.vit import inputs, pixels, sizes
 from kerasseq.tasks.data_checks import as_array, check_data
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.missing_rows import SKIP, taken
 from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.training.batches import KerasData
 from kerasseq.training.image_batches import ImageBatches, ImageSequence
 from kerasseq.training.label_batches import Rows
 
@@ -28,10 +30,14 @@ class ImageRows(Rows):
         read: Function from a file or an image of pillow to an array `(H, W, C)`; or
             None.
         channels_first: Whether the axis of the channels comes before the height.
+        shift: By which share of their size images are shifted in training, at most.
+        flip: Whether half of the images of training are mirrored.
     """
 
     read: Callable[[str], np.ndarray] | None = None
     channels_first: bool = False
+    shift: float = 0.0
+    flip: bool = False
     batched_by_length: ClassVar[bool] = False
 
     def batches(
@@ -45,8 +51,12 @@ class ImageRows(Rows):
             **options: `shift` and `flip`, as for `ImageBatches`.
         """
         data = self.arrays, self.y, self.weights, batch_size, seed
-        options = {"channels_first": self.channels_first, **options}
-        return ImageBatches(*data, read=self.read, **options)
+        own = {"channels_first": self.channels_first}
+        own |= {"shift": self.shift, "flip": self.flip, **options}
+        return ImageBatches(*data, read=self.read, **own)
+
+    def for_keras(self) -> KerasData | None:
+        return None if self.shift or self.flip else super().for_keras()
 
     def in_order(self, batch_size: int = 32) -> Any:
         data = self.arrays, self.y, self.weights, batch_size
@@ -153,6 +163,19 @@ class ImagePreprocessor(Preprocessor):
             low, high = self.value_range
             image = (low + image * ((high - low) / 255)).astype("float32")
         return image if self.channels_last else image.transpose(2, 0, 1)
+
+
+def trained(rows: Any, call: FitCall) -> Any:
+    """Returns rows as `fit` trains on them: images are shifted and flipped at random.
+
+    Args:
+        rows: `ImageRows`, or batches as they are.
+        call: The call of `fit`.
+    """
+    if isinstance(rows, ImageRows):
+        rows.by_class = inputs.is_labeled(call.x)
+        rows.shift, rows.flip = call.own.get("shift", 0.0), call.own.get("flip", False)
+    return rows
 
 
 @contextlib.contextmanager

@@ -1,0 +1,145 @@
+"""What `fit` is called with, and what a model makes of it: rows, or data for Keras."""
+
+import dataclasses
+import types
+from typing import Any, Protocol, Self
+
+import keras
+
+from kerasseq.core import checks
+from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.early_stopping import with_early_stopping
+from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
+
+
+@dataclasses.dataclass
+class FitCall:
+    """The arguments of a call of `fit`.
+
+    Attributes:
+        x: As for `fit`, like the next eleven.
+        y: None if `x` has them.
+        sample_weight: None for 1.
+        class_weight: None for 1.
+        batch_size: Rows in a batch.
+        epochs: None if the model is to choose.
+        initial_epoch: Number of epochs trained before.
+        steps_per_epoch: None for all rows.
+        validation_split: 0 if no rows are held out, unless `patience` needs them.
+        validation_data: None if there are none.
+        patience: None to train all epochs.
+        seed: None if it is not given.
+        own: Arguments of this kind of model alone, by name.
+        keras: Other arguments of `keras.Model.fit`, which a model may complete.
+        streamed: Whether a model reads a stream of texts batch by batch.
+        history: What `fit` returns, if a model need not be trained any more.
+    """
+
+    x: Any
+    y: Any
+    sample_weight: Any
+    class_weight: Any
+    batch_size: int
+    epochs: int | None
+    initial_epoch: int
+    steps_per_epoch: int | None
+    validation_split: float
+    validation_data: Any
+    patience: int | None
+    seed: int | None
+    own: dict[str, Any]
+    keras: dict[str, Any]
+    streamed: bool = False
+    history: keras.callbacks.History | None = None
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether rows are to be held out of the training, for validation."""
+        wanted = self.validation_split or self.patience is not None
+        return bool(wanted) and self.validation_data is None
+
+    def refuse(self, reason: str, *names: str) -> None:
+        """Raises if arguments are given that have no effect here.
+
+        Args:
+            reason: Why, for the message.
+            *names: The names of the arguments.
+
+        Raises:
+            ValueError: If one is given.
+        """
+        for name in names:
+            given = getattr(self, name)
+            if name == "validation_split":
+                given = given or None
+            if given is not None:
+                raise ValueError(
+                    f"{name} must be left out {reason}, received {checks.short(given)}"
+                )
+
+
+class TrainingRows(Protocol):
+    """Rows to train on, which know how to be divided and batched."""
+
+    def split(self, fraction: float, seed: int) -> tuple[Self, Self]:
+        """Splits the rows into those to train on and those for validation.
+
+        Args:
+            fraction: The fraction for validation; 0 for the usual 15 %.
+            seed: Seed of a choice at random.
+        """
+
+    def for_keras(self) -> KerasData | None:
+        """Returns the rows as arrays, if Keras is to make the batches; else None."""
+
+    def batches(self, batch_size: int, seed: int) -> Any:
+        """Returns batches to train on: `stream(start)` and `steps_per_epoch`."""
+
+    def held_out(self, call: FitCall) -> Any:
+        """Returns the rows as data for validation, for `keras.Model.fit`.
+
+        Args:
+            call: The call, whose arguments for Keras may be completed.
+        """
+
+
+def fit_arguments_of(model: Any, call: FitCall) -> tuple[Any, dict[str, Any]]:
+    """Returns what is trained on, and the arguments of `keras.Model.fit`.
+
+    Args:
+        model: The model, of which `training_data` and `held_out_data` are asked.
+        call: The call.
+    """
+    data = model.training_data(call)
+    fraction, seed = call.validation_split, call.seed or 0
+    held_out = call.validation_data
+    if held_out is not None:
+        held_out = model.held_out_data(call)
+    elif call.holds_out and not isinstance(data, KerasData):
+        data, rows = data.split(fraction, seed)
+        held_out, fraction = rows.held_out(call), 0.0
+    elif call.holds_out and not are_batches(data.x):
+        fraction = fraction or HELD_OUT
+    epochs = {"epochs": 1 if call.epochs is None else call.epochs}
+    options = {**epochs, "initial_epoch": call.initial_epoch, **call.keras}
+    options["validation_data"] = held_out
+    if not isinstance(data, KerasData):
+        data = data.for_keras() or data
+    if isinstance(data, KerasData):
+        source, arguments = data.x, _arguments_of_arrays(data, call, fraction, options)
+    else:
+        source = data.batches(call.batch_size, seed)
+        arguments = fit_arguments(source, call.steps_per_epoch, options)
+    return source, with_early_stopping(call.patience, arguments)
+
+
+def _arguments_of_arrays(data, call, fraction, options):
+    return {
+        **data._asdict(),
+        "batch_size": None if are_batches(data.x) else call.batch_size,
+        "steps_per_epoch": call.steps_per_epoch,
+        "validation_split": fraction,
+        # Keras cannot shuffle a generator.
+        "shuffle": not isinstance(data.x, types.GeneratorType),
+        **options,
+    }
