@@ -28,6 +28,7 @@ OF_COMPILE = {*inspect.signature(keras.Model.compile).parameters}
 OF_FIT = {
     *inspect.signature(keras.Model.fit).parameters,
     *inspect.signature(SequenceClassifier.fit).parameters,
+    *SequenceClassifier.fit_options,
 }
 
 

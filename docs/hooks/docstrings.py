@@ -1,4 +1,6 @@
-"""Shows the docstrings of recurrent cells and layers as `help` does: completed."""
+"""Shows what `help` shows: completed docstrings, and functions that are methods."""
+
+import re
 
 import griffe
 
@@ -16,6 +18,8 @@ class CompletedDocstrings(griffe.Extension):
             for cls in module.classes.values():
                 if "complete_docstring" in {str(d.value) for d in cls.decorators}:
                     complete(cls, module)
+        tasks = pkg["tasks"]
+        show_functions(tasks["base"]["TaskModel"], tasks)
 
 
 def complete(cls: griffe.Class, module: griffe.Module) -> None:
@@ -26,3 +30,21 @@ def complete(cls: griffe.Class, module: griffe.Module) -> None:
     bases = [base.docstring.value for base in cls.mro() if base.docstring]
     names = [p.name for p in members["__init__"].parameters if p.name != "self"]
     cls.docstring.value = completed(cls.docstring.value, names, bases, cell)
+
+
+def show_functions(cls: griffe.Class, package: griffe.Module) -> None:
+    """Shows methods of a class that are functions of modules of a package."""
+    for name, attribute in list(cls.attributes.items()):
+        match = re.fullmatch(r"(property\()?(\w+)\.(\w+)\)?", str(attribute.value))
+        if match is None or match[2] not in package.modules:
+            continue
+        function = package[match[2]][match[3]]
+        if match[1]:
+            attribute.docstring = function.docstring
+            attribute.labels.add("property")
+            continue
+        first = function.parameters[0].name  # the model, as `self` of a method
+        del function.parameters[first]
+        text = function.docstring.value
+        function.docstring.value = re.sub(rf"\n +{first}: .*", "", text)
+        cls.set_member(name, griffe.Alias(name, function, parent=cls))

@@ -1,14 +1,21 @@
 """Tasks × architectures: one model per task, over any architecture by name or layer.
 
-How `SequenceClassifier.fit` works, in the order of the calls; the models of `models/`
-with labels, `BERT`, `GPTTask` and `ViT`, have the same base, `LabeledModel`:
+How `fit` of a model works, here of `SequenceClassifier`, in the order of the calls:
 
-1. `labeled_model.py`: `fit` gets lists from data of any source (`sources.py`), without
-   rows that have an empty cell (`missing_rows.py`).
-2. `_learn` takes the labels (`labels.py`) and the tokenizer from them, and builds the
-   layers (`sequence_model.py`, `architectures.py`).
+1. `base.py`: `TaskModel.fit`, which all models share, keeps its arguments as a
+   `FitCall`, and asks `fit_call.py` for those of Keras.
+2. `labeled_model.py`: `training_data` gets lists from data of any source
+   (`sources.py`), without rows that have an empty cell (`missing_rows.py`). `_learn`
+   takes the labels (`labels.py`) and the tokenizer from them, and builds the layers
+   (`sequence_model.py`, `architectures.py`).
 3. `labeled_data.labeled_rows` makes rows of ids by the preprocessor
    (`sequence_inputs.py`), and targets by the head (`heads.py`).
-4. `training/label_batches.py` pads these to a few lengths, batch by batch.
-5. `base.py` computes loss and metrics as means over rows or steps.
+4. `fit_call.py` holds rows out for validation, and makes batches of the others, which
+   `training/label_batches.py` pads to a few lengths.
+5. `base.py` trains on them by Keras, and computes loss and metrics as means over rows or
+   steps.
+
+Other models have other rows: a text that is cut into blocks (`models/text_blocks.py`),
+answers (`models/answer_rows.py`), pairs (`models/seq2seq/pairs.py`), documents
+(`models/bert/bert_training.py`), windows of a table (`series/table_training.py`).
 """

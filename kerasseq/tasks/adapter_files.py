@@ -39,8 +39,22 @@ def register_formats(
     _LOADERS.update({PEFT: peft, KERAS_HUB: keras_hub})
 
 
-def save(model: keras.Model, path: FilePath, format: str | None = None) -> None:
-    """Writes the active adapter of a model; see `TaskModel.save_lora_weights`."""
+def save_lora_weights(
+    model: keras.Model, path: FilePath, format: str | None = None
+) -> None:
+    """Writes the active adapter, with a new head, for kerasseq or for PEFT.
+
+    Args:
+        model: The model.
+        path: A file that ends in ".safetensors"; or a new folder, as a name without
+            such an ending, which PEFT reads: for the models of `save_pretrained`.
+        format: "peft" for a folder whose name has a dot.
+
+    Raises:
+        FileExistsError: If the folder exists and is not empty.
+        TypeError: If the model is of a class that Hugging Face does not have.
+        ValueError: If there is no adapter, or Hugging Face has no such model.
+    """
     checks.one_of("format", format, (None, PEFT))
     adapter = adapters.current(model)
     folder = files.as_path("path", path)
@@ -53,8 +67,37 @@ def save(model: keras.Model, path: FilePath, format: str | None = None) -> None:
         write(folder, adapter)
 
 
-def load(model: keras.Model, path: FilePath) -> Adapter:
-    """Reads an adapter for a model; see `TaskModel.load_lora_weights`."""
+def load_lora_weights(
+    model: keras.Model, path: FilePath, name: str = "default"
+) -> None:
+    """Reads an adapter of a model like this one, and activates it.
+
+    Args:
+        model: The model.
+        path: A file of `save_lora_weights`, a folder of PEFT, or a file of KerasHub's
+            `save_lora_weights`, which ends in ".lora.h5".
+        name: Its name for `set_adapter`.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or the folder lacks one.
+        ImportError: If the package safetensors is needed and not installed.
+        TypeError: If Hugging Face or KerasHub has no such class of models.
+        ValueError: If the file is damaged, of another model, or has what kerasseq does
+            not have; or the name is taken.
+
+    Examples:
+        >>> import tempfile, kerasseq
+        >>> sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 6}
+        >>> model = kerasseq.models.GPT(vocabulary_size=5, **sizes)
+        >>> model.enable_lora(2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save_lora_weights(f"{folder}/adapter")
+        ...     model.load_lora_weights(f"{folder}/adapter", name="mine")
+    """
+    adapters.add(model, name, _loaded(model, path))
+
+
+def _loaded(model, path):
     path = files.as_path("path", path)
     if path.is_dir():
         return _LOADERS[PEFT]().read(model, path)

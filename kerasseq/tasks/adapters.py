@@ -56,6 +56,16 @@ def adapters_of(model: keras.Model) -> Adapters:
     return vars(model).setdefault(HOME, Adapters())
 
 
+def active_adapter(model: keras.Model) -> str | None:
+    """The name of the adapter in the layers, or None."""
+    return adapters_of(model).active
+
+
+def adaptable_layers(model: keras.Model) -> list[keras.Layer]:
+    """The layers that `enable_lora` can adapt: dense ones, but for a new head."""
+    return [*dense_layers(model).values()]
+
+
 def dense_layers(model: keras.Model) -> dict[str, Adaptable]:
     """Returns the layers that can have an adapter, without those of a new head.
 
@@ -86,14 +96,33 @@ def head_layers(model: keras.Model) -> list[keras.Layer]:
     return [layer for layer in found.values() if getattr(layer, "weights", None)]
 
 
-def enable(
+def enable_lora(
     model: keras.Model,
     rank: int | Mapping[str, int],
-    targets: str | Sequence[str] | None,
-    alpha: float | None,
-    dropout: float,
+    target_layer_names: str | Sequence[str] | None = None,
+    *,
+    lora_alpha: float | None = None,
+    lora_dropout: float = 0.0,
 ) -> None:
-    """Adds an adapter named "default"; see `TaskModel.enable_lora`."""
+    r"""Adds an adapter to dense layers, and trains only it and a new head.
+
+    A layer computes $x W + b + \frac{\alpha}{r} (x A) B$; B is 0 at first. The
+    optimizer starts anew. Use a rate 5 to 10 times that of training all weights.
+
+    Args:
+        model: The model.
+        rank: r; or ranks by name or pattern of layers.
+        target_layer_names: Names of layers, or patterns of their paths such as
+            "block_0/*"; "all-linear" for all dense layers but those of a new head.
+            Defaults to "query" and "value", or all if there are none.
+        lora_alpha: $\alpha$. Defaults to the rank, so that the factor is 1.
+        lora_dropout: Fraction of the inputs of A that is dropped in training.
+
+    Raises:
+        ValueError: If there is an adapter, no layer has the name, or the rank is above
+            the width.
+    """
+    alpha = lora_alpha
     state = adapters_of(model)
     if state.active is not None:
         raise ValueError(
@@ -107,10 +136,10 @@ def enable(
         )
     if alpha is not None:
         checks.positive("lora_alpha", alpha)
-    checks.rate("lora_dropout", dropout)
+    dropout = float(checks.rate("lora_dropout", lora_dropout))
     lora = {
-        key: LoRA(r, float(r if alpha is None else alpha), float(dropout))
-        for key, r in chosen(model, rank, targets).items()
+        key: LoRA(r, float(r if alpha is None else alpha), dropout)
+        for key, r in chosen(model, rank, target_layer_names).items()
     }
     _attach(model, DEFAULT_NAME, Adapter(lora, {}))
 
@@ -193,8 +222,13 @@ def _no_match(model, layers, pattern):
     )
 
 
-def activate(model: keras.Model, name: str | None) -> None:
-    """Puts another adapter into the layers, or none; see `TaskModel.set_adapter`."""
+def set_adapter(model: keras.Model, name: str | None) -> None:
+    """Activates another adapter, with its head; with None the model has none.
+
+    Args:
+        model: The model.
+        name: The name; "default" for that of `enable_lora` or a `.keras` file.
+    """
     state = adapters_of(model)
     if name == state.active:
         return
@@ -211,8 +245,18 @@ def activate(model: keras.Model, name: str | None) -> None:
         _attach(model, name, state.kept.pop(name))
 
 
-def merge(model: keras.Model) -> None:
-    """Adds the products to the kernels; see `TaskModel.merge_lora`."""
+def merge_lora(model: keras.Model) -> None:
+    """Adds what the active adapter learned to the kernels, and takes it off.
+
+    The model computes the same, without the cost of an adapter. Other adapters, which
+    were made for the kernels before, are forgotten.
+
+    Args:
+        model: The model.
+
+    Raises:
+        ValueError: If there is no adapter, or a layer is quantized.
+    """
     state = adapters_of(model)
     layers = _adapted(model)
     if state.active is None:
@@ -274,7 +318,7 @@ def add(model: keras.Model, name: str, adapter: Adapter) -> None:
         )
     check_fits(model, adapter)
     state.kept[name] = adapter
-    activate(model, name)
+    set_adapter(model, name)
 
 
 def check_fits(model: keras.Model, adapter: Adapter) -> None:

@@ -12,28 +12,18 @@ from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
 from kerasseq.core.portable import portable_settings, public_optimizers
-from kerasseq.core.types import Config, FilePath
-from kerasseq.tasks import (
-    adapter_files,
-    adapters,
-    quantized,
-    rematerialization,
-    scoring,
-)
+from kerasseq.core.types import Config
+from kerasseq.tasks import adapter_files, adapters, quantized, scoring
 from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.fit_call import (
-    FitCall,
-    KerasData,
-    TrainingRows,
-    fit_arguments_of,
-)
+from kerasseq.tasks.fit_call import FitCall, TrainingRows, fit_arguments_of
 from kerasseq.tasks.fitted import check_ready, needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.loss_means import LossMeans
 from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain
-from kerasseq.training.batches import BATCH_SIZE
+from kerasseq.tasks.rematerialization import set_mode
+from kerasseq.training.batches import BATCH_SIZE, KerasData
 
 FIT = inspect.signature(keras.Model.fit).parameters
 
@@ -57,6 +47,13 @@ class TaskModel(keras.Model):
     loss_means: Any  # a `LossMeans`
     micro_batches: int = 1  # in which the gradient of a batch is computed
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
+    enable_lora = adapters.enable_lora
+    merge_lora = adapters.merge_lora
+    set_adapter = adapters.set_adapter
+    adaptable_layers = property(adapters.adaptable_layers)
+    active_adapter = property(adapters.active_adapter)
+    save_lora_weights = adapter_files.save_lora_weights
+    load_lora_weights = adapter_files.load_lora_weights
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -133,7 +130,7 @@ class TaskModel(keras.Model):
                 "loss_chunk_size needs a model that predicts tokens one by one, such "
                 f"as a GPT, received a {type(self).__name__}. Leave it out"
             )
-        rematerialization.set_mode(self, remat)
+        set_mode(self, remat)
         if optimizer is None:
             optimizer = self.default_optimizer()
         jit_compile = kwargs.pop("jit_compile", "auto")
@@ -180,9 +177,16 @@ class TaskModel(keras.Model):
         """Trains the model.
 
         Args:
-            x: The data, in a form that the class describes: a list, a column, a table,
-                a file, a stream or arrays. Keras reads batches of arrays.
-            y: Labels or targets; None if `x` has them or needs none.
+            x: The data: a list, a column, a table or a stream of what the class reads,
+                such as texts. For a language model: a text, or several to be joined; a
+                `pathlib.Path`; `TokenShards`; ids `(tokens,)`; prompts, with answers as
+                `y`; or conversations, lists of messages `{"role": …, "content": …}` or
+                a column "messages" of them. The loss of answers is over their tokens
+                alone. For pairs: sources, or both at once. For a `Forecaster`: a table,
+                or windows `(rows, time, features)`. For a BERT in pre-training:
+                documents, lists of sentences. Keras reads arrays, and batches of them.
+            y: Labels, targets or answers; None if `x` has them or needs none. For tags
+                a list for each row; for spans pairs of indices of characters.
             batch_size: Rows in a batch; 32 if None, or 64 pairs.
             epochs: The last epoch. None for 1; for as many as help, where a
                 `Forecaster` reads a table.
@@ -199,15 +203,23 @@ class TaskModel(keras.Model):
                 stops, with the best weights. Without data for validation it holds out
                 15 %, of each class if rows have one, else from the end.
             seed: Seed of the order of the rows; 0 if None. Keras shuffles arrays.
-            **kwargs: Arguments of the class, as its description says, and others of
-                `keras.Model.fit`.
+            **kwargs: Others of `keras.Model.fit`, and those of a kind of models. With
+                labels: `missing`, "skip" to drop rows with an empty cell (None, NaN, or
+                a text, word or label "") and warn with their number; by default they
+                are an error. Language models: `sequence_length`, tokens of a block, 64
+                if None; gradients do not flow between blocks. A BERT in pre-training:
+                `sequence_length`, ids in a row, and `masking`, a
+                `training.MaskedLMMaskGenerator`. Images: `shift`, the share of their
+                size by which they are shifted at random, and `flip`, whether half are
+                mirrored. A `Forecaster`: `value`, `date`, `group`, `missing`, `season`
+                and `length`, as for `prepare`.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
             TypeError: If an argument is unknown, or data have the wrong type.
-            ValueError: If data are empty, damaged, or do not fit the model.
+            ValueError: If data are empty, damaged or do not fit the model.
         """
         own = dict.fromkeys(self.fit_options)
         check_names("fit", type(self).fit, (*FIT, *own), kwargs)
@@ -483,100 +495,3 @@ class TaskModel(keras.Model):
         else:
             quantized.check_no_dropout(self)
             super().quantize(mode, config=config, filters=filters, **kwargs)
-
-    def enable_lora(
-        self,
-        rank: int | Mapping[str, int],
-        target_layer_names: str | Sequence[str] | None = None,
-        *,
-        lora_alpha: float | None = None,
-        lora_dropout: float = 0.0,
-    ) -> None:
-        r"""Adds an adapter to dense layers, and trains only it and a new head.
-
-        A layer computes $x W + b + \frac{\alpha}{r} (x A) B$; B is 0 at first. The
-        optimizer starts anew. Use a rate 5 to 10 times that of training all weights.
-
-        Args:
-            rank: r; or ranks by name or pattern of layers.
-            target_layer_names: Names of layers, or patterns of their paths such as
-                "block_0/*"; "all-linear" for all dense layers but those of a new head.
-                Defaults to "query" and "value", or all if there are none.
-            lora_alpha: $\alpha$. Defaults to the rank, so that the factor is 1.
-            lora_dropout: Fraction of the inputs of A that is dropped in training.
-
-        Raises:
-            ValueError: If there is an adapter, no layer has the name, or the rank is
-                above the width.
-        """
-        adapters.enable(self, rank, target_layer_names, lora_alpha, lora_dropout)
-
-    def merge_lora(self) -> None:
-        """Adds what the active adapter learned to the kernels, and takes it off.
-
-        The model computes the same, without the cost of an adapter. Other adapters,
-        which were made for the kernels before, are forgotten.
-
-        Raises:
-            ValueError: If there is no adapter, or a layer is quantized.
-        """
-        adapters.merge(self)
-
-    def set_adapter(self, name: str | None) -> None:
-        """Activates another adapter, with its head; with None the model has none.
-
-        Args:
-            name: The name; "default" for that of `enable_lora` or a `.keras` file.
-        """
-        adapters.activate(self, name)
-
-    @property
-    def adaptable_layers(self) -> list[keras.Layer]:
-        """The layers that `enable_lora` can adapt: dense ones, but for a new head."""
-        return [*adapters.dense_layers(self).values()]
-
-    @property
-    def active_adapter(self) -> str | None:
-        """The name of the adapter in the layers, or None."""
-        return adapters.adapters_of(self).active
-
-    def save_lora_weights(self, path: FilePath, format: str | None = None) -> None:
-        """Writes the active adapter, with a new head, for kerasseq or for PEFT.
-
-        Args:
-            path: A file that ends in ".safetensors"; or a new folder, as a name without
-                such an ending, which PEFT reads: for the models of `save_pretrained`.
-            format: "peft" for a folder whose name has a dot.
-
-        Raises:
-            FileExistsError: If the folder exists and is not empty.
-            TypeError: If the model is of a class that Hugging Face does not have.
-            ValueError: If there is no adapter, or Hugging Face has no such model.
-        """
-        adapter_files.save(self, path, format)
-
-    def load_lora_weights(self, path: FilePath, name: str = "default") -> None:
-        """Reads an adapter of a model like this one, and activates it.
-
-        Args:
-            path: A file of `save_lora_weights`, a folder of PEFT, or a file of
-                KerasHub's `save_lora_weights`, which ends in ".lora.h5".
-            name: Its name for `set_adapter`.
-
-        Raises:
-            FileNotFoundError: If there is no such file, or the folder lacks one.
-            ImportError: If the package safetensors is needed and not installed.
-            TypeError: If Hugging Face or KerasHub has no such class of models.
-            ValueError: If the file is damaged, of another model, or has what kerasseq
-                does not have; or the name is taken.
-
-        Examples:
-            >>> import tempfile, kerasseq
-            >>> sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 6}
-            >>> model = kerasseq.models.GPT(vocabulary_size=5, **sizes)
-            >>> model.enable_lora(2)
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     model.save_lora_weights(f"{folder}/adapter")
-            ...     model.load_lora_weights(f"{folder}/adapter", name="mine")
-        """
-        adapters.add(self, name, adapter_files.load(self, path))

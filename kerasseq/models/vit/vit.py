@@ -58,6 +58,11 @@ class ViT(ImageClassifier):
     Integers are expected from 0 to 255 and floats from 0 to 1, unless `value_range` is
     given; the model scales both to -1 to 1.
 
+    `fit` and `predict` read an array of images `(B, H, W, C)`, with one channel also
+    `(B, H, W)`; images of pillow, also of a Hugging Face data set; paths of files, or
+    of a folder with a subfolder for each class, whose fractions for validation are of
+    each class. Files are read batch by batch; they are never in memory together.
+
     Args:
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
