@@ -230,7 +230,13 @@ class AnswerRows:
     Args:
         rows: The rows.
         inputs: As for `arrays`.
-        longest: As for `AnswerBatches`.
+        longest: The most tokens of a row that the model reads, with the last one.
+
+    Examples:
+        >>> rows = [Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5, 3)]
+        >>> batches = AnswerRows(rows, lambda ids, real: ids).batches(2)
+        >>> sorted(batches.batch(n)[0].shape for n in range(2))
+        [(2, 2), (2, 4)]
     """
 
     def __init__(
@@ -258,52 +264,30 @@ class AnswerRows:
     def for_keras(self) -> None:
         return None
 
-    def batches(self, batch_size: int, seed: int) -> "AnswerBatches":
-        return AnswerBatches(self.rows, self.inputs, batch_size, seed, self.longest)
+    def batches(self, batch_size: int, seed: int = 0) -> GroupedBatches:
+        """Returns batches of a few lengths; of one, if texts are among the rows.
+
+        Texts are longer than answers. In batches of their own their weights would have
+        no effect, as the loss is a mean.
+
+        Args:
+            batch_size: Rows in a batch.
+            seed: Seed of the order.
+        """
+        rows, groups = self.rows, 3
+        lengths = getattr(rows, "lengths", None)  # `DocumentRows` know them
+        if lengths is None:
+            lengths = np.array([len(row.ids) for row in rows])
+            are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
+            groups = 1 if are_mixed else groups
+        sizes = batch_size, seed, groups, self.longest
+        return GroupedBatches(lengths[:, None], *sizes, self.take)
+
+    def take(self, rows: np.ndarray, length: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Returns some rows as arrays: inputs, targets and weights."""
+        return arrays([self.rows[row] for row in rows], self.inputs, max(length, 2))
 
     def held_out(self, call: FitCall) -> tuple[Any, np.ndarray, np.ndarray]:
         """Returns the rows as arrays, for validation."""
         call.keras.setdefault("validation_batch_size", call.batch_size)
         return arrays(self.rows, self.inputs)
-
-
-class AnswerBatches(GroupedBatches):
-    """Batches of rows of a few lengths; of one, if texts are among them.
-
-    Texts are longer than answers. In batches of their own their weights would have no
-    effect, as the loss is a mean.
-
-    Args:
-        rows: The rows.
-        inputs: As for `arrays`.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-        longest: The most tokens of a row that the model reads, with the last one.
-
-    Examples:
-        >>> rows = [Row(np.arange(n), np.arange(n) > 0) for n in (3, 5, 5, 3)]
-        >>> batches = AnswerBatches(rows, lambda ids, real: ids, 2)
-        >>> sorted(batches.batch(n)[0].shape for n in range(2))
-        [(2, 2), (2, 4)]
-    """
-
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        inputs: Inputs,
-        batch_size: int,
-        seed: int = 0,
-        longest: float = math.inf,
-    ) -> None:
-        lengths, groups = getattr(rows, "lengths", None), 3  # `DocumentRows` know them
-        if lengths is None:
-            lengths = np.array([len(row.ids) for row in rows])
-            are_mixed = any(row.weights[0] for row in rows)  # the first token of a text
-            groups = 1 if are_mixed else groups
-        super().__init__(lengths[:, None], batch_size, seed, groups, longest)
-        self.all_rows = rows
-        self.inputs = inputs
-
-    def take(self, rows: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        length = max(*self.shape_of(rows), 2)
-        return arrays([self.all_rows[row] for row in rows], self.inputs, length)

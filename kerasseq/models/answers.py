@@ -8,6 +8,7 @@ from kerasseq.core import checks
 from kerasseq.decoding.generation import Generated, generate
 from kerasseq.decoding.inputs import Seed
 from kerasseq.models import answer_rows, shard_rows
+from kerasseq.training.batches import GroupedBatches
 
 
 class AnswersMixin:
@@ -22,7 +23,7 @@ class AnswersMixin:
         sequence_length: int = 64,
         batch_size: int = 32,
         seed: int = 0,
-    ) -> answer_rows.AnswerBatches:
+    ) -> GroupedBatches:
         """Returns the batches on which `fit` trains, by number.
 
         Args:
@@ -57,9 +58,8 @@ class AnswersMixin:
                 f"received {checks.short(x)} and y={checks.short(y)}. For texts see "
                 "training.TextBatches"
             )
-        return answer_rows.AnswerBatches(
-            rows, self.padded_inputs, batch_size, seed, self._longest_row
-        )
+        rows = answer_rows.AnswerRows(rows, self.padded_inputs, self._longest_row)
+        return rows.batches(batch_size, seed)
 
     def sample_answers(
         self: Any,

@@ -66,31 +66,10 @@ class AudioRows(Rows):
             parts.append(self.weights[rows])
         return tuple(parts)
 
-    def batches(self, batch_size: int = 32, seed: int = 0) -> "AudioBatches":
-        return AudioBatches(self, batch_size, seed)
-
-
-class AudioBatches(GroupedBatches):
-    """Batches of sounds to train on, padded to a few lengths.
-
-    Args:
-        rows: The rows, with transcripts.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-        groups: Maximum number of lengths.
-    """
-
-    def __init__(
-        self, rows: AudioRows, batch_size: int = 32, seed: int = 0, groups: int = 3
-    ) -> None:
-        ids = np.array([len(each) for each in rows.y])
-        lengths = np.stack([rows.lengths, ids], axis=1)
-        super().__init__(lengths, batch_size, seed, groups)
-        self.source = rows
-
-    def take(self, rows: np.ndarray) -> LabelArrays:
-        samples, ids = self.shape_of(rows)
-        return self.source.take(rows, samples, ids)
+    def batches(self, batch_size: int = 32, seed: int = 0) -> Any:
+        ids = np.array([len(each) for each in self.y])
+        lengths = np.stack([self.lengths, ids], axis=1)
+        return GroupedBatches(lengths, batch_size, seed, arrays_of=self.take)
 
 
 class AudioPreprocessor(Preprocessor):

@@ -12,8 +12,7 @@ How `fit` of a model works, here of `SequenceClassifier`, in the order of the ca
    (`sequence_inputs.py`), and targets by the head (`heads.py`).
 4. `fit_call.py` holds rows out for validation, and makes batches of the others, which
    `training/label_batches.py` pads to a few lengths.
-5. `base.py` trains on them by Keras, and computes loss and metrics as means over rows or
-   steps.
+5. `base.py` trains on them by Keras; loss and metrics are means over rows or steps.
 
 Other models have other rows: a text that is cut into blocks (`models/text_blocks.py`),
 answers (`models/answer_rows.py`), pairs (`models/seq2seq/pairs.py`), documents

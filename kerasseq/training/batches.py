@@ -6,7 +6,7 @@ reading the batches before it.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,10 @@ class _Batches(NumberedBatches):
             self._epoch, self._order = epoch, self.order(rng)
         start = step * self.batch_size
         return self.take(self._order[start : start + self.batch_size])
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        """Returns the rows of an epoch in random order."""
+        return rng.permutation(self.rows)
 
 
 def fit_arguments(
@@ -147,9 +151,6 @@ class ArrayBatches(_Batches):
         self.x = x
         self.y = y
 
-    def order(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.permutation(self.rows)
-
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.x[rows], self.y[rows]
 
@@ -217,7 +218,6 @@ class GroupedBatches(_Batches):
 
     The rows are sorted by length into groups of equal size. A batch comes from one
     group, and the groups alternate, so that training sees short and long rows mixed.
-    A subclass implements `take`.
 
     Args:
         lengths: `(rows, sequences)`: the length of each sequence of a row.
@@ -226,6 +226,18 @@ class GroupedBatches(_Batches):
         groups: Maximum number of shapes.
         longest: The most steps of a sequence that the model reads. There are fewer
             shapes where padding would exceed it.
+        arrays_of: Function from the indices of rows, and the length of each of their
+            sequences, to arrays; a subclass may implement `take` instead.
+
+    Examples:
+        >>> from kerasseq.core.padding import padded
+        >>> texts = [[7], [7, 8, 9], [8, 8, 8], [9]]
+        >>> lengths = np.array([[len(text)] for text in texts])
+        >>> def arrays_of(rows, length):
+        ...     return padded([texts[row] for row in rows], length)
+        >>> batches = GroupedBatches(lengths, 2, seed=0, arrays_of=arrays_of)
+        >>> sorted(batches.batch(n).shape for n in range(2))
+        [(2, 1), (2, 3)]
     """
 
     def __init__(
@@ -233,9 +245,11 @@ class GroupedBatches(_Batches):
         lengths: np.ndarray,
         batch_size: int,
         seed: int,
-        groups: int,
+        groups: int = 3,
         longest: float = math.inf,
+        arrays_of: Callable[..., Any] | None = None,
     ) -> None:
+        self.arrays_of: Callable[..., Any] | None = arrays_of
         groups = checks.whole_number("groups", groups)
         super().__init__(len(lengths), batch_size, seed)
         count = max(1, min(groups, self.rows // self.batch_size))
@@ -267,6 +281,9 @@ class GroupedBatches(_Batches):
             np.reshape(group, (self.turns, self.batch_size)) for group in shuffled
         ]
         return np.concatenate(np.stack(batches, axis=1)).reshape(-1)
+
+    def take(self, rows: np.ndarray) -> Any:
+        return self.arrays_of(rows, *self.shape_of(rows))
 
     def shape_of(self, rows: np.ndarray) -> tuple[int, ...]:
         """The shape of the group, even if a smaller one suffices: see `_growing`."""

@@ -21,12 +21,12 @@ from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import GroupedBatches, fit_arguments
 from kerasseq.training.policy import PolicyModel, log_probability
 from kerasseq.training.preference_batches import (
-    PairwiseBatches,
     encoded_pairs,
     pair_arrays,
+    pairwise_batches,
 )
 
 METRICS = ("chosen", "rejected", "accuracies", "margins")
@@ -190,7 +190,7 @@ class DPO(PolicyModel):
         batches = self.batches(x, batch_size, seed)
         return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
-    def batches(self, x: Any, batch_size: int = 32, seed: int = 0) -> PairwiseBatches:
+    def batches(self, x: Any, batch_size: int = 32, seed: int = 0) -> GroupedBatches:
         """Returns the batches on which `fit` trains, by number.
 
         Args:
@@ -199,7 +199,7 @@ class DPO(PolicyModel):
             seed: Seed of the order.
         """
         longest = math.inf if self.longest is None else self.longest + 1
-        return PairwiseBatches(self._pairs(x), batch_size, seed, longest=longest)
+        return pairwise_batches(self._pairs(x), batch_size, seed, longest)
 
     def evaluate(self, x: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of preferences, as `keras.Model.evaluate`.

@@ -105,9 +105,6 @@ class ImageBatches(_Batches):
         self.flip: bool = checks.flag("flip", flip)
         self.channels_first = channels_first
 
-    def order(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.permutation(self.rows)
-
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         batch = self.reader(rows), self.y[rows]
         return batch if self.weights is None else (*batch, self.weights[rows])

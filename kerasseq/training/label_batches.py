@@ -142,14 +142,18 @@ class Rows:
         """Returns arrays of which Keras makes the batches; None to make them here."""
         return KerasData(self.arrays, self.y, self.weights) if self.is_array else None
 
-    def batches(self, batch_size: int = 32, seed: int = 0) -> "LabelBatches":
+    def batches(self, batch_size: int = 32, seed: int = 0) -> Any:
         """Returns batches to train on, of which no two epochs have the same order.
 
         Args:
             batch_size: Rows in a batch.
             seed: Seed of the order.
         """
-        return LabelBatches(self, batch_size, seed)
+        longest = math.inf
+        if not isinstance(self.arrays, list):  # their padding
+            longest = min(x.shape[-1] for x in keras.tree.flatten(self.arrays))
+        options = {"longest": longest, "arrays_of": self.take}
+        return GroupedBatches(self.lengths[:, None], batch_size, seed, **options)
 
     def in_order(self, batch_size: int = 32) -> Any:
         """Returns all rows once, as `SortedBatches`, for evaluation and prediction."""
@@ -181,30 +185,6 @@ def _taken(values, rows, length, dtype="int32", fill=0):
     if isinstance(values, list):
         return padded([values[row] for row in rows], length, dtype, fill)
     return keras.tree.map_structure(lambda each: each[rows][..., :length], values)
-
-
-class LabelBatches(GroupedBatches):
-    """Batches of rows, for training, padded to a few lengths.
-
-    Args:
-        rows: The rows, with labels.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-        groups: Maximum number of lengths.
-    """
-
-    def __init__(
-        self, rows: Rows, batch_size: int = 32, seed: int = 0, groups: int = 3
-    ) -> None:
-        padded_to = math.inf
-        if not isinstance(rows.arrays, list):
-            padded_to = min(x.shape[-1] for x in keras.tree.flatten(rows.arrays))
-        super().__init__(rows.lengths[:, None], batch_size, seed, groups, padded_to)
-        self.source = rows
-
-    def take(self, rows: np.ndarray) -> LabelArrays:
-        (length,) = self.shape_of(rows)
-        return self.source.take(rows, length)
 
 
 class SortedBatches(keras.utils.PyDataset):

@@ -114,35 +114,26 @@ def pair_arrays(pairs: Sequence[Pair], length: int | None = None) -> dict[str, A
     return {"ids": ids.reshape(shape), "answer": answer.reshape(shape)}
 
 
-class PairwiseBatches(GroupedBatches):
-    """Batches of preferences, of a few lengths; see `GroupedBatches`.
+def pairwise_batches(
+    pairs: Sequence[Pair], batch_size: int, seed: int = 0, longest: float = math.inf
+) -> GroupedBatches:
+    """Returns batches of preferences, of a few lengths.
 
     Args:
         pairs: Ids of prompts, chosen and rejected answers.
         batch_size: Pairs in a batch.
         seed: Seed of the order.
-        groups: Maximum number of lengths.
         longest: The most tokens of a row that the model reads.
 
     Examples:
-        >>> batches = PairwiseBatches([([3], [5, 2], [7]), ([3], [2], [5])], 1)
+        >>> batches = pairwise_batches([([3], [5, 2], [7]), ([3], [2], [5])], 1)
         >>> sorted(batches.batch(n)[0]["ids"].shape for n in range(2))
         [(1, 2, 2), (1, 2, 3)]
     """
 
-    def __init__(
-        self,
-        pairs: Sequence[Pair],
-        batch_size: int,
-        seed: int = 0,
-        groups: int = 3,
-        longest: float = math.inf,
-    ) -> None:
-        lengths = [len(prompt) + max(map(len, two)) for prompt, *two in pairs]
-        lengths = np.array(lengths)[:, None]
-        super().__init__(lengths, batch_size, seed, groups, longest)
-        self.pairs = pairs
+    def arrays_of(rows, length):
+        return (pair_arrays([pairs[row] for row in rows], length),)
 
-    def take(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray]]:
-        (length,) = self.shape_of(rows)
-        return (pair_arrays([self.pairs[row] for row in rows], length),)
+    lengths = [len(prompt) + max(map(len, two)) for prompt, *two in pairs]
+    options = {"longest": longest, "arrays_of": arrays_of}
+    return GroupedBatches(np.array(lengths)[:, None], batch_size, seed, **options)

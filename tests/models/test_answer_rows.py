@@ -115,7 +115,7 @@ def test_weights_count_and_texts_count_whole():
     assert w.sum() == 4 + 0.5 * (len(model.tokenizer.encode(whole)) - 1)
     np.testing.assert_array_equal(np.concatenate([y[1], y[2]]), [*y[1], *y[2]])
     assert x[2, 0] == y[1, 4]  # each block goes on where the one before ends
-    batches = answer_rows.AnswerBatches(rows, model.padded_inputs, 2)
+    batches = answer_rows.AnswerRows(rows, model.padded_inputs).batches(2)
     assert {batches.batch(n)[0].shape for n in range(2)} == {(2, 9)}
     history = model.fit(
         *([*short, whole],), sample_weight=[1, 0.5], sequence_length=5, verbose=0
@@ -126,8 +126,8 @@ def test_weights_count_and_texts_count_whole():
 def test_lengths_of_neighbors_differ_wherever_a_run_is_resumed():
     rows = [answer_rows.Row(np.arange(n), np.arange(n) > 0) for n in (3, 3, 3, 5, 5)]
     for longest, expected in ((11, {2, 4, 5}), (5, {2, 4})):
-        words = rows, lambda ids, real: ids, 1, 0, longest
-        batches = answer_rows.AnswerBatches(*words)
+        words = answer_rows.AnswerRows(rows, lambda ids, real: ids, longest)
+        batches = words.batches(1, 0)
         lengths = [batches.batch(n)[0].shape[1] for n in range(7)]
         assert all(a != b for a, b in itertools.pairwise(lengths))
         assert {*lengths} == expected

@@ -161,9 +161,6 @@ class MultimodalBatches(_Batches):
         """What reads the pictures."""
         return self.source.reader
 
-    def order(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.permutation(self.rows)
-
     def take(self, rows: np.ndarray) -> LabelArrays:
         return self.source.take(rows)
 

@@ -72,30 +72,9 @@ class WhisperRows(AudioRows):
             parts.append(np.repeat(self.weights[rows, None], length, axis=1))
         return tuple(parts)
 
-    def batches(self, batch_size: int = 32, seed: int = 0) -> "WhisperBatches":
-        return WhisperBatches(self, batch_size, seed)
-
-
-class WhisperBatches(GroupedBatches):
-    """Batches of sounds to train on, with transcripts of a few lengths.
-
-    Args:
-        rows: The rows, with transcripts.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-        groups: Maximum number of lengths.
-    """
-
-    def __init__(
-        self, rows: WhisperRows, batch_size: int = 32, seed: int = 0, groups: int = 3
-    ) -> None:
-        lengths = rows.lengths[:, None]
-        super().__init__(lengths, batch_size, seed, groups, rows.longest)
-        self.source = rows
-
-    def take(self, rows: np.ndarray) -> LabelArrays:
-        (length,) = self.shape_of(rows)
-        return self.source.take(rows, length)
+    def batches(self, batch_size: int = 32, seed: int = 0) -> Any:
+        options = {"longest": self.longest, "arrays_of": self.take}
+        return GroupedBatches(self.lengths[:, None], batch_size, seed, **options)
 
 
 class WhisperPreprocessor(AudioPreprocessor):
