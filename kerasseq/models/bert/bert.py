@@ -139,6 +139,8 @@ class BERT(HeadedModel):
     heads: dict[str | None, type[Head]] = HEADS
     preprocessor: BERTPreprocessor
 
+    fit_options: tuple[str, ...] = ("missing", *PRETRAINING)
+
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,

@@ -28,8 +28,7 @@ from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.positions.transformer_xl import TransformerXLPosition
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.tasks.base import BATCH_SIZE
-from kerasseq.tasks.early_stopping import with_callback
-from kerasseq.tasks.fit_call import FitCall
+from kerasseq.tasks.fit_call import FitCall, with_callback
 from kerasseq.tasks.sources import Row
 from kerasseq.training import TextBatches
 from kerasseq.training.batches import NumberedBatches

@@ -1,0 +1,102 @@
+"""One `fit` for all models: what it refuses, and what it holds out."""
+
+import numpy as np
+import pytest
+
+from kerasseq import models, text
+from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.fit_call import KerasData
+from kerasseq.training import TextBatches
+from kerasseq.training.batches import fit_arguments
+
+pytestmark = pytest.mark.once("the same code on each backend")
+SMALL = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4}
+LETTERS = text.CharacterTokenizer().fit("abcdefg")
+SIZES = {"source_vocabulary_size": 5, "target_vocabulary_size": 7}
+BERT = models.BERT(
+    text.WordPieceTokenizer(30).fit("a b c d"), **SMALL, head="pretraining"
+)
+
+
+def test_no_model_has_a_fit_of_its_own():
+    every = [getattr(models, name) for name in models.__all__]
+    tasks = [each for each in every if isinstance(each, type)]
+    tasks = [each for each in tasks if issubclass(each, TaskModel)]
+    assert len(tasks) >= 18
+    assert {each.fit for each in tasks} == {TaskModel.fit}
+
+
+def language_model():
+    return models.LanguageModel("gru", LETTERS, units=3)
+
+
+WRONG = {
+    "an argument of images": (
+        language_model, {"x": "abc" * 7, "shift": 0.1}, "no argument shift",
+    ),
+    "weights of a text": (
+        language_model, {"x": "abc" * 7, "sample_weight": [1.0]},
+        "sample_weight must be left out for a text",
+    ),
+    "a validation part of batches": (
+        lambda: models.SequenceClassifier("gru", 2, vocabulary_size=5, units=3),
+        {"x": iter([(np.ones((2, 3), int), np.zeros(2))]), "validation_split": 0.5},
+        "validation_split",
+    ),
+    "weights of pairs": (
+        lambda: models.Seq2Seq("gru", **SIZES, units=3),
+        {"x": [[1]], "y": [[2]], "class_weight": {0: 2.0}},
+        "class_weight must be left out for pairs",
+    ),
+    "a seed of windows": (
+        lambda: models.Forecaster("gru", units=3),
+        {"x": np.arange(30.0), "seed": 0}, "seed must be left out",
+    ),
+    "an argument of the layers": (
+        lambda: models.Forecaster("gru", units=3),
+        {"x": np.arange(30.0), "horizon": 2}, "sets the layers",
+    ),
+    "blocks of labeled texts": (
+        lambda: BERT.with_head("classify", 2),
+        {"x": ["a"], "y": [1], "sequence_length": 5},
+        "sequence_length is for documents",
+    ),
+    "a part of documents": (
+        lambda: BERT, {"x": [["a", "b"]], "validation_split": 0.5},
+        "validation_split must be left out to pre-train",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_has_no_effect_is_an_error(name):
+    model, options, message = WRONG[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        model().fit(**options, verbose=0)
+
+
+def test_a_text_holds_out_its_end():
+    model, seen = language_model(), []
+    ids = "abcdefg" * 13
+    model.evaluate, evaluate = lambda *a, **k: seen.append(k) or {}, model.evaluate
+    options = {"sequence_length": 3, "batch_size": 5, "verbose": 0}
+    model.fit(ids, validation_split=0.25, **options)
+    (validated,) = seen
+    wanted = LETTERS.encode(ids)[-round(0.25 * len(ids)) :]
+    assert np.asarray(validated["x"]).reshape(-1)[:19].tolist() == wanted[:19].tolist()
+    assert evaluate(ids, sequence_length=3, verbose=0)
+
+
+def test_the_order_of_batches_is_that_of_their_seed():
+    batches = TextBatches(np.arange(20), 3, 2)
+    options = {"initial_epoch": 0}
+    with pytest.raises(ValueError, match="shuffle=False is not possible"):
+        fit_arguments(batches, None, {**options, "shuffle": False})
+    batches.shuffled = False  # such as segments that continue each other
+    with pytest.raises(ValueError, match="shuffle must be False"):
+        fit_arguments(batches, None, {**options, "shuffle": True})
+    assert not fit_arguments(batches, None, options)["shuffle"]
+
+
+def test_data_for_keras_have_the_names_of_its_arguments():
+    assert KerasData._fields == ("x", "y", "sample_weight", "class_weight")
