@@ -75,6 +75,16 @@ def test_what_has_no_effect_is_an_error(name):
         model().fit(**options, verbose=0)
 
 
+def test_documents_and_arrays_are_both_validated_on():
+    documents = [["a b", "c d"], ["b a", "d"]]
+    arrays = BERT.batches(documents, sequence_length=11).all()
+    found = [
+        BERT.fit(documents, sequence_length=11, validation_data=data, verbose=0)
+        for data in (documents, arrays)
+    ]
+    assert all(np.isfinite(each.history["val_loss"]).all() for each in found)
+
+
 def test_a_text_holds_out_its_end():
     model, seen = language_model(), []
     ids = "abcdefg" * 13

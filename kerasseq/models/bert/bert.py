@@ -253,10 +253,12 @@ class BERT(HeadedModel):
         return super().training_data(call)
 
     def held_out_data(self, call: FitCall) -> Any:
-        if is_pretraining(self, call.validation_data, None):
-            call.keras.setdefault("validation_batch_size", call.batch_size)
-            return self.batches(call.validation_data, **pretraining_options(call)).all()
-        return super().held_out_data(call)
+        if not is_pretraining(self, call.x, call.y):
+            return super().held_out_data(call)
+        data = call.validation_data
+        if is_pretraining(self, data, None):
+            data = self.batches(data, **pretraining_options(call)).all()
+        return data
 
     def evaluate(
         self,
