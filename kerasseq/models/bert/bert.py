@@ -16,7 +16,7 @@ from kerasseq.models.bert.bert_training import (
     is_pretraining,
     pretraining_batches,
 )
-from kerasseq.models.causal_lm import check_memory, known_ids
+from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.headed_model import (
     HeadedModel,
     can_truncate,
@@ -24,6 +24,7 @@ from kerasseq.models.headed_model import (
     copy_weights,
     plain_labels,
 )
+from kerasseq.models.text_blocks import known_ids
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.base import TaskModel
