@@ -9,7 +9,6 @@ import keras
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
-from kerasseq.core.portable import public_optimizers
 from kerasseq.core.types import Config, FilePath
 from kerasseq.tasks import (
     adapter_files,
@@ -315,7 +314,7 @@ class TaskModel(keras.Model):
         if not self.compiled:  # before `fit` has learned what the layers need
             return None
         self._build_optimizer()
-        return {**public_optimizers(super().get_compile_config()), **self._chosen}
+        return compile_settings.saved(super().get_compile_config(), self._chosen)
 
     def _build_optimizer(self):
         if not self.optimizer.built:

@@ -76,7 +76,21 @@ def check_same(make, chunk=4, weight=WEIGHTS, atol=1e-6, **options):
 
 
 @pytest.mark.everywhere("loops and gradients are those of the backend")
-def test_bart_with_a_bias_of_the_logits_and_dropout():
+def test_a_step_of_a_bart_with_a_bias_of_the_logits():
+    found = []
+    for chunk in (None, 4):
+        keras.utils.set_random_seed(3)
+        model = bart(dropout=0.2)
+        model.compile(keras.optimizers.SGD(0.1), loss_chunk_size=chunk)
+        batch = (SOURCE, TARGET), NEXT, WEIGHTS
+        scores = model.train_on_batch(*batch, return_dict=True)
+        weights = [keras.ops.convert_to_numpy(w) for w in model.weights]
+        found.append([float(scores["loss"]), float(scores["accuracy"]), *weights])
+    for whole, parts in zip(*found, strict=True):
+        np.testing.assert_allclose(parts, whole, atol=1e-6)
+
+
+def test_bart_with_dropout():
     check_same(lambda: bart(dropout=0.2), epochs=1)
 
 
@@ -150,4 +164,9 @@ def test_hard_attention_reads_all_logits():
 def test_no_class_stands_between_for_it():
     names = [each.__name__ for each in models.T5.__mro__]
     between = names[1 : names.index("TaskModel")]
-    assert between == ["EncoderDecoder", "CachedDecoding", "Translator", "GenerationMixin"]
+    assert between == [
+        "EncoderDecoder",
+        "CachedDecoding",
+        "Translator",
+        "GenerationMixin",
+    ]
