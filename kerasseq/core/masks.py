@@ -287,6 +287,30 @@ class _Mask(keras.layers.Layer):
         return ops.ones(ops.shape(x)[:-1], "bool") if mask is None else mask
 
 
+class _MaskProbe(keras.layers.Layer):
+    """Notes whether Keras passes a mask beside the input."""
+
+    supports_masking = True
+    found = False
+
+    def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        self.found = mask is not None
+        return x
+
+
+def has_mask(x: keras.KerasTensor) -> bool:
+    """Whether Keras attaches a mask to a symbolic tensor.
+
+    Examples:
+        >>> x = keras.Input((3, 2))
+        >>> has_mask(x), has_mask(keras.layers.Masking()(x))
+        (False, True)
+    """
+    probe = _MaskProbe(name="mask", autocast=False)
+    probe(x)
+    return probe.found
+
+
 # One for all, as it has no state: to make it takes longer than many a training step.
 _READER = _Mask(name="mask", autocast=False)
 

@@ -7,11 +7,16 @@ $$L = \sum_d \frac{c_d}{C} L_d \qquad C = \sum_d c_d$$
 
 One after another, the mean of the first parts is kept, and not a sum of $c_d L_d$,
 which float16 could not hold: part d changes it by $r (L_d - L)$ with $r = c_d / C$.
+
+Of several losses k each is a mean over other numbers $c_{kd}$, so $C_k$ is counted
+before the first part. The mean is one over rows, $r = n_d / N$, and the loss of a part
+
+$$L_d = \sum_k \frac{c_{kd}}{C_k} \frac{N}{n_d} L_{kd}$$
 """
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -28,6 +33,11 @@ ONLY_JAX = (
 _counts: contextvars.ContextVar[list[Tensor] | None] = contextvars.ContextVar(
     "counts", default=None
 )
+# The rows of the batch, and what its losses are means over, by output.
+_totals: contextvars.ContextVar[Mapping[str, Tensor] | None] = contextvars.ContextVar(
+    "totals", default=None
+)
+ROWS = "rows of the batch"  # no output has a name with spaces
 
 
 def of_part(loss: Tensor, over: Tensor | int) -> Tensor:
@@ -49,6 +59,50 @@ def of_part(loss: Tensor, over: Tensor | int) -> Tensor:
         counts.append(over)
         return loss
     return backend_module("parts").of_device(loss, over)
+
+
+def of_output(loss: Tensor, over: Tensor, name: str, rows: Tensor | int) -> Tensor:
+    """Weighs one of several losses of a part; see `of_part`.
+
+    Args:
+        loss: The loss of an output.
+        over: What it is a mean over.
+        name: The name of the output.
+        rows: The rows of the part.
+
+    Examples:
+        >>> float(of_output(keras.ops.array(3.0), keras.ops.array(5.0), "a", 2))
+        3.0
+    """
+    totals = _totals.get()
+    if _counts.get() is None or totals is None:
+        return of_part(loss, over)
+    share = over / ops.maximum(totals[name], 1e-30)
+    share = share * totals[ROWS] / ops.maximum(ops.cast(rows, "float32"), 1)
+    return loss * ops.cast(ops.stop_gradient(share), loss.dtype)
+
+
+@contextlib.contextmanager
+def in_parts(model: keras.Model, data: Nested, parts: int) -> Iterator[None]:
+    """Opens a step that computes a batch in parts, one after another.
+
+    Args:
+        model: A model whose `loss_means` tell what its losses are means over.
+        data: The batch.
+        parts: The number of parts; 1 for a step that computes all rows at once.
+    """
+    means = getattr(model, "loss_means", None)
+    if parts == 1 or means is None:
+        yield
+        return
+    rows = ops.cast(ops.shape(keras.tree.flatten(data)[0])[0], "float32")
+    totals = {ROWS: rows, **means.totals(model, data)}
+    of_devices = backend_module("parts").total_of_devices
+    token = _totals.set({name: of_devices(count) for name, count in totals.items()})
+    try:
+        yield
+    finally:
+        _totals.reset(token)
 
 
 def is_part() -> bool:

@@ -26,6 +26,7 @@ from kerasseq.models.text_blocks import (
     are_texts,
     as_ids,
     first_ids,
+    known_ids,
     read_texts,
     scoring_rows,
     text_of_file,
@@ -34,7 +35,7 @@ from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.fit_call import FitCall, TrainingRows
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.loss_chunks import LossChunks
+from kerasseq.tasks.output_losses import weights_of_positions
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -42,26 +43,7 @@ from kerasseq.training import BitsPerCharacter
 from kerasseq.training.batches import KerasData
 
 
-def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
-    """The vocabulary size, of the tokenizer or as given.
-
-    Examples:
-        >>> known_ids(None, 7)
-        7
-
-    Raises:
-        ValueError: If neither or both are given.
-    """
-    if (tokenizer is None) == (vocabulary_size is None):
-        raise ValueError(
-            "give a fitted tokenizer for text, or vocabulary_size for ids; received "
-            f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
-        )
-    size = vocabulary_size if tokenizer is None else tokenizer.vocabulary_size
-    return checks.whole_number("vocabulary_size", size)
-
-
-class CausalLM(AnswersMixin, LossChunks, TaskModel):
+class CausalLM(AnswersMixin, TaskModel):
     """A model from ids `(B, T)` to logits `(B, T, V)` of the next token after each.
 
     A subclass builds the graph; its arguments include `tokenizer` and
@@ -114,6 +96,11 @@ class CausalLM(AnswersMixin, LossChunks, TaskModel):
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         return [BitsPerCharacter(name="bits")]
+
+    def counted(self, x: Any, sample_weight: Any) -> Any:
+        if self.token_head is None:
+            return sample_weight
+        return weights_of_positions(keras.tree.flatten(x)[0], sample_weight)
 
     def compile(
         self,

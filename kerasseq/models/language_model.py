@@ -15,10 +15,12 @@ from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
-from kerasseq.models.causal_lm import CausalLM, known_ids
+from kerasseq.models.causal_lm import CausalLM
 from kerasseq.models.generation import GenerationMixin
+from kerasseq.models.text_blocks import known_ids
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.inputs import embedding_width
+from kerasseq.tasks.loss_chunks import TokenHead
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 
 
@@ -112,7 +114,7 @@ class LanguageModel(GenerationMixin, CausalLM):
             )
         logits = Dense(size, dtype=scores_dtype(), name="logits")
         scored = self._scored(x, x_t) if skip else x
-        vars(self)["scores"] = scored, logits, logits
+        vars(self)["token_head"] = TokenHead(lambda: scored, [logits], logits)
         super().__init__(inputs, logits(scored), config, **kwargs)
         self.skip: bool = config["skip"]
         self._sequence_layers = layers

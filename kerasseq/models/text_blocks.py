@@ -26,6 +26,25 @@ Fit = Callable[..., Any]
 Options = dict[str, Any]  # arguments of Keras
 
 
+def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
+    """The vocabulary size, of the tokenizer or as given.
+
+    Examples:
+        >>> known_ids(None, 7)
+        7
+
+    Raises:
+        ValueError: If neither or both are given.
+    """
+    if (tokenizer is None) == (vocabulary_size is None):
+        raise ValueError(
+            "give a fitted tokenizer for text, or vocabulary_size for ids; received "
+            f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
+        )
+    size = vocabulary_size if tokenizer is None else tokenizer.vocabulary_size
+    return checks.whole_number("vocabulary_size", size)
+
+
 def text_of_file(x: Any) -> Any:
     """Returns the text of a file; other data as they are."""
     if isinstance(x, pathlib.Path):

@@ -6,14 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
-import numpy as np
 
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
-from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
-from kerasseq.tasks import adapter_files, adapters, quantized, scoring
+from kerasseq.tasks import (
+    adapter_files,
+    adapters,
+    compile_settings,
+    loss_chunks,
+    quantized,
+    rematerialization,
+    scoring,
+    seeds,
+)
 from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.fit_call import FitCall, TrainingRows, fit_arguments_of
 from kerasseq.tasks.fitted import check_ready, needs_fit
@@ -22,7 +29,6 @@ from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.loss_means import LossMeans
 from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain
-from kerasseq.tasks.rematerialization import set_mode
 from kerasseq.training.batches import BATCH_SIZE, KerasData
 
 FIT = inspect.signature(keras.Model.fit).parameters
@@ -45,6 +51,8 @@ class TaskModel(keras.Model):
     fit_options: tuple[str, ...] = ()
     divides_weights: bool = True  # among devices
     loss_means: Any  # a `LossMeans`
+    loss_chunks: Any = None  # `Chunks`, or None to compute all logits at once
+    token_head: Any = None  # a `TokenHead`, or None
     micro_batches: int = 1  # in which the gradient of a batch is computed
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
     enable_lora = adapters.enable_lora
@@ -113,7 +121,8 @@ class TaskModel(keras.Model):
                 products of its kernels and their inputs as well, but no attention
                 weights, norms, activations or dropout masks. None: nothing.
             loss_chunk_size: Positions of which the logits exist at a time, for a model
-                that predicts tokens, as a `GPT`; all if None. Results are the same.
+                that predicts tokens, as a `GPT` or a `T5`; all if None. Results are the
+                same.
             micro_batches: In how many parts the gradient of a batch is computed, one
                 after another, which takes the memory of one part. The update is that of
                 the batch.
@@ -125,34 +134,35 @@ class TaskModel(keras.Model):
                 `micro_batches` cannot be above 1 for several losses.
         """
         self.micro_batches = checks.size("micro_batches", micro_batches)
-        if loss_chunk_size is not None:  # which `LossChunks` takes
-            raise ValueError(
-                "loss_chunk_size needs a model that predicts tokens one by one, such "
-                f"as a GPT, received a {type(self).__name__}. Leave it out"
-            )
-        set_mode(self, remat)
-        if optimizer is None:
-            optimizer = self.default_optimizer()
+        loss = self.default_loss() if loss is None else loss
+        metrics = self.default_metrics() if metrics is None else metrics
+        chunks = None
+        if loss_chunk_size is not None:
+            weighted = kwargs.pop("weighted_metrics", None)
+            chunks = loss_chunks.Chunks(self, loss_chunk_size, loss, metrics, weighted)
+            loss, metrics = chunks.loss, []
+        rematerialization.set_mode(self, remat)
+        optimizer = self.default_optimizer() if optimizer is None else optimizer
         jit_compile = kwargs.pop("jit_compile", "auto")
         self._chosen = {
             "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
             "auto_scale_loss": kwargs.get("auto_scale_loss", True),
             **({} if remat is None else {"remat": remat}),
             **({} if micro_batches == 1 else {"micro_batches": micro_batches}),
+            **({} if chunks is None else chunks.chosen()),
         }
         if jit_compile == "auto":
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
-        loss = self.default_loss() if loss is None else loss
-        # Not an attribute for Keras, which would list a loss twice.
         means = LossMeans(loss, loss_weights, self.output)
         means.check_accumulation(micro_batches, optimizer, self)
-        vars(self)["loss_means"] = means
+        # Not attributes for Keras, which would list a loss or metric twice.
+        vars(self).update(loss_means=means, loss_chunks=chunks)
         super().compile(
             optimizer=optimizer,
             loss=loss,
             loss_weights=loss_weights,
-            metrics=self.default_metrics() if metrics is None else metrics,
+            metrics=metrics,
             jit_compile=jit_compile,
             **kwargs,
         )
@@ -181,10 +191,10 @@ class TaskModel(keras.Model):
                 such as texts. For a language model: a text, or several to be joined; a
                 `pathlib.Path`; `TokenShards`; ids `(tokens,)`; prompts, with answers as
                 `y`; or conversations, lists of messages `{"role": …, "content": …}` or
-                a column "messages" of them. The loss of answers is over their tokens
-                alone. For pairs: sources, or both at once. For a `Forecaster`: a table,
-                or windows `(rows, time, features)`. For a BERT in pre-training:
-                documents, lists of sentences. Keras reads arrays, and batches of them.
+                a column "messages" of them; the loss is over answers alone. For pairs:
+                sources, or both. For a `Forecaster`: a table, or windows `(rows, time,
+                features)`. For BERT in pre-training: documents, lists of sentences.
+                Keras reads arrays, and batches of them.
             y: Labels, targets or answers; None if `x` has them or needs none. For tags
                 a list for each row; for spans pairs of indices of characters.
             batch_size: Rows in a batch; 32 if None, or 64 pairs.
@@ -197,22 +207,19 @@ class TaskModel(keras.Model):
             validation_data: Other data, `(x, y)`, `(x, y, sample_weight)`, or in a form
                 of `x`.
             sample_weight: Weight of each row.
-            class_weight: Weight of each label in the loss, by label; "balanced" gives
-                all labels the same share.
+            class_weight: Weight of each label, by label; "balanced": the same share.
             patience: Epochs without a lower validation loss after which training
                 stops, with the best weights. Without data for validation it holds out
                 15 %, of each class if rows have one, else from the end.
             seed: Seed of the order of the rows; 0 if None. Keras shuffles arrays.
             **kwargs: Others of `keras.Model.fit`, and those of a kind of models. With
                 labels: `missing`, "skip" to drop rows with an empty cell (None, NaN, or
-                a text, word or label "") and warn with their number; by default they
-                are an error. Language models: `sequence_length`, tokens of a block, 64
-                if None; gradients do not flow between blocks. A BERT in pre-training:
-                `sequence_length`, ids in a row, and `masking`, a
-                `training.MaskedLMMaskGenerator`. Images: `shift`, the share of their
-                size by which they are shifted at random, and `flip`, whether half are
-                mirrored. A `Forecaster`: `value`, `date`, `group`, `missing`, `season`
-                and `length`, as for `prepare`.
+                "") with a warning, not an error. Language models: `sequence_length`,
+                tokens of a block (64); gradients do not flow between blocks. BERT in
+                pre-training: `sequence_length`, ids in a row, and `masking`, a
+                `training.MaskedLMMaskGenerator`. Images: `shift`, at random by a share
+                of their size, and `flip`, every second one. A `Forecaster`: `value`,
+                `date`, `group`, `missing`, `season` and `length`, as for `prepare`.
 
         Returns:
             The `keras.callbacks.History`.
@@ -262,9 +269,7 @@ class TaskModel(keras.Model):
         return contextlib.nullcontext(arguments)
 
     def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
-        """Computes what `predict` does, inside `trace` and `intervene` too.
-
-        There the model is called in batches, uncompiled.
+        """Computes what `predict` does, in `trace` and `intervene` too, uncompiled.
 
         Args:
             x: The inputs of the graph: arrays, or batches as a `keras.utils.PyDataset`.
@@ -281,8 +286,15 @@ class TaskModel(keras.Model):
 
         The losses of several outputs are the last.
         """
-        means = vars(self).get("loss_means")
-        return super().metrics if means is None else means.beside(super().metrics)
+        metrics, means = super().metrics, vars(self).get("loss_means")
+        metrics = metrics if means is None else means.beside(metrics)
+        return [*metrics, *loss_chunks.metrics_of(self)]
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """Computes the outputs; hidden states in a step with `loss_chunk_size`."""
+        if loss_chunks.returns_hidden(self):
+            return self.loss_chunks.hidden(inputs, training=training, mask=mask)
+        return super().call(inputs, training=training, mask=mask)
 
     def compute_loss(
         self,
@@ -299,6 +311,8 @@ class TaskModel(keras.Model):
         several outputs.
         """
         sample_weight = self.counted(x, sample_weight)
+        if loss_chunks.returns_hidden(self):
+            y_pred = self.loss_chunks.losses(y, y_pred, sample_weight)
         loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
         return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
 
@@ -356,11 +370,14 @@ class TaskModel(keras.Model):
 
     def train_step(self, *args: Any) -> Any:
         """The step of training, as Keras makes it; on several devices, and in parts."""
-        return kernels.train_step(self, super().train_step, self.micro_batches, *args)
+        with loss_chunks.in_step(self):
+            step, parts = super().train_step, self.micro_batches
+            return kernels.train_step(self, step, parts, *args)
 
     def test_step(self, *args: Any) -> Any:
         """The step of evaluation, as Keras makes it; on several devices."""
-        return kernels.evaluation_step(self, super().test_step, *args)
+        with loss_chunks.in_step(self):
+            return kernels.evaluation_step(self, super().test_step, *args)
 
     def predict_step(self, *args: Any) -> Any:
         """The step of prediction, as Keras makes it; on several devices."""
@@ -397,7 +414,7 @@ class TaskModel(keras.Model):
         if not self.compiled:  # before `fit` has learned what the layers need
             return None
         self._build_optimizer()
-        return {**public_optimizers(super().get_compile_config()), **self._chosen}
+        return compile_settings.saved(super().get_compile_config(), self._chosen)
 
     def _build_optimizer(self):
         if not self.optimizer.built:
@@ -405,13 +422,9 @@ class TaskModel(keras.Model):
 
     def compile_from_config(self, config: Config) -> None:
         """Compile a loaded model as it was; Keras leaves that to an own `compile`."""
-        config = portable_settings({"compile_config": config})["compile_config"]
-        chosen = config.get("jit_compile")
-        if isinstance(chosen, str):  # the name of a compiler is a choice for it alone
-            config["jit_compile"] = True if chosen == kernels.compiler() else "auto"
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if isinstance(chosen, str):
-            self._chosen["jit_compile"] = chosen
+        options, compiler = compile_settings.restored(config)
+        self.compile(**options)
+        self._chosen |= compiler
         self._build_optimizer()
 
     def default_optimizer(self) -> keras.optimizers.Optimizer:
@@ -426,22 +439,12 @@ class TaskModel(keras.Model):
     def save_own_variables(self, store: Any) -> None:
         """Save the state of the seed generators, of which layers save none."""
         super().save_own_variables(store)
-        for n, state in enumerate(self._seeds()):
-            store[f"seed_{n}"] = state
+        seeds.save(self, store)
 
     def load_own_variables(self, store: Any) -> None:
         """Load the state of the seed generators, if the file has any."""
-        names = [name for name in store.keys() if not name.startswith("seed_")]  # noqa: SIM118
-        super().load_own_variables({name: store[name] for name in names})
-        for n, state in enumerate(self._seeds()):
-            if f"seed_{n}" in store.keys():  # noqa: SIM118
-                state.assign(np.array(store[f"seed_{n}"]))
-
-    def _seeds(self):
-        """The states of seed generators: integers that are no weights."""
-        weights = {id(weight) for weight in self.weights}
-        others = [v for v in self.variables if id(v) not in weights]
-        return [v for v in others if not keras.backend.is_float_dtype(v.dtype)]
+        super().load_own_variables(seeds.without(store))
+        seeds.load(self, store)
 
     def get_config(self) -> Config:
         """The arguments, and what was set on the layers since; see `core.sublayers`."""

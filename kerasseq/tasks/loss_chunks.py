@@ -8,6 +8,7 @@ loss for each position.
 """
 
 import contextlib
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,113 +21,53 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.stateless import Scope, values_of
 from kerasseq.core.types import Config, Tensor
-from kerasseq.tasks.output_losses import weights_of_positions
 from kerasseq.training.metrics import per_step
 
-PARTS = "_loss_chunks"  # the attribute of a model
 
+@dataclasses.dataclass(frozen=True)
+class TokenHead:
+    """The last part of a model, from hidden states `(B, T, D)` to logits `(B, T, V)`.
 
-class LossChunks:
-    """A mixin of task models that predict a token at each position.
-
-    A subclass sets `scores`: the symbolic hidden states, the layer with the weights of
-    the logits, and a function from hidden states to logits.
+    Attributes:
+        hidden: Function of no arguments that returns the symbolic hidden states.
+        layers: The layers whose weights the logits read.
+        logits: Function from hidden states to logits.
     """
 
-    scores: tuple[Any, keras.Layer, Callable[[Tensor], Tensor]] | None = None
+    hidden: Callable[[], Any]
+    layers: Sequence[keras.Layer]
+    logits: Callable[[Tensor], Tensor]
 
-    def compile(
-        self,
-        optimizer: Any = None,
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        *,
-        loss_chunk_size: int | None = None,
-        weighted_metrics: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Configures training like `TaskModel.compile`."""
-        own = None
-        if loss_chunk_size is not None:
-            loss = self.default_loss() if loss is None else loss
-            metrics = self.default_metrics() if metrics is None else metrics
-            metrics, weighted = map(checked_metrics, (metrics, weighted_metrics))
-            own = Chunks(self, loss_chunk_size, loss, [*metrics], [*weighted])
-            loss, metrics, weighted_metrics = own.loss, [], None
-        vars(self)[PARTS] = own
-        kwargs["weighted_metrics"] = weighted_metrics
-        super().compile(optimizer, loss, loss_weights, metrics, **kwargs)
-        if own is not None:
-            self._chosen |= own.chosen()
 
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """The metrics, with the loss first."""
-        chunks = vars(self).get(PARTS)
-        own = [] if chunks is None else [metric for metric, _ in chunks.metrics]
-        return [*super().metrics, *own]
+def scored(model: Any, h: Tensor) -> Tensor:
+    """Returns what a model makes of hidden states.
 
-    def train_step(self, *args: Any) -> Any:
-        """A step of training, as Keras makes it."""
-        with self._in_chunks():
-            return super().train_step(*args)
+    That are its logits; the hidden states themselves if it has no `token_head`, or in a
+    step with `loss_chunk_size`, whose loss makes logits of them.
 
-    def test_step(self, *args: Any) -> Any:
-        """A step of evaluation, as Keras makes it."""
-        with self._in_chunks():
-            return super().test_step(*args)
+    Args:
+        model: A `TaskModel`.
+        h: Hidden states `(B, T, D)`.
+    """
+    is_last = model.token_head is None or returns_hidden(model)
+    return h if is_last else model.token_head.logits(h)
 
-    @contextlib.contextmanager
-    def _in_chunks(self) -> Iterator[None]:
-        """Lets the model return hidden states inside the block."""
-        chunks = vars(self).get(PARTS)
-        if chunks is None:
-            yield
-            return
-        chunks.is_open = True
-        try:
-            yield
-        finally:
-            chunks.is_open = False
 
-    @property
-    def returns_hidden(self) -> bool:
-        """Whether a call returns hidden states, of which the loss makes logits."""
-        chunks = vars(self).get(PARTS)
-        return chunks is not None and chunks.is_open
+def returns_hidden(model: Any) -> bool:
+    """Whether a model returns hidden states, of which the loss makes logits."""
+    return model.loss_chunks is not None and model.loss_chunks.is_open
 
-    def scored(self, h: Tensor) -> Tensor:
-        """Returns the logits of hidden states; themselves where those are returned."""
-        is_last = self.scores is None or self.returns_hidden
-        return h if is_last else self.scores[2](h)
 
-    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        """Computes the logits; the hidden states in a step with chunks of them."""
-        if self.returns_hidden:
-            return vars(self)[PARTS].hidden(inputs, training=training, mask=mask)
-        return super().call(inputs, training=training, mask=mask)
+def metrics_of(model: Any) -> list[keras.metrics.Metric]:
+    """Returns the metrics that are updated chunk by chunk."""
+    chunks = model.loss_chunks
+    return [] if chunks is None else [metric for metric, _ in chunks.metrics]
 
-    def counted(self, x: Any, sample_weight: Any) -> Any:
-        """Returns the weights of positions."""
-        weight = super().counted(x, sample_weight)
-        if self.scores is None:
-            return weight
-        return weights_of_positions(tree.flatten(x)[0], weight)
 
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
-        """Computes the loss of a batch, as `TaskModel.compute_loss`."""
-        if self.returns_hidden:
-            weight = self.counted(x, sample_weight)
-            y_pred = vars(self)[PARTS].losses(y, y_pred, weight)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
+def in_step(model: Any) -> contextlib.AbstractContextManager[None]:
+    """Lets a model with `loss_chunk_size` return hidden states inside the block."""
+    chunks = model.loss_chunks
+    return contextlib.nullcontext() if chunks is None else chunks.opened()
 
 
 def checked_metrics(metrics: Any) -> list[keras.metrics.Metric]:
@@ -188,38 +129,54 @@ class Chunks:
     """Computes the losses of positions, and updates metrics, chunk by chunk.
 
     Args:
-        model: The model, whose `scores` are set.
+        model: A `TaskModel`.
         size: Positions of a chunk, C.
         loss: A `keras.losses.Loss` with one number for each position.
-        metrics: Metrics that count each position once.
-        weighted_metrics: Metrics that weigh them like the loss.
+        metrics: Metrics that count each position once, or their names.
+        weighted_metrics: Metrics that weigh them like the loss, or None.
 
     Raises:
-        TypeError: If the size is not a whole number, or the loss no `Loss`.
-        ValueError: If the model has no such scores, or the loss more than one position.
+        TypeError: If the size is not a whole number, the loss no `Loss`, or a metric
+            takes no weights.
+        ValueError: If the model has no `token_head`, or the loss is not one of each
+            position.
     """
 
     def __init__(
         self,
-        model: keras.Model,
+        model: Any,
         size: int,
         loss: Any,
-        metrics: Sequence[keras.metrics.Metric],
-        weighted_metrics: Sequence[keras.metrics.Metric],
+        metrics: Any,
+        weighted_metrics: Any,
     ) -> None:
         self.size: int = checks.whole_number("loss_chunk_size", size)
-        if model.scores is None:
+        if model.token_head is None:
             raise ValueError(
-                "loss_chunk_size needs a model that predicts tokens, received a "
-                f"{type(model).__name__} without such a head. Leave it out"
+                "loss_chunk_size needs a model that predicts tokens one by one, such "
+                f"as a GPT or a T5, received a {type(model).__name__} without such a "
+                "head. Leave it out"
             )
-        hidden, self.layer, self.logits = model.scores
         check_loss(loss)
-        self.hidden = keras.Model(model.inputs[0], hidden, name=f"{model.name}_hidden")
-        self.loss = PositionLoss(loss, lambda: self.is_open)
-        self.metrics = [*((m, False) for m in metrics)]
-        self.metrics += [(m, True) for m in weighted_metrics]
-        self.is_open = False
+        self.head: TokenHead = model.token_head
+        self.metrics: list[tuple[keras.metrics.Metric, bool]] = [
+            *((metric, False) for metric in checked_metrics(metrics)),
+            *((metric, True) for metric in checked_metrics(weighted_metrics)),
+        ]
+        self.hidden: keras.Model = keras.Model(
+            model.input, self.head.hidden(), name=f"{model.name}_hidden"
+        )
+        self.loss: PositionLoss = PositionLoss(loss, lambda: self.is_open)
+        self.is_open: bool = False
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Lets the model return hidden states inside the block."""
+        self.is_open = True
+        try:
+            yield
+        finally:
+            self.is_open = False
 
     def chosen(self) -> Config:
         """Returns what the user chose, as plain data."""
@@ -243,8 +200,10 @@ class Chunks:
         given = counted if weight is None else counted * _per_position(weight, counted)
         states = [v for metric, _ in self.metrics for v in metric.variables]
         parts = {"h": h, "y": y, "real": counted, "weight": given}
-        trained = self.layer.trainable_variables
-        fixed = [v for v in self.layer.variables if not v.trainable]
+        layers = self.head.layers
+        trained = [v for layer in layers for v in layer.trainable_variables]
+        known = {id(variable) for variable in trained}
+        fixed = [v for layer in layers for v in layer.variables if id(v) not in known]
         fixed = [*zip(fixed, values_of(fixed), strict=True)]
         weights = values_of(trained)
 
@@ -253,7 +212,7 @@ class Chunks:
             before = inputs[len(parts) :]
             values = [*zip(trained, weights, strict=True), *fixed]
             with Scope([*values, *zip(states, before, strict=True)]) as scope:
-                logits = self.logits(now["h"])
+                logits = self.head.logits(now["h"])
                 found = self.loss.of_chunk(now["y"], logits)
                 self._update(now, ops.stop_gradient(logits))
                 return [found], [scope.get_current_value(v) for v in states]

@@ -1,5 +1,6 @@
 """The loss of an epoch: the mean over all batches, each by what it is a mean over."""
 
+import functools
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +9,7 @@ import keras
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.core.masks import has_mask
 from kerasseq.core.types import Tensor
 from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
 from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
@@ -31,6 +33,7 @@ class LossMeans:
             name: RunningMean(name=f"{name}_loss") for name in self.loss_weights
         }
         self.total: MeanOfLosses = MeanOfLosses(self.of_outputs, self.loss_weights)
+        self.outputs: Any = outputs
 
     def check_accumulation(
         self, micro_batches: int, optimizer: Any, model: keras.Model
@@ -48,13 +51,8 @@ class LossMeans:
                 f"that of the batch before, received {micro_batches}. Choose a smaller "
                 "batch_size"
             )
-        if micro_batches > 1 and self.of_outputs:
-            raise ValueError(
-                "micro_batches must be 1 for a model with several losses, each a mean "
-                f"over other numbers ({', '.join(self.of_outputs)}), received "
-                f"{micro_batches}. Choose a smaller batch_size"
-            )
         if micro_batches > 1:
+            self._check_masks(micro_batches)
             _check_mean(self.loss)
         steps = getattr(optimizer, "gradient_accumulation_steps", None)
         if steps:
@@ -65,6 +63,43 @@ class LossMeans:
                 f"times as many rows, and compile(micro_batches={steps})",
                 stacklevel=3,
             )
+
+    def _check_masks(self, micro_batches):
+        """Raises if what a loss is a mean over is known after the forward pass."""
+        masked = [name for name in self.of_outputs if has_mask(self.outputs[name])]
+        if masked:
+            raise ValueError(
+                "micro_batches must be 1 for several losses, of which one is a mean "
+                f"over the steps of a mask of Keras ({', '.join(masked)}), received "
+                f"{micro_batches}. Choose a smaller batch_size"
+            )
+
+    def totals(self, model: Any, data: Any) -> dict[str, Tensor]:
+        """Returns what each of several losses is a mean over in a batch, by output.
+
+        It is empty for one loss, which may be known after the forward pass alone.
+
+        Args:
+            model: The model.
+            data: Inputs, targets and weights, as Keras passes them to a step.
+        """
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if not self.of_outputs:
+            return {}
+        if not isinstance(y, Mapping):
+            raise TypeError(
+                "y must be a dictionary with the targets of "
+                f"{', '.join(self.of_outputs)} for several losses with micro_batches, "
+                f"received a {type(y).__name__}"
+            )
+        sample_weight = model.counted(x, sample_weight)
+        found = {}
+        for name in self.of_outputs:
+            loss, weight = self._of_output(self.loss, name, sample_weight)
+            axes = len(self.outputs[name].shape) - 1
+            any_output = ops.zeros((*ops.shape(y[name])[:axes], 1))
+            found[name] = averaged_over(loss, y[name], any_output, weight)
+        return found
 
     def beside(self, metrics: list[keras.metrics.Metric]) -> list[keras.metrics.Metric]:
         """Returns all metrics: the loss first, those of several outputs last."""
@@ -96,29 +131,35 @@ class LossMeans:
         rows = ops.shape(keras.tree.flatten(y_pred)[0])[0]
         if not (isinstance(y, Mapping) and self.of_outputs):
             return self.count(value, rows)
-        of_outputs, shared = self._add_outputs(loss, y, y_pred, sample_weight)
+        of_outputs, shared = self._add_outputs(loss, y, y_pred, sample_weight, rows)
         rest = self.count(value - of_outputs, rows)
-        return rest + shared if kernels.is_divided() else value
+        return rest + shared if kernels.is_part() else value
 
     def count(self, value: Tensor, over: Tensor | int) -> Tensor:
         """Adds a loss by what it is a mean over, and returns it for the gradient."""
         return _counted(self.total, value, over)
 
-    def _add_outputs(self, losses, y, y_pred, sample_weight):
+    @staticmethod
+    def _of_output(losses, name, sample_weight):
+        """The loss of an output, and its weights."""
+        loss = losses[name] if isinstance(losses, Mapping) else losses
+        is_by_name = isinstance(sample_weight, Mapping)
+        return loss, sample_weight.get(name) if is_by_name else sample_weight
+
+    def _add_outputs(self, losses, y, y_pred, sample_weight, rows):
         """Adds the losses of several outputs to their means, and returns their sum.
 
         It is a sum twice: as it is, and for the gradient.
         """
         total, shared = 0.0, 0.0
         for name, mean in self.of_outputs.items():
-            loss = losses[name] if isinstance(losses, Mapping) else losses
-            is_by_name = isinstance(sample_weight, Mapping)
-            weight = sample_weight.get(name) if is_by_name else sample_weight
+            loss, weight = self._of_output(losses, name, sample_weight)
             over = averaged_over(loss, y[name], y_pred[name], weight)
             value = loss(y[name], y_pred[name], copied(weight))
             value = kernels.unscaled(value)
             share = self.loss_weights[name]
-            shared = shared + share * _counted(mean, value, over)
+            of_part = functools.partial(kernels.of_output, name=name, rows=rows)
+            shared = shared + share * _counted(mean, value, over, of_part)
             total = total + share * value
         return total, shared
 
@@ -134,9 +175,9 @@ def _check_mean(loss):
             )
 
 
-def _counted(mean, value, over):
+def _counted(mean, value, over, of_part=kernels.of_part):
     """Adds a loss to a mean, and returns it for the gradient."""
     if kernels.is_part():  # a part may have no rows, and then NaN
         value = ops.where(over > 0, value, ops.zeros_like(value))
     mean.update_state(ops.stop_gradient(value), sample_weight=over)
-    return kernels.of_part(value, over)
+    return of_part(value, over)

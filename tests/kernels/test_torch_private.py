@@ -94,3 +94,20 @@ def test_without_what_is_watched_nothing_is_recorded(name, monkeypatch):
     for n in range(3):
         torch.testing.assert_close(function(torch.tensor([n])), torch.tensor([2 * n]))
     assert len(calls) >= 3
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_tried_in_a_recomputed_block(known, monkeypatch):
+    seen = []
+
+    class Watch(private.dispatch_mode()):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    if not known:
+        name = "torch.utils._python_dispatch._disable_current_modes"
+        monkeypatch.delattr(name)
+    with Watch(), private.no_dispatch_modes():
+        torch.ones(3).cos()
+    assert bool(seen) is not known

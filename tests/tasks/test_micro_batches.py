@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from kerasseq import load_model, models, text, training
+from kerasseq.tasks.loss_means import LossMeans
 from tests.tasks import on_equal_devices
 
 pytestmark = pytest.mark.once("messages, and what is saved")
@@ -71,9 +72,53 @@ def test_wrong_numbers(value, error):
         make().compile(micro_batches=value)
 
 
-def test_several_losses():
-    with pytest.raises(ValueError, match="must be 1 .* losses.*tokens, next"):
-        on_equal_devices.pretraining().compile(micro_batches=2)
+@pytest.mark.everywhere("parts are added up by each backend")
+def test_several_losses_are_means_over_different_numbers():
+    """Parts have other shares of the masked tokens than of the rows."""
+    scores, weights = [], []
+    for parts in (1, 2):
+        keras.utils.set_random_seed(3)
+        model = on_equal_devices.pretraining()
+        x, y, sample_weight = keras.tree.map_structure(lambda a: a[:5], model.rows)
+        sample_weight["tokens"][1] = 0
+        of_losses = {"tokens": 0.3, "next": 2.0}
+        options = {"loss_weights": of_losses, "micro_batches": parts}
+        model.compile(keras.optimizers.SGD(0.5), **options)
+        found = model.train_on_batch(x, y, sample_weight, return_dict=True)
+        scores.append({name: float(score) for name, score in found.items()})
+        weights.append(model.get_weights())
+    assert scores[1] == pytest.approx(scores[0], rel=2e-6)
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-6)
+
+
+def test_several_losses_with_a_rest():
+    """A penalty of weights is no loss of an output, and counts as rows do."""
+    weights = []
+    for parts in (1, 3):
+        keras.utils.set_random_seed(3)
+        model = on_equal_devices.pretraining()
+        penalized = model.get_layer("next")
+        penalized.kernel.regularizer = keras.regularizers.L2(0.5)
+        model.compile(keras.optimizers.SGD(0.5), micro_batches=parts)
+        model.train_on_batch(*model.rows)
+        weights.append(model.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-6)
+
+
+def test_several_losses_whose_counts_are_known_too_late():
+    steps = keras.Input((None, 3))
+    masked = keras.layers.Masking()(steps)
+    outputs = {name: keras.layers.Dense(2, name=name)(masked) for name in "ab"}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    means = LossMeans(loss, None, outputs)
+    with pytest.raises(ValueError, match=r"the steps of a mask of Keras \(a, b\)"):
+        means.check_accumulation(2, None, None)
+    means = LossMeans(loss, None, {name: steps for name in "ab"})
+    means.check_accumulation(2, None, None)
+    with pytest.raises(TypeError, match="dictionary with the targets of a, b"):
+        means.totals(None, (np.ones((1, 2, 3)), [np.ones((1, 2))]))
 
 
 def test_a_sum_over_the_batch():

@@ -131,6 +131,24 @@ def test_a_file_keeps_the_mode_and_another_compile_ends_it(tmp_path):
     assert not any("call" in vars(block) for block in blocks_of(loaded))
 
 
+def test_a_clone_is_plain_and_says_so():
+    """It has no such options, so they are refused, and left out they are not missed."""
+    model = gpt()()
+    options = {"remat": "full", "loss_chunk_size": 4, "micro_batches": 2}
+    model.compile("sgd", **options)
+    names = "remat='full', loss_chunk_size=4, micro_batches=2"
+    with pytest.raises(ValueError, match=f"cannot be trained with {names}.*from_conf"):
+        keras.models.clone_model(model)
+    new = type(model).from_config(model.get_config())
+    new.compile("sgd", **options)
+    assert new.train_on_batch(IDS, NEXT, return_dict=True)["loss"] > 0
+    model.compile("sgd")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    logits = [keras.ops.convert_to_numpy(each(IDS)) for each in (clone, model)]
+    np.testing.assert_array_equal(*logits)
+
+
 def test_errors_tell_what_would_be_right():
     with pytest.raises(ValueError, match='remat="ful" is not one of .*mean "full"'):
         gpt()().compile(remat="ful")

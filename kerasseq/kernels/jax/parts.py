@@ -22,6 +22,11 @@ def of_device(loss: Tensor, over: Tensor) -> Tensor:
     return loss
 
 
+def total_of_devices(count: Tensor) -> Tensor:
+    """See `kerasseq.kernels.in_parts`; the count is one of all devices."""
+    return count
+
+
 def train_step(
     model: keras.Model,
     step: Callable[..., Nested],
@@ -33,6 +38,11 @@ def train_step(
     data = divided(data)
     if parts == 1:
         return step(state, data)
+    with common.in_parts(model, data, parts):
+        return _step_in_parts(model, parts, state, data)
+
+
+def _step_in_parts(model, parts, state, data):
     trained, fixed, of_optimizer, metrics = state
     gradient = jax.value_and_grad(_loss(model), has_aux=True)
 

@@ -37,11 +37,11 @@ def of_device(loss: Tensor, over: Tensor) -> Tensor:
     """See `kerasseq.kernels.of_part`."""
     if not is_divided():
         return loss
-    return loss * tf.cast(over / _total(over), loss.dtype)
+    return loss * tf.cast(over / total_of_devices(over), loss.dtype)
 
 
-def _total(count):
-    """The sum of the counts of all replicas."""
+def total_of_devices(count: Tensor) -> Tensor:
+    """The sum of the counts of all replicas; see `kerasseq.kernels.in_parts`."""
     if is_divided():
         context = tf.distribute.get_replica_context()
         count = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
@@ -54,6 +54,11 @@ def train_step(
     """See `kerasseq.kernels.train_step`."""
     if parts == 1 and not is_divided():
         return step(data)
+    with common.in_parts(model, data, parts):
+        return _step_in_parts(model, parts, data)
+
+
+def _step_in_parts(model, parts, data):
     weights = model.trainable_weights
     mean, count = [None] * len(weights), tf.zeros(())
     counters = common.counters(model)
@@ -69,7 +74,7 @@ def train_step(
         r = over / tf.maximum(count, 1e-30)
         mean = [_mean(m, x, r) for m, x in zip(mean, d, strict=True)]
     if parts > 1 and is_divided():
-        share = count / _total(count)
+        share = count / total_of_devices(count)
         mean = [d if d is None else d * tf.cast(share, d.dtype) for d in mean]
     if is_divided():
         mean = _of_all_devices(mean, model.optimizer)

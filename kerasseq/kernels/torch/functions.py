@@ -188,7 +188,7 @@ def check_fixed_length(x: torch.Tensor) -> None:
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
     """Computes with numbers inside the block, also where a program is recorded."""
-    with torch.no_grad(), private.no_tracing():
+    with torch.no_grad(), private.no_tracing(), private.no_dispatch_modes():
         yield
 
 

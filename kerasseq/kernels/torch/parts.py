@@ -103,13 +103,19 @@ def of_device(loss: Tensor, over: Tensor) -> Tensor:
     return loss * share.to(loss.dtype)
 
 
+def total_of_devices(count: Tensor) -> Tensor:
+    """See `kerasseq.kernels.in_parts`."""
+    here = _processes
+    return count if here is None else here.total(count * (not here.is_spare))
+
+
 def train_step(
     model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
 ) -> Nested:
     """See `kerasseq.kernels.train_step`."""
     if _processes is None and parts == 1:
         return step(data)
-    with _shared(model, data) as rows:
+    with _shared(model, data) as rows, common.in_parts(model, rows, parts):
         model.zero_grad()
         count = _backward(model, parts, rows)
         weights = model.trainable_weights

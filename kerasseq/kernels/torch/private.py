@@ -48,6 +48,25 @@ def in_dispatch_mode() -> bool:
     return recorded or _are_functorch_transforms_active()
 
 
+@contextlib.contextmanager
+def no_dispatch_modes() -> Iterator[None]:
+    """Runs the block as if no mode saw the operations inside a call to `torch`.
+
+    Name: `torch.utils._python_dispatch._disable_current_modes`.
+    Known in: PyTorch 2.6 to 2.13.
+    Why: A native kernel is tried on numbers in the first step alone: a product of the
+        trial is none that `remat="activations"` may keep for the backward pass.
+    Without it: That step fails, and the next one does not.
+    """
+    try:
+        from torch.utils._python_dispatch import _disable_current_modes
+    except ImportError:
+        yield
+        return
+    with _disable_current_modes() if in_dispatch_mode() else contextlib.nullcontext():
+        yield
+
+
 def onednn_product() -> Callable[..., Any] | None:
     """Returns oneDNN's product with a bias, which PyTorch does not choose itself.
 

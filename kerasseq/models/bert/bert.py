@@ -19,7 +19,7 @@ from kerasseq.models.bert.bert_training import (
     pretraining_batches,
     pretraining_options,
 )
-from kerasseq.models.causal_lm import check_memory, known_ids
+from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.headed_model import (
     HeadedModel,
     can_truncate,
@@ -27,6 +27,7 @@ from kerasseq.models.headed_model import (
     copy_weights,
     plain_labels,
 )
+from kerasseq.models.text_blocks import known_ids
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.fit_call import FitCall

@@ -25,14 +25,16 @@ from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
-from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
+from kerasseq.models.causal_lm import CausalLM, check_memory
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.gpt.stack import Stack, check_row, make_stack, options_of
+from kerasseq.models.text_blocks import known_ids
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.loss_chunks import scored
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.transformer.global_tokens import check_global_tokens, given
 
@@ -221,7 +223,7 @@ class GPT(GenerationMixin, CausalLM):
         chosen = {"global_mask": stack.global_mask(ids)}
         outputs, _ = stack.hidden_states(stack.embedding(ids), **chosen)  # (B, T, D)
         if head is not None:
-            vars(self)["scores"] = outputs, stack.embedding, stack.logits
+            vars(self)["token_head"] = stack.token_head(outputs)
             outputs = stack.logits(outputs)  # (B, T, V)
         super().__init__(ids, outputs, config, **kwargs)
         self.stack: Stack = stack
@@ -253,7 +255,7 @@ class GPT(GenerationMixin, CausalLM):
         if isinstance(inputs, Mapping) and "padding_mask" in inputs:  # of `fit`
             inputs, padding_mask = inputs["ids"], inputs["padding_mask"]
         if padding_mask is not None:
-            return self.scored(self.stack.of_padded(inputs, padding_mask, global_mask))
+            return scored(self, self.stack.of_padded(inputs, padding_mask, global_mask))
         if memory is None or not memory.is_used:
             with given(self, global_mask):
                 return super().call(inputs, training=training, mask=mask)
@@ -267,9 +269,8 @@ class GPT(GenerationMixin, CausalLM):
         return {"ids": ids, "padding_mask": real} if self.stack.has_experts else ids
 
     def _advance(self, ids, states, mask, training):
-        x = self.stack.embedding(ids)
-        h, states = self.stack.advance(x, states, mask, training)
-        return self.scored(h), states
+        h, after = self.stack.advance(self.stack.embedding(ids), states, mask, training)
+        return scored(self, h), after
 
     def advance(
         self, ids: Any, states: list[Tensor] | None = None, mask: Tensor | None = None
@@ -411,8 +412,7 @@ class GPT(GenerationMixin, CausalLM):
         options = cls._options_of(row)
         if tokenizer is None:
             options["vocabulary_size"] = row.vocabulary_size
-        known = {name: value for name, value in options.items() if value is not None}
-        return cls(tokenizer, **known)
+        return cls(tokenizer, **{n: v for n, v in options.items() if v is not None})
 
     @classmethod
     def _options_of(cls, row):
@@ -473,8 +473,7 @@ class GPT(GenerationMixin, CausalLM):
                 x, state["caches"], index, global_mask=chosen
             )
             after = {"caches": caches, "index": index + 1}
-        logits = self.stack.logits(h)[:, 0]
-        return logits, hidden_states.update(state, after, h[:, 0])
+        return self.stack.logits(h)[:, 0], hidden_states.update(state, after, h[:, 0])
 
     def prefill(
         self,

@@ -16,6 +16,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.models.gpt import segments
 from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture
+from kerasseq.tasks.loss_chunks import TokenHead
 from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.experts import MixtureOfExperts
@@ -151,6 +152,10 @@ class Stack:
     def logits(self, h: Tensor) -> Tensor:
         """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
         return ops.cast(self.embedding(h, reverse=True), "float32")
+
+    def token_head(self, h: Tensor) -> TokenHead:
+        """The logits of symbolic hidden states, for `loss_chunk_size`."""
+        return TokenHead(lambda: h, [self.embedding], self.logits)
 
     def next_hidden_state(self, ids: Tensor, index: Tensor) -> Tensor:
         """Hidden states `(B, 1, D)` at `index` `(B,)` of ids `(B, T)`, uncached."""

@@ -1,7 +1,7 @@
 """Recurrent encoder-decoder models: RNNenc, RNNsearch and variants."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -28,6 +28,7 @@ from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.inputs import embedding_width
+from kerasseq.tasks.loss_chunks import TokenHead
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import Reinforcement, ScheduledSampling
@@ -201,7 +202,13 @@ class Seq2Seq(Translator):
             reinforcement=reinforcement,
             name="decoder",
         )
-        logits = recurrent_decoder(target, memory, summary, memory_mask=mask)
+        read = functools.partial(
+            recurrent_decoder, target, memory, summary, memory_mask=mask
+        )
+        to_logits = recurrent_decoder.logits
+        hidden = functools.partial(hidden_states, recurrent_decoder, read)
+        vars(self)["token_head"] = TokenHead(hidden, [to_logits], to_logits)
+        logits = read()
         super().__init__([source, target], logits, config, **kwargs)
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
@@ -335,6 +342,28 @@ class Seq2Seq(Translator):
             return length
         shapes = self.initial_state_model.compute_output_shape(source.shape)
         return shapes["source"]["memory"][1]
+
+
+def hidden_states(
+    decoder: RecurrentDecoder, read: Callable[..., keras.KerasTensor]
+) -> keras.KerasTensor:
+    """Returns the symbolic hidden states before the logits, for `loss_chunk_size`.
+
+    Args:
+        decoder: The decoder.
+        read: Calls it with its symbolic inputs.
+
+    Raises:
+        ValueError: If it has hard attention that learns from a reward.
+    """
+    if is_reinforced(decoder.attention):
+        raise ValueError(
+            "loss_chunk_size must be None for hard attention, whose reward reads all "
+            f"logits, received a Seq2Seq with {decoder.attention.name}. Leave it out, "
+            'or build the model with attention="soft"'
+        )
+    with pause():  # symbolic values cannot be recorded
+        return read(return_hidden=True)
 
 
 def make_attention(

@@ -86,11 +86,12 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         summary: $\bar h$, `(B, N)`.
         memory_mask: Boolean `(B, S)`, True at real positions.
         return_attention_scores: Whether to return the attention weights as well.
+        return_hidden: Whether to return the hidden states before the logits instead.
         training: Whether to apply dropout and scheduled sampling.
 
     Returns:
-        Logits `(B, T, V)` of the token after each target token; and the attention
-        weights `(B, T, S)`, if asked for.
+        Logits `(B, T, V)` of the token after each target token, or hidden states `(B,
+        T, H)`; and the attention weights `(B, T, S)`, if asked for.
 
     Raises:
         ValueError: If the attention has dropout, and the steps run one by one, or an
@@ -238,6 +239,8 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         memory_mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool = False,
+        *,
+        return_hidden: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         if return_attention_scores and self.attention is None:
             raise ValueError(
@@ -254,7 +257,10 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             self.add_loss(
                 self.doubly_stochastic * doubly_stochastic_loss(alpha, target)
             )
-        logits = self.logits(self.dropout_layer(o, training=training))  # (B, T, V)
+        o = self.dropout_layer(o, training=training)
+        if return_hidden:
+            return o
+        logits = self.logits(o)  # (B, T, V)
         return (logits, alpha) if return_attention_scores else logits
 
     def compute_mask(self, *args: Any, **kwargs: Any) -> None:

@@ -32,6 +32,7 @@ from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.base import AttentionPosition, PositionEncoding
 from kerasseq.positions.by_name import make_embedding_position
+from kerasseq.tasks.loss_chunks import TokenHead, scored
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import ScheduledSampling
 from kerasseq.transformer.block import TransformerBlock
@@ -239,13 +240,23 @@ class Decoder(_Layers[TransformerDecoder]):
 
         A memory without padding has no mask.
         """
+        return self.logits(self.hidden(target, memory, memory_mask, training))
+
+    def hidden(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor | None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Returns the hidden states `(B, T, D)` of which these logits are made."""
         x = self.embed(target, ops.ones_like(target), training=training)
         padding = {"encoder_padding_mask": memory_mask}
         if self.has_experts:  # padding counts nowhere in their losses
             padding["decoder_padding_mask"] = self.target_mask(target)
         for block in self.blocks:
             x = block(x, memory, **padding, training=training)
-        return self.logits(self.finish(x, training))
+        return self.finish(x, training)
 
     def target_mask(self, target: Tensor) -> Tensor:
         """Returns a mask `(B, T)`, True at the start, which may be 0, and at tokens."""
@@ -257,6 +268,11 @@ class Decoder(_Layers[TransformerDecoder]):
         x = x if self.logit_scale == 1 else x * self.logit_scale
         logits = ops.cast(self.embedding(x, reverse=True), "float32")
         return logits if self.logit_bias is None else self.logit_bias(logits)
+
+    def token_head(self, h: Tensor) -> TokenHead:
+        """The logits of symbolic hidden states, for `loss_chunk_size`."""
+        bias = [] if self.logit_bias is None else [self.logit_bias]
+        return TokenHead(lambda: h, [self.embedding, *bias], self.logits)
 
     def alignment(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Returns attention weights `(B, T, S)`: means over heads of the last layer."""
@@ -371,7 +387,9 @@ class EncoderDecoder(CachedDecoding, Translator):
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory, memory_mask = encoder(source)
-        logits = decoder(target, memory, memory_mask)
+        h = decoder.hidden(target, memory, memory_mask)
+        vars(self)["token_head"] = decoder.token_head(h)
+        logits = decoder.logits(h)
         super().__init__([source, target], logits, config, **kwargs)
         self.source_vocabulary: Vocabulary | None = source_vocabulary
         self.target_vocabulary = target_vocabulary
@@ -391,7 +409,8 @@ class EncoderDecoder(CachedDecoding, Translator):
         memory, memory_mask = self.encoder(source, training=True)
         predicted = self.decoder(target, memory, memory_mask, training=False)
         target = self.mix_predictions(target, predicted)
-        return self.decoder(target, memory, memory_mask, training=True)
+        h = self.decoder.hidden(target, memory, memory_mask, training=True)
+        return scored(self, h)
 
     def mix_predictions(self, target: Tensor, logits: Tensor) -> Tensor:
         """Replaces target tokens by predictions, as the schedule says.

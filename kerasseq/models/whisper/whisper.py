@@ -199,7 +199,9 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
             "target": keras.Input((None,), dtype="int32", name="target"),
         }
         sounds = {name: inputs[name] for name in ("audio", "lengths")}
-        logits = decoder(inputs["target"], encoder(sounds), None)
+        h = decoder.hidden(inputs["target"], encoder(sounds), None)
+        vars(self)["token_head"] = decoder.token_head(h)
+        logits = decoder.logits(h)
         TaskModel.__init__(self, inputs, logits, arguments, **options)
         self.encoder = encoder
         self.decoder = decoder
