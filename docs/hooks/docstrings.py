@@ -6,6 +6,8 @@ import griffe
 
 from kerasseq.rnn.docstrings import completed
 
+FUNCTIONS = [("tasks.base", "TaskModel"), ("models.causal_lm", "CausalLM")]
+
 
 class CompletedDocstrings(griffe.Extension):
     """Does what `complete_docstring` does, without importing the classes."""
@@ -18,8 +20,9 @@ class CompletedDocstrings(griffe.Extension):
             for cls in module.classes.values():
                 if "complete_docstring" in {str(d.value) for d in cls.decorators}:
                     complete(cls, module)
-        tasks = pkg["tasks"]
-        show_functions(tasks["base"]["TaskModel"], tasks)
+        for path, name in FUNCTIONS:
+            folder, module = path.split(".")
+            show_functions(pkg[folder][module][name], pkg[folder])
 
 
 def complete(cls: griffe.Class, module: griffe.Module) -> None:

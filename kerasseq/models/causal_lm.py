@@ -17,9 +17,8 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
 from kerasseq.core.types import Tensor
-from kerasseq.models import answer_rows, shard_rows
+from kerasseq.models import answer_rows, answers, shard_rows
 from kerasseq.models.answer_rows import AnswerRows
-from kerasseq.models.answers import AnswersMixin
 from kerasseq.models.text_blocks import (
     TextCut,
     TextRows,
@@ -43,7 +42,7 @@ from kerasseq.training import BitsPerCharacter
 from kerasseq.training.batches import KerasData
 
 
-class CausalLM(AnswersMixin, TaskModel):
+class CausalLM(TaskModel):
     """A model from ids `(B, T)` to logits `(B, T, V)` of the next token after each.
 
     A subclass builds the graph; its arguments include `tokenizer` and
@@ -53,6 +52,8 @@ class CausalLM(AnswersMixin, TaskModel):
     context_length: int | None = None  # the most tokens of a text, if positions end
     fit_options: tuple[str, ...] = ("sequence_length",)
     cut: TextCut = TextCut()
+    answer_batches = answers.answer_batches
+    sample_answers = answers.sample_answers
 
     def __init__(
         self, inputs: Tensor, outputs: Tensor, arguments: dict[str, Any], **kwargs: Any
@@ -129,9 +130,11 @@ class CausalLM(AnswersMixin, TaskModel):
         length = shard_rows.block_length(call.x, call.own.get("sequence_length"))
         length = call.own["sequence_length"] = self._block_length(length, 64)
         x = shard_rows.opened(self, call.x, length)
-        rows = self._answers(x, call.y, call.sample_weight, sequence_length=length)
+        rows = answers.rows_of_answers(
+            self, x, call.y, call.sample_weight, sequence_length=length
+        )
         if rows is not None:
-            return AnswerRows(rows, self.padded_inputs, self._longest_row)
+            return AnswerRows(rows, self.padded_inputs, answers.longest_row(self))
         x, is_streamed = streamed(
             text_of_file(x), call.y, call.steps_per_epoch, call.validation_split
         )
@@ -171,7 +174,7 @@ class CausalLM(AnswersMixin, TaskModel):
         length, options = call.own["sequence_length"], call.keras
         data = shard_rows.opened(self, call.validation_data, length)
         given = data if isinstance(data, tuple) else (data,)
-        rows = self._answers(*given, sequence_length=length)
+        rows = answers.rows_of_answers(self, *given, sequence_length=length)
         if rows is not None:
             options.setdefault("validation_batch_size", call.batch_size)
             return answer_rows.arrays(rows, self.padded_inputs)
@@ -209,8 +212,8 @@ class CausalLM(AnswersMixin, TaskModel):
             As `keras.Model.evaluate`.
         """
         x, sequence_length = shard_rows.evaluated(self, x, sequence_length)
-        rows = self._answers(
-            x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
+        rows = answers.rows_of_answers(
+            self, x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
         )
         if rows is not None:
             x, y, kwargs["sample_weight"] = answer_rows.arrays(rows, self.padded_inputs)

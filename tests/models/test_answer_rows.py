@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq import datasets, layers, models, text
-from kerasseq.models import answer_rows
+from kerasseq.models import answer_rows, answers
 
 pytestmark = pytest.mark.once("the same on all backends")
 
@@ -207,7 +207,7 @@ def test_padding_loads_no_expert():
         balance = keras.ops.stop_gradient(model.losses[0])
         return logits[:, :5], float(keras.ops.convert_to_numpy(balance))
 
-    rows = model._answers(PROMPTS[:2], ANSWERS[:2], sequence_length=9)
+    rows = answers.rows_of_answers(model, PROMPTS[:2], ANSWERS[:2], sequence_length=9)
     found = []
     for length in (8, 13):
         x, _, _ = answer_rows.arrays(rows, model.padded_inputs, length)
