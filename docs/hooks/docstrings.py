@@ -6,7 +6,11 @@ import griffe
 
 from kerasseq.rnn.docstrings import completed
 
-FUNCTIONS = [("tasks.base", "TaskModel"), ("models.causal_lm", "CausalLM")]
+FUNCTIONS = [  # classes with methods that are functions
+    ("tasks.base", "TaskModel"),
+    ("models.causal_lm", "CausalLM"),
+    ("series.forecaster", "Forecaster"),
+]
 
 
 class CompletedDocstrings(griffe.Extension):

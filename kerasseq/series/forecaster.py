@@ -11,6 +11,7 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, FilePath, Tensor
+from kerasseq.series import table_training
 from kerasseq.series.forecaster_arguments import (
     checked_calendar,
     checked_categories,
@@ -28,7 +29,7 @@ from kerasseq.series.frames import is_frame
 from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
 from kerasseq.series.selection import LEAST_EPOCHS, RandomWindows
 from kerasseq.series.sources import as_table, as_windows, is_table
-from kerasseq.series.table_training import EXPLICIT, TableTraining
+from kerasseq.series.table_forecasts import TableForecasts
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
@@ -47,7 +48,7 @@ UPDATES = 200  # training steps of `fit(table)` after the first
 
 
 @register
-class Forecaster(TableTraining, TaskModel):
+class Forecaster(TableForecasts, TaskModel):
     r"""Predicts the next values of a series from the values so far.
 
     $$\hat y_{T+1}, \dots, \hat y_{T+k} = W h_T + b$$
@@ -108,6 +109,10 @@ class Forecaster(TableTraining, TaskModel):
     """
 
     fit_options: tuple[str, ...] = (*OF_TABLE, *OF_LAYERS)
+    baseline = property(table_training.baseline)
+    selection = property(table_training.selection)
+    training_verdict = table_training.training_verdict
+    choose_steps = table_training.choose_steps
 
     def __init__(
         self,
@@ -213,9 +218,9 @@ class Forecaster(TableTraining, TaskModel):
         if not of_table and not is_table(x, call.y):
             return self._windows_of_arrays(x, call)
         is_first = self._fitted is None
-        windows = self._prepare_named(x, of_table)
+        windows = table_training.prepare_named(self, x, of_table)
         if is_first and self._selects(call):
-            return self._selected_windows(windows, call)
+            return table_training.selected_windows(self, windows, call)
         return self._windows_of_table(windows, call)
 
     def held_out_data(self, call: FitCall) -> Any:
@@ -233,7 +238,7 @@ class Forecaster(TableTraining, TaskModel):
     def _selects(self, call):
         """Whether `fit` finds out how many steps help."""
         given = vars(call) | call.keras
-        told = any(given.get(name) is not None for name in EXPLICIT)
+        told = any(given.get(name) is not None for name in table_training.EXPLICIT)
         told |= bool(call.initial_epoch or call.validation_split)
         return not told and self._arguments["baseline"] == "ar"
 
@@ -241,7 +246,7 @@ class Forecaster(TableTraining, TaskModel):
         """The windows of a table; completes the call of `fit`."""
         x, y = windows[:2]
         if call.holds_out and not call.validation_split:
-            (x, y), end = self._without_end(windows, call.patience)
+            (x, y), end = table_training.without_end(self, windows, call.patience)
             call.validation_data = end
         if call.epochs is None:
             batches = -(-len(x) // call.batch_size)

@@ -1,6 +1,6 @@
 """How a `Forecaster` is trained on a table: for as many steps as help."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -20,7 +20,6 @@ from kerasseq.series.selection import (
     rows_of_parts,
     split_counts,
 )
-from kerasseq.series.table_forecasts import TableForecasts
 from kerasseq.series.windows import TableWindows
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.training.batches import BATCH_SIZE, KerasData
@@ -31,162 +30,184 @@ EXPLICIT = (
 )  # fmt: skip
 
 
-class TableTraining(TableForecasts):
-    """Trains a `Forecaster` on a table: a mixin."""
+def baseline(model: Any) -> str:
+    """What the forecasts of the network are added to.
 
-    compile_from_config: Callable[..., Any]
-    trainable_variables: Sequence[keras.Variable]
+    Args:
+        model: The forecaster.
 
-    @property
-    def baseline(self) -> str:
-        """What the forecasts of the network are added to.
+    Returns:
+        "AR(9)" for an autoregression, "naive", "seasonal naive" or "mean".
 
-        Returns:
-            "AR(9)" for an autoregression, "naive", "seasonal naive" or "mean".
+    Examples:
+        >>> from kerasseq.models import Forecaster
+        >>> model = Forecaster("gru", horizon=2, units=3)
+        >>> windows = model.prepare(np.sin(np.arange(20.0)))
+        >>> model.baseline
+        'AR(2)'
+    """
+    if model._fitted is not None and model._fitted.order:
+        return f"AR({model._fitted.order})"
+    season = int(ops.convert_to_numpy(model.get_layer("baseline").season))
+    return {0: "mean", 1: "naive"}.get(season, "seasonal naive")
 
-        Examples:
-            >>> from kerasseq.models import Forecaster
-            >>> model = Forecaster("gru", horizon=2, units=3)
-            >>> windows = model.prepare(np.sin(np.arange(20.0)))
-            >>> model.baseline
-            'AR(2)'
-        """
-        if self._fitted is not None and self._fitted.order:
-            return f"AR({self._fitted.order})"
-        season = int(ops.convert_to_numpy(self.get_layer("baseline").season))
-        return {0: "mean", 1: "naive"}.get(season, "seasonal naive")
 
-    @property
-    def selection(self) -> Selection | None:
-        """How many training steps `fit(table)` chose; None if it was told how many."""
-        return None if self._fitted is None else self._fitted.selection
+def selection(model: Any) -> Selection | None:
+    """How many training steps `fit(table)` chose; None if it was told how many."""
+    return None if model._fitted is None else model._fitted.selection
 
-    def training_verdict(self) -> str:
-        """Returns a sentence on whether the network helps; "" without a selection.
 
-        Examples:
-            >>> from kerasseq.models import Forecaster
-            >>> model = Forecaster("elman", horizon=2, units=3)
-            >>> selection = model.choose_steps(np.sin(np.arange(40.0)))
-            >>> model.training_verdict()  # doctest: +NORMALIZE_WHITESPACE
-            'elman adds nothing to AR(2) here: on the validation part it does not reduce
-            the errors.'
-        """
-        if self.selection is None:
-            return ""
-        return self.selection.sentence(self.title, self.baseline)
+def training_verdict(model: Any) -> str:
+    """Returns a sentence on whether the network helps; "" without a selection.
 
-    def choose_steps(
-        self, data: Any, *, batch_size: int = BATCH_SIZE, **options: Any
-    ) -> Selection:
-        """Finds how many training steps help, for a training loop of your own.
+    Args:
+        model: The forecaster.
 
-        `fit(data)` does the same, and then trains. A copy of the weights is trained on
-        the first part of each series, and its forecasts of the last fifth of the
-        windows are compared with those of the baseline. If their mean absolute error is
-        less than 3 % smaller at best, or by less than its standard error, no steps
-        help. Afterwards the weights are what they were, and the intervals of forecasts
-        are calibrated on the same windows.
+    Examples:
+        >>> from kerasseq.models import Forecaster
+        >>> model = Forecaster("elman", horizon=2, units=3)
+        >>> selection = model.choose_steps(np.sin(np.arange(40.0)))
+        >>> model.training_verdict()  # doctest: +NORMALIZE_WHITESPACE
+        'elman adds nothing to AR(2) here: on the validation part it does not reduce
+        the errors.'
+    """
+    if model.selection is None:
+        return ""
+    return model.selection.sentence(model.title, model.baseline)
 
-        Args:
-            data: A table, as for `fit`.
-            batch_size: Windows of a batch.
-            **options: `value`, `date`, `group`, `missing`, `season` and `length`, as
-                for `prepare`.
 
-        Returns:
-            The `Selection`: `steps`, and `gain`, the part of the errors that it saves.
-        """
-        if self._arguments["baseline"] != "ar":
-            raise ValueError(
-                'choose_steps needs a network that starts at zero, baseline="ar", '
-                f"received baseline={self._arguments['baseline']!r}"
-            )
-        windows = self._prepare_named(data, options)
-        return self._choose_steps(windows, batch_size)[0]
+def choose_steps(
+    model: Any, data: Any, *, batch_size: int = BATCH_SIZE, **options: Any
+) -> Selection:
+    """Finds how many training steps help, for a training loop of your own.
 
-    def _prepare_named(self, data, options):
-        names = ("value", "date", "group")
-        columns = Columns(**{name: options.get(name) for name in names})
-        others = {k: v for k, v in options.items() if k not in names}
-        return self._prepare(data, columns, **others)
+    `fit(data)` does the same, and then trains. A copy of the weights is trained on
+    the first part of each series, and its forecasts of the last fifth of the
+    windows are compared with those of the baseline. If their mean absolute error is
+    less than 3 % smaller at best, or by less than its standard error, no steps
+    help. Afterwards the weights are what they were, and the intervals of forecasts
+    are calibrated on the same windows.
 
-    def _without_end(self, windows: TableWindows, patience: int) -> Any:
-        """Returns the windows to train on, and those at the end for validation."""
-        parts = split_counts(windows.counts, self._arguments["horizon"])
-        trained, held = rows_of_parts(windows.counts, parts)
-        if not len(held):
-            raise ValueError(
-                f"patience={patience} needs windows for validation at the end of the "
-                f"series, received {len(windows.x)} windows, too few to hold some out. "
-                "Give validation_data, or leave it out"
-            )
-        x, y = windows[:2]
-        return (x[trained], y[trained]), (x[held], y[held])
+    Args:
+        model: The forecaster.
+        data: A table, as for `fit`.
+        batch_size: Windows of a batch.
+        **options: `value`, `date`, `group`, `missing`, `season` and `length`, as
+            for `prepare`.
 
-    def _choose_steps(self, windows: TableWindows, batch_size: int) -> Any:
-        """Returns the selection and the history of the training that it took."""
-        fitted, horizon = self._fitted, self._arguments["horizon"]
-        fitted.shifts = None
-        parts = split_counts(windows.counts, horizon)
-        trained, held = rows_of_parts(windows.counts, parts)
-        if not len(held):
-            fitted.selection = Selection(0)
-            return fitted.selection, keras.callbacks.History()
-        checked = held[checked_windows(len(held), fitted.length)]
-        x, y = windows.x[trained], windows.y[trained]
-        before = fitted.length + horizon - 1
-        values = [
-            series[: count + before]
-            for (count, _), series in zip(parts, windows.values, strict=True)
-            if count
-        ]
-        state = [ops.convert_to_numpy(v) for v in self._state()]
-        errors = self._set_baseline(x, y, values)
-        every = steps_between_checks(len(x), batch_size)
-        compared = windows.x[checked], windows.y[checked]
-        best = BestStep(self._predict_sorted, self._median, *compared, every)
-        checks = 0 if best.is_exact else CHECKS
-        history = self._train(x, y, batch_size, every, checks, 0, callbacks=[best])
-        for variable, value in zip(self._state(), state, strict=True):
-            variable.assign(value)
-        self._set_baseline(windows.x, windows.y, windows.values)
-        fitted.selection = best.selection(len(held))
-        quantiles = self._arguments["quantiles"]
-        if quantiles:
-            shifts = conformal_shifts(best.y, best.forecasts, quantiles)
-            # A network is the best of several here, and trained again afterwards.
-            is_trained = fitted.selection.steps > 0
-            fitted.shifts = outward(shifts, quantiles) if is_trained else shifts
-            # The shifts are those of forecasts to which these errors were added.
-            self.get_layer("baseline").set_errors(errors)
-        return fitted.selection, history
+    Returns:
+        The `Selection`: `steps`, and `gain`, the part of the errors that it saves.
+    """
+    if model._arguments["baseline"] != "ar":
+        raise ValueError(
+            'choose_steps needs a network that starts at zero, baseline="ar", '
+            f"received baseline={model._arguments['baseline']!r}"
+        )
+    windows = prepare_named(model, data, options)
+    return find_steps(model, windows, batch_size)[0]
 
-    def _selected_windows(self, windows: TableWindows, call: FitCall) -> KerasData:
-        """The windows to train on for as many steps as help; completes the call."""
-        selection, history = self._choose_steps(windows, call.batch_size)
-        if not selection.steps:
-            call.history = history
-            if call.keras.get("verbose", "auto"):
-                print(self.training_verdict())
-            return KerasData(*windows[:2])
-        call.epochs = selection.steps // selection.every
-        call.keras["shuffle"] = False
-        return KerasData(self._drawn(*windows[:2], call.batch_size, selection.every))
 
-    def _drawn(self, x, y, batch_size, every):
-        seed = int(np.random.randint(2**31))  # set by `keras.utils.set_random_seed`
-        return RandomWindows(x, y, batch_size, every, seed)
+def prepare_named(model: Any, data: Any, options: Mapping[str, Any]) -> TableWindows:
+    """Returns the windows of a table, whose columns `fit` was given by name."""
+    names = ("value", "date", "group")
+    columns = Columns(**{name: options.get(name) for name in names})
+    others = {k: v for k, v in options.items() if k not in names}
+    return model._prepare(data, columns, **others)
 
-    def _train(self, x, y, batch_size, every, epochs, verbose, **more):
-        batches = self._drawn(x, y, batch_size, every)
-        more |= {"epochs": epochs, "verbose": verbose, "shuffle": False}
-        return keras.Model.fit(self, batches, **more)
 
-    def _state(self):
-        """The variables that training changes."""
-        self._build_optimizer()
-        return [*self.variables, *self.optimizer.variables]
+def without_end(model: Any, windows: TableWindows, patience: int) -> Any:
+    """Returns the windows to train on, and those at the end for validation."""
+    parts = split_counts(windows.counts, model._arguments["horizon"])
+    trained, held = rows_of_parts(windows.counts, parts)
+    if not len(held):
+        raise ValueError(
+            f"patience={patience} needs windows for validation at the end of the "
+            f"series, received {len(windows.x)} windows, too few to hold some out. "
+            "Give validation_data, or leave it out"
+        )
+    x, y = windows[:2]
+    return (x[trained], y[trained]), (x[held], y[held])
+
+
+def find_steps(model: Any, windows: TableWindows, batch_size: int) -> Any:
+    """Returns the selection and the history of the training that it took."""
+    fitted, horizon = model._fitted, model._arguments["horizon"]
+    fitted.shifts = None
+    parts = split_counts(windows.counts, horizon)
+    trained, held = rows_of_parts(windows.counts, parts)
+    if not len(held):
+        fitted.selection = Selection(0)
+        return fitted.selection, keras.callbacks.History()
+    checked = held[checked_windows(len(held), fitted.length)]
+    x, y = windows.x[trained], windows.y[trained]
+    before = fitted.length + horizon - 1
+    values = [
+        series[: count + before]
+        for (count, _), series in zip(parts, windows.values, strict=True)
+        if count
+    ]
+    state = [ops.convert_to_numpy(v) for v in changed_variables(model)]
+    errors = model._set_baseline(x, y, values)
+    every = steps_between_checks(len(x), batch_size)
+    compared = windows.x[checked], windows.y[checked]
+    best = BestStep(model._predict_sorted, model._median, *compared, every)
+    checks = 0 if best.is_exact else CHECKS
+    history = train_on(model, x, y, batch_size, every, checks, callbacks=[best])
+    for variable, value in zip(changed_variables(model), state, strict=True):
+        variable.assign(value)
+    model._set_baseline(windows.x, windows.y, windows.values)
+    fitted.selection = best.selection(len(held))
+    quantiles = model._arguments["quantiles"]
+    if quantiles:
+        shifts = conformal_shifts(best.y, best.forecasts, quantiles)
+        # A network is the best of several here, and trained again afterwards.
+        is_trained = fitted.selection.steps > 0
+        fitted.shifts = outward(shifts, quantiles) if is_trained else shifts
+        # The shifts are those of forecasts to which these errors were added.
+        model.get_layer("baseline").set_errors(errors)
+    return fitted.selection, history
+
+
+def selected_windows(model: Any, windows: TableWindows, call: FitCall) -> KerasData:
+    """The windows to train on for as many steps as help; completes the call."""
+    chosen, history = find_steps(model, windows, call.batch_size)
+    if not chosen.steps:
+        call.history = history
+        if call.keras.get("verbose", "auto"):
+            print(model.training_verdict())
+        return KerasData(*windows[:2])
+    call.epochs = chosen.steps // chosen.every
+    call.keras["shuffle"] = False
+    return KerasData(drawn_windows(*windows[:2], call.batch_size, chosen.every))
+
+
+def drawn_windows(
+    x: np.ndarray, y: np.ndarray, batch_size: int, every: int
+) -> RandomWindows:
+    """Returns the batches of an epoch of some steps, drawn at random."""
+    seed = int(np.random.randint(2**31))  # set by `keras.utils.set_random_seed`
+    return RandomWindows(x, y, batch_size, every, seed)
+
+
+def train_on(
+    model: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    batch_size: int,
+    every: int,
+    epochs: int,
+    **more: Any,
+) -> keras.callbacks.History:
+    """Trains on windows drawn at random, in epochs of some steps, and says nothing."""
+    batches = drawn_windows(x, y, batch_size, every)
+    more |= {"epochs": epochs, "verbose": 0, "shuffle": False}
+    return keras.Model.fit(model, batches, **more)
+
+
+def changed_variables(model: Any) -> list[keras.Variable]:
+    """The variables that training changes."""
+    model._build_optimizer()
+    return [*model.variables, *model.optimizer.variables]
 
 
 def steps_between_checks(windows: int, batch_size: int) -> int:

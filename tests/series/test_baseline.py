@@ -163,18 +163,19 @@ def test_a_network_that_helps_is_trained_for_as_many_steps(monkeypatch):
     table = pd.DataFrame({"sales": rng.normal(size=131) + 7 * holiday, "day": holiday})
     model = small(horizon=3, known=["day"], quantiles=QUANTILES)
     model.compile(keras.optimizers.Adam(0.03))
-    sizes, epochs, train, draw = [], [], model._train, model._drawn
+    sizes, epochs = [], []
+    train, draw = table_training.train_on, table_training.drawn_windows
 
-    def counted(x, y, *arguments, **options):
-        epochs.append(arguments[2])
-        return train(x, y, *arguments, **options)
+    def counted(*arguments, **options):
+        epochs.append(arguments[5])
+        return train(*arguments, **options)
 
     def drawn(x, *arguments):
         sizes.append((len(x), arguments[2]))
         return draw(x, *arguments)
 
-    monkeypatch.setattr(model, "_train", counted)
-    monkeypatch.setattr(model, "_drawn", drawn)
+    monkeypatch.setattr(table_training, "train_on", counted)
+    monkeypatch.setattr(table_training, "drawn_windows", drawn)
     history = model.fit(table, value="sales", verbose=0, length=5, batch_size=31)
     chosen = model.selection
     assert chosen.steps >= 10 and chosen.gain > 0.3
