@@ -26,6 +26,19 @@ def test_no_model_has_a_fit_of_its_own():
     assert {each.fit for each in tasks} == {TaskModel.fit}
 
 
+EIGHT = (
+    *("SequenceClassifier", "SequenceTagger", "Forecaster", "BERT", "GPTTask", "ViT"),
+    *("LanguageModel", "Seq2Seq"),
+)
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_three_classes_at_most_lie_between_a_model_and_that_of_keras(name):
+    _, *between = getattr(models, name).__mro__
+    ours = [each for each in between if each.__module__.startswith("kerasseq")]
+    assert 1 <= len(ours) <= 3, ours
+
+
 def language_model():
     return models.LanguageModel("gru", LETTERS, units=3)
 
