@@ -5,7 +5,7 @@ A text may be a string, a list of strings, a file or an array of ids.
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -52,8 +52,8 @@ class CausalLM(TaskModel):
     context_length: int | None = None  # the most tokens of a text, if positions end
     fit_options: tuple[str, ...] = ("sequence_length",)
     cut: TextCut = TextCut()
-    answer_batches = answers.answer_batches
-    sample_answers = answers.sample_answers
+    answer_batches: Callable[..., Any] = answers.answer_batches
+    sample_answers: Callable[..., Any] = answers.sample_answers
 
     def __init__(
         self, inputs: Tensor, outputs: Tensor, arguments: dict[str, Any], **kwargs: Any

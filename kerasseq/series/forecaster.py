@@ -1,7 +1,7 @@
 """Forecasts of a series, one or several steps ahead."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -109,10 +109,10 @@ class Forecaster(TableForecasts, TaskModel):
     """
 
     fit_options: tuple[str, ...] = (*OF_TABLE, *OF_LAYERS)
-    baseline = property(table_training.baseline)
-    selection = property(table_training.selection)
-    training_verdict = table_training.training_verdict
-    choose_steps = table_training.choose_steps
+    baseline: property = property(table_training.baseline)
+    selection: property = property(table_training.selection)
+    training_verdict: Callable[..., Any] = table_training.training_verdict
+    choose_steps: Callable[..., Any] = table_training.choose_steps
 
     def __init__(
         self,

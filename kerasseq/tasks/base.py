@@ -55,13 +55,13 @@ class TaskModel(keras.Model):
     token_head: Any = None  # a `TokenHead`, or None
     micro_batches: int = 1  # in which the gradient of a batch is computed
     get_layout_map: "classmethod[Any, ..., Any]" = classmethod(layout_map)
-    enable_lora = adapters.enable_lora
-    merge_lora = adapters.merge_lora
-    set_adapter = adapters.set_adapter
-    adaptable_layers = property(adapters.adaptable_layers)
-    active_adapter = property(adapters.active_adapter)
-    save_lora_weights = adapter_files.save_lora_weights
-    load_lora_weights = adapter_files.load_lora_weights
+    enable_lora: Callable[..., Any] = adapters.enable_lora
+    merge_lora: Callable[..., Any] = adapters.merge_lora
+    set_adapter: Callable[..., Any] = adapters.set_adapter
+    adaptable_layers: property = property(adapters.adaptable_layers)
+    active_adapter: property = property(adapters.active_adapter)
+    save_lora_weights: Callable[..., Any] = adapter_files.save_lora_weights
+    load_lora_weights: Callable[..., Any] = adapter_files.load_lora_weights
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

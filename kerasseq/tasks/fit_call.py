@@ -49,7 +49,7 @@ class FitCall:
     own: dict[str, Any]
     keras: dict[str, Any]
     streamed: bool = False
-    history: keras.callbacks.History | None = None
+    history: Any = None  # a `keras.callbacks.History`
 
     @property
     def holds_out(self) -> bool:

@@ -107,7 +107,7 @@ def fit_arguments(
     if shuffle and not batches.shuffled:
         raise ValueError(
             "shuffle must be False, as each row of a batch continues that of the batch "
-            f"before, received shuffle={shuffle}"
+            f"before, received shuffle={shuffle}. Pass shuffle=False"
         )
     steps = batches.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
     steps = checks.whole_number("steps_per_epoch", steps)

@@ -31,7 +31,7 @@ from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.fit_call import FitCall, with_callback
 from kerasseq.tasks.sources import Row
 from kerasseq.training import TextBatches
-from kerasseq.training.batches import NumberedBatches
+from kerasseq.training.batches import GroupedBatches, NumberedBatches
 
 POSITIONS = ("rope", "transformer_xl")
 
@@ -165,7 +165,7 @@ class Segments(NumberedBatches):
         [[[0, 1], [4, 5]], [[2, 3], [6, 7]], [[0, 1], [4, 5]]]
     """
 
-    shuffled = False
+    shuffled: bool = False
 
     def __init__(self, ids: np.ndarray, sequence_length: int, batch_size: int) -> None:
         blocks = TextBatches(ids, sequence_length, 1)  # which checks the text
@@ -366,6 +366,9 @@ class Consecutive(TextCut):
         self, call: FitCall, source: Any, arguments: Options
     ) -> Iterator[Options]:
         """Trains with a memory, emptied before each pass over a text."""
+        if isinstance(source, GroupedBatches):  # of answers, which stand alone
+            yield arguments
+            return
         steps, batch_size = None, call.batch_size  # a stream never begins anew
         if isinstance(source, Segments):
             steps, batch_size = source.steps_per_epoch, source.batch_size
