@@ -770,9 +770,9 @@ def test_multimodal(monkeypatch, tmp_path):
     assert multimodal.run(options) == found
 
 
-@pytest.mark.parametrize("way", ["plain", "full and chunks"])
-def test_training_memory(way):
-    sizes = {"vocabulary_size": 11, "num_layers": 2, "width": 8}
+@pytest.mark.parametrize("model, way", [("gpt", "plain"), ("t5", "full and chunks")])
+def test_training_memory(model, way):
+    sizes = {"model": model, "vocabulary_size": 11, "num_layers": 2, "width": 8}
     found = training_memory.measure(way, **sizes, sequence_length=13, batch_size=3)
-    assert found["MB"] >= 0
+    assert found["MB"] >= 0 and found["MB again"] >= 0
     assert found["losses"][1] < found["losses"][0]

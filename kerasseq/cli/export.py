@@ -77,11 +77,22 @@ def run(args: argparse.Namespace) -> None:
             quantize=args.quantize,
             length=args.length,
             samples=samples,
+            max_characters=cut_of(record),
         )
     if args.json:
         print_json(as_plain(exported, what))
     else:
         show(Console(), exported, what)
+
+
+def cut_of(record: dict[str, Any] | None) -> int | None:
+    """Returns the characters to which a run cut its texts; None if it did not.
+
+    Args:
+        record: The record of the run, or None.
+    """
+    is_cut = (record or {}).get("task") == "classify"
+    return record["arguments"].get("max_characters") if is_cut else None
 
 
 def held_out(record: dict[str, Any] | None) -> tuple[list[Any] | None, str]:

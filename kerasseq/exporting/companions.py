@@ -45,6 +45,7 @@ CAPTION = (
     "a text begins with start_id; its next id is the largest output of the last step, "
     "other than never_written_ids, until end_id or max_length ids"
 )
+CUT = "cut a text after max_characters characters, as the training did"
 PADDED = "end shorter rows with padding_id, cut the end of longer ones"
 
 
@@ -54,6 +55,7 @@ def write(
     length: int | None,
     outputs: list[str] | None = None,
     batch: int | None = None,
+    max_characters: int | None = None,
 ) -> list[str]:
     """Writes the files, and returns notes about them.
 
@@ -63,10 +65,12 @@ def write(
         length: Number of steps of the inputs; None if it is free.
         outputs: Names of the outputs in the file; None for those of the model.
         batch: Number of rows of the inputs; None if it is free.
+        max_characters: Characters to which texts were cut in training; None if they
+            were not.
     """
     notes = []
     interface = _interface(model, length, outputs, batch)
-    content = {**interface, **_preprocessing(model)}
+    content = {**interface, **_preprocessing(model), **_cut(model, max_characters)}
     if "crf" in content:
         notes.append(f"{CRF}.")
     tokenizer = getattr(model, "tokenizer", None)
@@ -184,6 +188,14 @@ def _of_texts(model):
             "kerasseq.tasks.bag.ngram_ids, plus padding_id + 1"
         )
     return content
+
+
+def _cut(model, max_characters):
+    """The characters of a text, which come before its ids."""
+    row = _of_texts(model).get("row")
+    if max_characters is None or row is None:
+        return {}
+    return {"max_characters": max_characters, "row": [CUT, *row]}
 
 
 def _of_sounds(preprocessor):

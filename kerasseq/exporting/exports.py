@@ -44,6 +44,7 @@ def export_model(
     quantize: str | None = None,
     length: int | None = None,
     samples: Any = None,
+    max_characters: int | None = None,
 ) -> Exported:
     """Writes a model as files that another runtime reads, without Keras.
 
@@ -68,6 +69,8 @@ def export_model(
             the most that the model takes.
         samples: Inputs on which the answers of "int8" are compared: a list of texts,
             or arrays. None for random ones.
+        max_characters: Characters to which texts were cut in training, for
+            `preprocessing.json`; None if they were not.
 
     Returns:
         What was written.
@@ -90,8 +93,8 @@ def export_model(
     """
     checks.one_of("format", format, list(FORMATS))
     checks.one_of("quantize", quantize, [None, *QUANTIZED])
-    if length is not None:
-        checks.whole_number("length", length)
+    for name, size in (("length", length), ("max_characters", max_characters)):
+        checks.optional(checks.whole_number, name, size)
     if quantize is not None and not FORMATS[format].has_int8:
         raise ValueError(f'quantize="int8" is not for {format}: {NO_INT8[format]}')
     is_file = isinstance(model, str | os.PathLike)
@@ -103,6 +106,7 @@ def export_model(
             "and step have float weights. Leave it out"
         )
     request = {"format": format, "quantize": quantize, "length": length}
+    request["max_characters"] = max_characters
     backends = _usable(format, written)
     if written.is_alike:  # another backend writes the same, or fails alike
         backends = [next((b for b in backends if _runs_here(model, b)), backends[0])]

@@ -32,6 +32,7 @@ def write_model(
     quantize: str | None = None,
     length: int | None = None,
     samples: Any = None,
+    max_characters: int | None = None,
 ) -> dict[str, Any]:
     """Writes a model into an empty folder, with what its users need beside it.
 
@@ -42,6 +43,7 @@ def write_model(
         quantize: "int8" or None.
         length: Number of steps where the format cannot leave it free; None for 128.
         samples: Inputs on which the answers of 8 bits are compared, or None.
+        max_characters: Characters to which texts were cut in training, or None.
 
     Returns:
         The values of `Exported` as plain data, or "error": why there are no files.
@@ -58,7 +60,7 @@ def write_model(
     batch = getattr(module, "BATCH", None)
     output_names = getattr(module, "output_names", lambda *_: None)
     names = output_names(precise, folder)
-    notes = companions.write(precise, folder, steps, names, batch)
+    notes = companions.write(precise, folder, steps, names, batch, max_characters)
     if precise is not model:
         notes.insert(
             0, "The model was trained in mixed precision: the file has float32."

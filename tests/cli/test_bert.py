@@ -112,3 +112,13 @@ def test_a_file(command, refused, tmp_path):
     assert "must add to at most 1" in line
     assert "at most 1" in refused(*BERT, "--next-rate", 2)
     assert not (tmp_path / "s").exists()
+
+
+def test_parts_of_a_batch_are_the_batch(command):
+    words = [*BERT, "--steps", "2", "--dropout", "0", "--json"]
+    whole, parts = (
+        json.loads(command(*words, "--run", name, *more).out)
+        for name, more in (("whole", ()), ("parts", ("--micro-batches", "3")))
+    )
+    for key in ("loss", "after"):
+        assert parts[key] == pytest.approx(whole[key], abs=1e-5)

@@ -74,6 +74,7 @@ def test_files_and_check_are_printed(command, asked, trained, tmp_path):
     assert "The inputs have 7 steps." in out
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["model.onnx"]
     assert asked[0]["samples"] is None and asked[0]["file"].endswith("model.keras")
+    assert asked[0]["max_characters"] is None
     file = trained[0] / "model.keras"
     found = json.loads(command("export", file, "--out", "a/b", "--json").out)
     assert found["path"] == "a/b" and found["difference"] == 3e-7
@@ -93,6 +94,7 @@ def test_answers_of_int8_on_held_out_texts(command, asked, classifier, tmp_path)
     out = command(*words, "files").out
     texts = asked[0]["samples"]
     assert 0 < len(texts) < 23 and all(text.startswith("word") for text in texts)
+    assert asked[0]["max_characters"] == 1000
     assert f"On {len(texts)} held-out texts 1 of 5 answers change" in out
     assert "0.25" in out and "0.50" in out  # of size and time
     plain = json.loads(command(*words, "other", "--json").out)

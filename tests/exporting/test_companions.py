@@ -122,6 +122,10 @@ def test_a_bert_has_its_ends(tmp_path):
     assert ids.tolist() == [row] and not segments.any()
     assert found["padding_id"] == model.padding_id
     assert "cut the ids of a long text" in found["row"][0]
+    assert "max_characters" not in found
+    found = about(model, tmp_path, max_characters=13)
+    assert found["max_characters"] == 13
+    assert found["row"][0].startswith("cut a text after max_characters characters")
     assert json.loads((tmp_path / "labels.json").read_text()) == ["no", "yes"]
 
 

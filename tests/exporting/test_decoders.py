@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -106,8 +108,29 @@ def test_the_loop_without_keras_writes_the_text_of_generate(tmp_path):
         texts = model.generate([model.tokenizer.decode(r) for r in rows], NEW, top_k=1)
         own = [model.tokenizer.decode([*r, *i]) for r, i in zip(rows, ids, strict=True)]
         assert own == texts
+    settings = tmp_path / "gpt" / "generation.json"
+    known = {**json.loads(settings.read_text()), "context_length": 9}
+    settings.write_text(json.dumps(known))
+    with pytest.raises(ValueError, match="ends at 9 tokens, not 1[0-9]"):
+        printed(tmp_path / "gpt", 8, *PROMPTS[:1])
     lines = (ROOT / "examples" / "generate_without_keras.py").read_text().splitlines()
     assert len(lines) <= 40 and not any("keras" in x for x in lines[7:])
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["nowhere", "4", "a"], "No such file or directory: 'nowhere/generation.json'"),
+        ([], "missing 2 required positional arguments: 'folder' and 'count'"),
+    ],
+)
+def test_the_loop_says_what_is_wrong(words, message):
+    script = ROOT / "examples" / "generate_without_keras.py"
+    words = [sys.executable, str(script), *words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and not done.stdout
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert "the FOLDER of kerasseq export, a COUNT, each TEXT" in done.stderr
 
 
 def test_a_recurrent_encoder_decoder_with_attention(tmp_path):

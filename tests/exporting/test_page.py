@@ -1,5 +1,6 @@
 """The program of the how-to page reads a classifier without Keras."""
 
+import json
 import re
 
 import keras
@@ -33,8 +34,10 @@ def test_the_program_on_the_page(tmp_path):
     )
     folder = tmp_path / "classifier"
     folder.mkdir()
-    found = writing.write_model(model, folder, format="onnx", length=9)
-    assert found["length"] == 9
+    options = {"format": "onnx", "length": 9, "max_characters": 4}
+    assert writing.write_model(model, folder, **options)["length"] == 9
+    content = json.loads((folder / "preprocessing.json").read_text())
+    assert content["max_characters"] == 4
     done = run_python(program, only=(), cwd=tmp_path)
-    wanted = [each.label for each in model.classify(TEXTS)]
+    wanted = [each.label for each in model.classify([text[:4] for text in TEXTS])]
     assert done.stdout.strip() == str(wanted)

@@ -48,7 +48,7 @@ CASES = {
     "bert": (pretraining, None),
 }
 USUAL = ("tagger",)
-PARTS = {"gpt": {"micro_batches": 2}}
+PARTS = {name: {"micro_batches": 2} for name in ("gpt", "bert")}
 if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
     PARTS["tagger"] = {"micro_batches": 2}
 
