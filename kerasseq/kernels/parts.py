@@ -11,7 +11,7 @@ which float16 could not hold: part d changes it by $r (L_d - L)$ with $r = c_d /
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -20,14 +20,20 @@ from keras import ops
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import backend_module
 
-ONLY_JAX = (
-    "layout_map divides the weights among devices, which Keras can on JAX alone, "
-    f"received it on {keras.backend.backend()}. Set KERAS_BACKEND=jax, or leave it out"
-)
 # What the losses of a part are means over, while a step adds up parts one by one.
 _counts: contextvars.ContextVar[list[Tensor] | None] = contextvars.ContextVar(
     "counts", default=None
 )
+
+
+def only_jax(argument: str) -> str:
+    """Returns the message about an argument that another backend does not take."""
+    also = ', or pass parallel="model"' * (keras.backend.backend() == "torch")
+    return (
+        f"{argument} divides the weights among devices, which Keras can on JAX alone, "
+        f"received it on {keras.backend.backend()}. Set KERAS_BACKEND=jax, or leave "
+        f"it out{also}"
+    )
 
 
 def of_part(loss: Tensor, over: Tensor | int) -> Tensor:
@@ -195,16 +201,56 @@ def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
 
 
 def on_devices(
-    count: int | None, layout: Any
+    count: int | None, parallel: str, layout: Any
 ) -> contextlib.AbstractContextManager[None]:
     """Divides each batch among devices inside a block; see `training.on_devices`.
 
     Args:
         count: The number of devices; all if None.
-        layout: Function from a mesh to a `keras.distribution.LayoutMap`; None if each
-            device holds all weights.
+        parallel: "data", or "model" if the weights are divided too.
+        layout: Function from a mesh to a `keras.distribution.LayoutMap` for "model";
+            None for that of the backend.
     """
-    return backend_module("parts").on_devices(count, layout)
+    return backend_module("parts").on_devices(count, parallel, layout)
+
+
+def divide_weights(
+    model: keras.Model, blocks: Callable[[keras.Model], Sequence[keras.Layer]]
+) -> None:
+    """Divides weights and state of the optimizer, in a block of `on_devices` for it.
+
+    On JAX they are made divided.
+
+    Args:
+        model: A model with an optimizer.
+        blocks: Returns its layers of which one at a time needs its weights whole.
+    """
+    if keras.backend.backend() == "torch":
+        backend_module("parts").divide_weights(model, blocks)
+
+
+def divides_weights() -> bool:
+    """Whether all processes must take part where a weight is read.
+
+    Examples:
+        >>> divides_weights()
+        False
+    """
+    return keras.backend.backend() == "torch" and (
+        backend_module("parts").divides_weights()
+    )
+
+
+def is_any(value: bool) -> bool:
+    """Whether a value is true in any process, where all must do the same then.
+
+    Examples:
+        >>> is_any(True)
+        True
+    """
+    if keras.backend.backend() != "torch":
+        return value
+    return backend_module("parts").is_any(value)
 
 
 def make_virtual_devices(count: int) -> None:

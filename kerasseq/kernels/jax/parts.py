@@ -175,10 +175,10 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
 
 
 @contextlib.contextmanager
-def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     devices = _devices(count)
-    if layout is None:
+    if parallel == "data":
         chosen = _DataParallel(devices=devices)
     else:
         sizes = (1, len(devices))

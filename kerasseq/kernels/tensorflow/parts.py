@@ -153,10 +153,15 @@ class _Strategy(tf.distribute.MirroredStrategy):
 
 
 @contextlib.contextmanager
-def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     if layout is not None:
-        raise ValueError(common.ONLY_JAX)
+        raise ValueError(common.only_jax("layout_map"))
+    if parallel == "model":
+        raise ValueError(
+            'parallel="model" divides the weights, which TensorFlow does not here, '
+            "received it on tensorflow. Set KERAS_BACKEND=jax or torch, or leave it out"
+        )
     is_open = isinstance(outer := tf.distribute.get_strategy(), _Strategy)
     if is_open and count not in (None, outer.num_replicas_in_sync):
         raise ValueError(
