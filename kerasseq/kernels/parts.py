@@ -263,7 +263,5 @@ def make_virtual_devices(count: int) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this process writes the files: on PyTorch the first of several."""
-    if keras.backend.backend() != "torch":
-        return True
+    """Whether this process writes the files: the first of several."""
     return backend_module("parts").is_first_process()

@@ -31,6 +31,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.torch import private
 
 WAIT = datetime.timedelta(minutes=5)  # until all processes read a weight
+UNDIVIDED = (keras.optimizers.Adafactor, keras.optimizers.LossScaleOptimizer)
 LEAVING = -1  # in place of the number of a weight
 
 
@@ -222,11 +223,11 @@ class Divided:
         optimizer = self.model.optimizer
         if optimizer is self.optimizer or optimizer is None:
             return
-        if hasattr(optimizer, "inner_optimizer"):
+        if isinstance(optimizer, UNDIVIDED):
             raise ValueError(
-                'parallel="model" takes an optimizer that does not scale the loss, on '
-                f"PyTorch, received a {type(optimizer).__name__}. Use the policy "
-                "mixed_bfloat16, or compile with auto_scale_loss=False"
+                'parallel="model" takes optimizers on PyTorch whose state has the shape '
+                "of the weights, and which do not scale the loss, received a "
+                f"{type(optimizer).__name__}. Use AdamW, and the policy mixed_bfloat16"
             )
         self.optimizer = optimizer
         weights = {part.variable.path: part for part in self.parts}

@@ -160,6 +160,8 @@ def _add_gradients(divided, parts, data):
             variable.assign(value)
         is_given = n < size  # otherwise a row takes part that does not count
         rows = common.rows_of(data, slice(n if is_given else 0, None, parts))
+        before = divided.gradients()  # the root has its weights whole after the loss
+        metrics = [v.value.detach().clone() for v in model.metrics_variables]
         loss, y_pred, c = divided.loss(lambda r=rows: _loss(model, r, in_parts))
         if in_parts:
             c = c * is_given
@@ -167,12 +169,15 @@ def _add_gradients(divided, parts, data):
             count = count + of_all
             share = here.count * c / of_all.clamp(min=1e-30)
             r = of_all / count.clamp(min=1e-30)
-            for d in divided.gradients():
+            for d in before:
                 if d is not None:
                     d.to_local().mul_((1 - r).to(d.dtype))
             loss = loss * (share * r).to(loss.dtype)
         loss.backward()
-        if is_given:
+        if not is_given:
+            for variable, value in zip(model.metrics_variables, metrics, strict=True):
+                variable.assign(value)
+        else:
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
             model.compute_metrics(x, y, y_pred, sample_weight)
 
