@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import backend, checks
 
 # For the command, which divides a run.
 make_virtual_devices: Callable[[int], None] = kernels.make_virtual_devices
@@ -73,12 +73,28 @@ def on_devices(
             'parallel must be "model" with a layout_map, which divides the weights, '
             'received "data". Leave one of them out'
         )
+    if parallel == "model" and layout_map is None and backend.chosen() == "jax":
+        from kerasseq import models  # which import this module
+
+        layout_map = models.GPT.get_layout_map  # one for all classes
     with kernels.on_devices(devices, parallel, layout_map):
         yield
 
 
+def is_any(value: bool) -> bool:
+    """Whether a value is true in any process of those that divide the weights.
+
+    To save what they have, all of them must do the same.
+
+    Examples:
+        >>> is_any(False)
+        False
+    """
+    return kernels.is_any(value)
+
+
 def is_first_process() -> bool:
-    """Whether this process prints and writes files: on PyTorch the first of several.
+    """Whether this process prints and writes files: the first of several.
 
     Examples:
         >>> is_first_process()

@@ -9,7 +9,7 @@ import contextlib
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -20,7 +20,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels import parts as common
-from kerasseq.kernels.torch.divided import Divided, Meeting
+
+if TYPE_CHECKING:
+    from kerasseq.kernels.torch.divided import Divided, Meeting
 
 
 class _Processes:
@@ -43,7 +45,7 @@ class _Processes:
         self.is_spare: bool = False
         self.replicas: dict[int, tuple[list[int], Any]] = {}
         self.divided: dict[int, Divided] = {}
-        self.meeting: Meeting | None = Meeting() if divides_weights else None
+        self.meeting: Meeting | None = _meeting() if divides_weights else None
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -65,6 +67,12 @@ class _Processes:
             module = DistributedDataParallel(_Loss(model), static_graph=True)
             self.replicas[id(model)] = known = (trained, module)
         return known[1]
+
+
+def _meeting():
+    from kerasseq.kernels.torch.divided import Meeting  # loads a lot of PyTorch
+
+    return Meeting()
 
 
 _processes: _Processes | None = None  # of the open block
@@ -274,6 +282,8 @@ def divide_weights(
         known.put_together(in_each=True)
         known = None
     if known is None:
+        from kerasseq.kernels.torch.divided import Divided
+
         here.divided[id(model)] = Divided(model, blocks(model), here.meeting)
     else:
         known.divide_optimizer()
