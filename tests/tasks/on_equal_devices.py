@@ -48,8 +48,11 @@ CASES = {
     ),
     "bert": (pretraining, None),
 }
-USUAL = ("tagger",)
 DIVIDED = "/divided"  # after the name of a case: the weights too, on PyTorch
+USUAL, EVERY = ("tagger",), tuple(CASES)
+if keras.backend.backend() == "torch":
+    USUAL += ("gpt" + DIVIDED,)
+    EVERY += ("gpt" + DIVIDED, "bert" + DIVIDED)
 PARTS = {"gpt": {"micro_batches": 2}}
 if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
     PARTS["tagger"] = {"micro_batches": 2}
@@ -138,6 +141,9 @@ def check_memory(devices):
         model.compile(keras.optimizers.Adam())
         model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
         held = torch_memory.size_of_tensors() - before
+        model.compile("adafactor")
+        with np.testing.assert_raises_regex(ValueError, "received a Adafactor"):
+            model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
     whole = 4 * model.count_params()  # weights, gradients and two states of Adam
     print(f"{held / whole:.3f} of the numbers on each of {devices}", file=sys.stderr)
     assert held < 1.05 * whole / devices

@@ -225,7 +225,7 @@ class Divided:
             return
         if isinstance(optimizer, UNDIVIDED):
             raise ValueError(
-                'parallel="model" takes optimizers on PyTorch whose state has the shape '
+                'parallel="model" on PyTorch takes optimizers with states of the shape '
                 "of the weights, and which do not scale the loss, received a "
                 f"{type(optimizer).__name__}. Use AdamW, and the policy mixed_bfloat16"
             )

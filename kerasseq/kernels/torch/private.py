@@ -122,5 +122,10 @@ def read_by(
     Raises:
         RuntimeError: If Keras does not read the value from there.
     """
+    if "_value" not in vars(variable):
+        raise RuntimeError(
+            f"weights cannot be divided with Keras {keras.__version__}, whose variables "
+            'keep their values elsewhere. Leave parallel="model" out'
+        )
     variable.__class__ = keras.Variable if read is None else _ReadBy
     vars(variable).update(read=read, write=write)
