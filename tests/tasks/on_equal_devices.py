@@ -142,7 +142,7 @@ def check_memory(devices):
         model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
         held = torch_memory.size_of_tensors() - before
         model.compile("adafactor")
-        with np.testing.assert_raises_regex(ValueError, "received a Adafactor"):
+        with np.testing.assert_raises_regex(ValueError, "received Adafactor"):
             model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
     whole = 4 * model.count_params()  # weights, gradients and two states of Adam
     print(f"{held / whole:.3f} of the numbers on each of {devices}", file=sys.stderr)

@@ -182,8 +182,8 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     if parallel == "model" and jax.process_count() > 1:
         raise ValueError(
             'parallel must be "data" where several processes train on JAX, received '
-            f'"model" in one of {jax.process_count()}: none could read the parts of the '
-            "others, to write a file. Use one process for all devices, or PyTorch"
+            f'"model" in one of {jax.process_count()}: none could read the parts of '
+            "the others, to write a file. Use one process for all devices, or PyTorch"
         )
     devices = _devices(count)
     # Each process reads the same batches, of which the step takes the rows of each.

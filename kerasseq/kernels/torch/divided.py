@@ -226,7 +226,7 @@ class Divided:
         if isinstance(optimizer, UNDIVIDED):
             raise ValueError(
                 'parallel="model" on PyTorch takes optimizers with states of the shape '
-                "of the weights, and which do not scale the loss, received a "
+                "of the weights, and which do not scale the loss, received "
                 f"{type(optimizer).__name__}. Use AdamW, and the policy mixed_bfloat16"
             )
         self.optimizer = optimizer

@@ -124,7 +124,7 @@ def read_by(
     """
     if "_value" not in vars(variable):
         raise RuntimeError(
-            f"weights cannot be divided with Keras {keras.__version__}, whose variables "
+            f"weights cannot be divided with Keras {keras.__version__}: its variables "
             'keep their values elsewhere. Leave parallel="model" out'
         )
     variable.__class__ = keras.Variable if read is None else _ReadBy
