@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             options.one_of("division", PARALLEL),
             "NAME",
             "data: each device has all weights; model: each has a part of them, on JAX "
-            "(default: data)",
+            "and PyTorch (default: data)",
         ),
         (
             "--micro-batches",
@@ -121,13 +121,15 @@ class Devices(NamedTuple):
             model.micro_batches = self.micro_batches
         is_process = self.count > 1 and backend.chosen() == "torch"
         with (
-            _in_process(self.count, folder) if is_process else contextlib.nullcontext()
+            _in_process(self.count, self.parallel, folder)
+            if is_process
+            else contextlib.nullcontext()
         ):
             yield
 
 
 @contextlib.contextmanager
-def _in_process(count: int, folder: pathlib.Path) -> Iterator[None]:
+def _in_process(count: int, parallel: str, folder: pathlib.Path) -> Iterator[None]:
     """Divides batches among processes of PyTorch, of which this is one."""
     from kerasseq import training
 
@@ -136,9 +138,10 @@ def _in_process(count: int, folder: pathlib.Path) -> Iterator[None]:
     is_first = training.is_first_process()
     if is_first:
         trains.write_text(str(folder))
+    stopped: list[signals.Stopped] = []
     try:
-        with training.on_devices(count):
-            yield
+        with training.on_devices(count, parallel=parallel), _kept(stopped):
+            yield  # the block ends after Ctrl-C as after training
     except RuntimeError as error:
         if not _LOST.search(str(error)):
             raise
@@ -151,6 +154,17 @@ def _in_process(count: int, folder: pathlib.Path) -> Iterator[None]:
     if not is_first:
         raise SystemExit(0)
     trains.unlink()
+    for error in stopped:
+        raise error
+
+
+@contextlib.contextmanager
+def _kept(stopped: list[signals.Stopped]) -> Iterator[None]:
+    """Adds what stops training at the end of a step to a list."""
+    try:
+        yield
+    except signals.Stopped as error:
+        stopped.append(error)
 
 
 def given(args: argparse.Namespace) -> Devices:
@@ -181,10 +195,10 @@ def check(devices: Devices, task: str, backend_name: str | None) -> None:
             f"train one model, whose loss compares no rows. Received {task}"
         )
     name = backend_name or backend.chosen()
-    if devices.parallel == "model" and name != "jax":
+    if devices.parallel == "model" and name == "tensorflow":
         raise UsageError(
-            "--parallel model divides weights among devices, which Keras can on JAX "
-            f"alone, received the backend {name}. Add --backend jax, or leave it out"
+            "--parallel model divides weights among devices, on JAX and PyTorch, "
+            f"received the backend {name}. Add --backend torch, or leave it out"
         )
 
 

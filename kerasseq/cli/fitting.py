@@ -81,7 +81,7 @@ def fit(
     reporter.update(step=done, steps=steps, parameters=saved_model.count_params())
     if parts:
         reporter.enter("compiling")
-        saved = training.Checkpoint(folder)
+        saved = training.Checkpoint(folder, in_each_process=True)
         progress = Progress(job.console, label, steps, done, metric)
         per_epoch = batches.steps_per_epoch
         held_out = {} if validation is None else {"validation_data": validation}
@@ -436,7 +436,7 @@ class SaveModel(keras.callbacks.Callback):
         self, batch: int, logs: dict[str, float] | None = None
     ) -> None:
         request = self.folder / SAVE
-        if request.exists():
+        if parallel.is_any(request.exists()):
             model = self.model if self.saved_model is None else self.saved_model
             runs.write_model(model, self.folder)
             request.unlink(missing_ok=True)
@@ -484,10 +484,10 @@ class Interrupt(keras.callbacks.Callback):
     ) -> None:
         self.done += 1
         is_last = batch + 1 == self.params["steps"]  # then `saved` saves a checkpoint
-        if not is_last and self.requested:
+        if not is_last and parallel.is_any(self.requested):
             self.saved.save(self.done % self.interval)
-            raise KeyboardInterrupt
+            raise signals.Stopped
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
+        if parallel.is_any(self.requested):
+            raise signals.Stopped

@@ -18,6 +18,13 @@ OUTPUTS = (1, 2)  # file descriptors
 AGAIN = 0.05  # seconds until an interrupt that was lost is raised again
 
 
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C at the end of a step, when a checkpoint is saved.
+
+    If processes divide the weights, it is raised in each of them.
+    """
+
+
 @contextlib.contextmanager
 def handled(handler: Callable[..., Any] = signal.default_int_handler) -> Iterator[None]:
     """Handles the signals until the block ends.

@@ -15,7 +15,7 @@ import numpy as np
 
 from kerasseq.cli import devices, options
 from kerasseq.cli.reporting import Reporter
-from kerasseq.training import checkpoint
+from kerasseq.training import checkpoint, parallel
 
 if TYPE_CHECKING:
     from kerasseq.cli.job import Job
@@ -131,7 +131,7 @@ class Deadline(keras.callbacks.Callback):
         return self.reporter.seconds >= 60 * self.minutes
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if self.is_over:
+        if parallel.is_any(self.is_over):
             self.model.stop_training = True
 
 
@@ -171,8 +171,8 @@ def callbacks(
         patience: Intervals without a lower loss after which it stops, or None.
     """
     minutes = getattr(job.settings, "max_minutes", None)
-    if devices.is_worker():  # the first process stops the others
-        minutes = None
+    if devices.is_worker() and job.devices.parallel == "data":
+        minutes = None  # the first process stops the others
     used = [KeepBest(saved, patience)] if patience else []
     return used + ([Deadline(job.reporter, minutes)] if minutes else [])
 

@@ -16,7 +16,7 @@ $$L_d = \sum_k \frac{c_{kd}}{C_k} \frac{N}{n_d} L_{kd}$$
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -25,10 +25,6 @@ from keras import ops
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import backend_module
 
-ONLY_JAX = (
-    "layout_map divides the weights among devices, which Keras can on JAX alone, "
-    f"received it on {keras.backend.backend()}. Set KERAS_BACKEND=jax, or leave it out"
-)
 # What the losses of a part are means over, while a step adds up parts one by one.
 _counts: contextvars.ContextVar[list[Tensor] | None] = contextvars.ContextVar(
     "counts", default=None
@@ -38,6 +34,16 @@ _totals: contextvars.ContextVar[Mapping[str, Tensor] | None] = contextvars.Conte
     "totals", default=None
 )
 ROWS = "rows of the batch"  # no output has a name with spaces
+
+
+def only_jax(argument: str) -> str:
+    """Returns the message about an argument that another backend does not take."""
+    also = ', or pass parallel="model"' * (keras.backend.backend() == "torch")
+    return (
+        f"{argument} divides the weights among devices, which Keras can on JAX alone, "
+        f"received it on {keras.backend.backend()}. Set KERAS_BACKEND=jax, or leave "
+        f"it out{also}"
+    )
 
 
 def of_part(loss: Tensor, over: Tensor | int) -> Tensor:
@@ -249,16 +255,56 @@ def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
 
 
 def on_devices(
-    count: int | None, layout: Any
+    count: int | None, parallel: str, layout: Any
 ) -> contextlib.AbstractContextManager[None]:
     """Divides each batch among devices inside a block; see `training.on_devices`.
 
     Args:
         count: The number of devices; all if None.
-        layout: Function from a mesh to a `keras.distribution.LayoutMap`; None if each
-            device holds all weights.
+        parallel: "data", or "model" if the weights are divided too.
+        layout: Function from a mesh to a `keras.distribution.LayoutMap` for "model";
+            None for that of the backend.
     """
-    return backend_module("parts").on_devices(count, layout)
+    return backend_module("parts").on_devices(count, parallel, layout)
+
+
+def divide_weights(
+    model: keras.Model, blocks: Callable[[keras.Model], Sequence[keras.Layer]]
+) -> None:
+    """Divides weights and state of the optimizer, in a block of `on_devices` for it.
+
+    On JAX they are made divided.
+
+    Args:
+        model: A model with an optimizer.
+        blocks: Returns its layers of which one at a time needs its weights whole.
+    """
+    if keras.backend.backend() == "torch":
+        backend_module("parts").divide_weights(model, blocks)
+
+
+def divides_weights() -> bool:
+    """Whether all processes must take part where a weight is read.
+
+    Examples:
+        >>> divides_weights()
+        False
+    """
+    return keras.backend.backend() == "torch" and (
+        backend_module("parts").divides_weights()
+    )
+
+
+def is_any(value: bool) -> bool:
+    """Whether a value is true in any process, where all must do the same then.
+
+    Examples:
+        >>> is_any(True)
+        True
+    """
+    if keras.backend.backend() != "torch":
+        return value
+    return backend_module("parts").is_any(value)
 
 
 def make_virtual_devices(count: int) -> None:
@@ -271,7 +317,5 @@ def make_virtual_devices(count: int) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this process writes the files: on PyTorch the first of several."""
-    if keras.backend.backend() != "torch":
-        return True
+    """Whether this process writes the files: the first of several."""
     return backend_module("parts").is_first_process()

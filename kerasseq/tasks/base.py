@@ -389,6 +389,7 @@ class TaskModel(keras.Model):
         A step that makes variables is traced twice by TensorFlow. Those of the
         optimizer are made before.
         """
+        kernels.divide_weights(self, rematerialization.blocks_of)
         self._build_optimizer()
         return super().make_train_function(force or self._has_changed("train"))
 

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core.files import regular, replacing
 from kerasseq.core.types import FilePath
 
@@ -25,8 +26,11 @@ FILE = "checkpoint.npz"
 class Checkpoint(keras.callbacks.Callback):
     """Saves the state of training after each epoch.
 
+    If processes divide the weights, each needs the callback, and the first writes.
+
     Args:
         folder: Folder of the file, created if necessary.
+        in_each_process: Whether the others write it as well, to folders of their own.
 
     Examples:
         >>> import tempfile
@@ -39,9 +43,10 @@ class Checkpoint(keras.callbacks.Callback):
         1
     """
 
-    def __init__(self, folder: FilePath) -> None:
+    def __init__(self, folder: FilePath, *, in_each_process: bool = False) -> None:
         super().__init__()
         self.folder: pathlib.Path = pathlib.Path(folder)
+        self.in_each_process: bool = in_each_process
         self.history: list[dict[str, float]] = []
         self._metrics: list[np.ndarray] = []  # of an epoch that is continued
 
@@ -96,7 +101,9 @@ class Checkpoint(keras.callbacks.Callback):
         arrays |= {f"m{n}": _array(v) for n, v in enumerate(metrics)}
         state |= {"history": self.history, "paths": [v.path for v in variables]}
         state["padding"] = "last"
-        write(self.folder / FILE, arrays, state)
+        is_spare = kernels.divides_weights() and not kernels.is_first_process()
+        if self.in_each_process or not is_spare:
+            write(self.folder / FILE, arrays, state)
 
 
 def restore(model: keras.Model, folder: FilePath) -> int:

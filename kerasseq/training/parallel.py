@@ -5,17 +5,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import backend, checks
 
 # For the command, which divides a run.
 make_virtual_devices: Callable[[int], None] = kernels.make_virtual_devices
 restartable: Callable[[Callable[[], Iterator[Any]]], Any] = kernels.restartable
+
+PARALLEL = ("data", "model")
 
 
 @contextlib.contextmanager
 def on_devices(
     devices: int | None = None,
     *,
+    parallel: str | None = None,
     layout_map: Callable[..., Any] | None = None,
 ) -> Iterator[None]:
     """Divides each batch of `fit` among devices; the results are those of one device.
@@ -35,8 +38,11 @@ def on_devices(
     Args:
         devices: Their number N. All that the backend finds if None, or the processes of
             `torchrun`.
-        layout_map: `get_layout_map` of the class of the model, on JAX: then each device
-            holds a part of each large weight, and computes with all rows.
+        parallel: "data": each device has all weights. "model": each has a part of the
+            large weights, of their gradients and of the state of the optimizer; on JAX
+            and PyTorch. "model" if there is a `layout_map`, else "data", if None.
+        layout_map: `get_layout_map` of a class of models, on JAX: the axes along which
+            the weights are divided. One for all models of kerasseq if None.
 
     Yields:
         Nothing.
@@ -44,7 +50,8 @@ def on_devices(
     Raises:
         TypeError: If `devices` is not an integer.
         ValueError: If there are not so many devices or processes; if weights cannot be
-            divided on this backend, or a weight not by the number of devices.
+            divided on this backend, or a weight not by the number of devices; if
+            `parallel` is unknown, or "data" with a `layout_map`.
 
     Examples:
         >>> import kerasseq
@@ -58,12 +65,36 @@ def on_devices(
     """
     if devices is not None:
         devices = checks.size("devices", devices)
-    with kernels.on_devices(devices, layout_map):
+    if parallel is None:
+        parallel = "data" if layout_map is None else "model"
+    checks.one_of("parallel", parallel, PARALLEL)
+    if parallel == "data" and layout_map is not None:
+        raise ValueError(
+            'parallel must be "model" with a layout_map, which divides the weights, '
+            'received "data". Leave one of them out'
+        )
+    if parallel == "model" and layout_map is None and backend.chosen() == "jax":
+        from kerasseq import models  # which import this module
+
+        layout_map = models.GPT.get_layout_map  # one for all classes
+    with kernels.on_devices(devices, parallel, layout_map):
         yield
 
 
+def is_any(value: bool) -> bool:
+    """Whether a value is true in any process of those that divide the weights.
+
+    To save what they have, all of them must do the same.
+
+    Examples:
+        >>> is_any(False)
+        False
+    """
+    return kernels.is_any(value)
+
+
 def is_first_process() -> bool:
-    """Whether this process prints and writes files: on PyTorch the first of several.
+    """Whether this process prints and writes files: the first of several.
 
     Examples:
         >>> is_first_process()

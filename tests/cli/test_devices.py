@@ -32,7 +32,10 @@ GPT = ["--model", "gpt", *RUN, "--num-layers", "1", "--num-heads", "1"]
         (["--devices", "two"], 'expected an integer, received "two"'),
         (["--parallel", "modle", "--devices", "2"], 'Did you mean "model"?'),
         (["--parallel", "model"], "needs --devices of at least 2, received 1"),
-        (["--parallel", "model", "--devices", "2"], "received the backend torch"),
+        (
+            ["--parallel", "model", "--devices", "2", "--backend", "tensorflow"],
+            "received the backend tensorflow",
+        ),
         (["--micro-batches", "0"], "expected an integer of at least 1, received 0"),
     ],
 )
@@ -92,9 +95,10 @@ def workers(process):
 
 
 @pytest.mark.full("16 CPU seconds: four processes load PyTorch", cheap=False)
-def test_a_killed_process_ends_the_others(command, text_path, tmp_path):
+@pytest.mark.parametrize("parallel", devices.PARALLEL)
+def test_a_killed_process_ends_the_others(parallel, command, text_path, tmp_path):
     """With a message; the run resumes, also on one device; one process writes files."""
-    steps = ["--steps", "100000", "--patience", "0"]
+    steps = ["--steps", "100000", "--patience", "0", "--parallel", parallel]
     words = ["--text", str(text_path), *GPT, *steps, "--run", "run"]
     process = start(tmp_path, "language-model", *words)
     first, second = workers(process)
@@ -103,7 +107,7 @@ def test_a_killed_process_ends_the_others(command, text_path, tmp_path):
     assert process.returncode == 2, output
     assert "another process of the run has ended" in output
     assert "kerasseq train --resume run --devices N" in output
-    assert output.count("whose 2 devices share the batches") == 1
+    assert output.count("whose 2 devices share the ") == 1
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
     done = checkpoint.read(tmp_path / "run" / checkpoint.FILE)[1]["epochs"] * 10
@@ -113,17 +117,19 @@ def test_a_killed_process_ends_the_others(command, text_path, tmp_path):
 
 
 @pytest.mark.full("as Ctrl-C on one device, which is tested", cheap=False)
-def test_a_stopped_run_resumes_on_two_devices(text_path, tmp_path):
+@pytest.mark.parametrize("parallel", devices.PARALLEL)
+def test_a_stopped_run_resumes_on_two_devices(parallel, text_path, tmp_path):
     """Ctrl-C saves a checkpoint within an interval; the history is that of one."""
     words = ["--text", str(text_path), *GPT, "--patience", "0"]
-    process = start(tmp_path, "language-model", *words, "--run", "run")
+    how = ["--parallel", parallel]
+    process = start(tmp_path, "language-model", *words, "--run", "run", *how)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
     assert process.returncode in (0, 130), output
     environment = clean_environment({"KERAS_BACKEND": "torch"})
     program = [sys.executable, "-m", "kerasseq", "train"]
     for arguments in (
-        ["--resume", "run", "--devices", "2"],
+        ["--resume", "run", "--devices", "2", *how],
         ["language-model", *words, "--run", "one"],
     ):
         subprocess.run(

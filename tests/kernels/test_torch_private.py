@@ -1,5 +1,8 @@
 """The names of PyTorch that are not public: what happens without each."""
 
+import re
+
+import keras
 import numpy as np
 import pytest
 
@@ -111,3 +114,18 @@ def test_what_is_tried_in_a_recomputed_block(known, monkeypatch):
     with Watch(), private.no_dispatch_modes():
         torch.ones(3).cos()
     assert bool(seen) is not known
+
+
+def test_the_value_of_a_variable_is_read_by_a_function():
+    """And is its own again; without `_value` an error names the version of Keras."""
+    variable, kept = keras.Variable(np.zeros(3)), [torch.ones(3)]
+    private.read_by(variable, lambda: kept[0], kept[0].copy_)
+    variable.assign(variable + 4)
+    variable.trainable = False
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), [5, 5, 5])
+    private.read_by(variable, None, None)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), [0, 0, 0])
+    assert not variable.trainable and type(variable) is keras.Variable
+    del vars(variable)["_value"]
+    with pytest.raises(RuntimeError, match=re.escape(keras.__version__)):
+        private.read_by(variable, lambda: kept[0], kept[0].copy_)

@@ -1,5 +1,6 @@
 """Trains models on several devices and on one, and compares; on each backend."""
 
+import contextlib
 import sys
 import tempfile
 
@@ -47,7 +48,11 @@ CASES = {
     ),
     "bert": (pretraining, None),
 }
-USUAL = ("tagger",)
+DIVIDED = "/divided"  # after the name of a case: the weights too, on PyTorch
+USUAL, EVERY = ("tagger",), tuple(CASES)
+if keras.backend.backend() == "torch":
+    USUAL += ("gpt" + DIVIDED,)
+    EVERY += ("gpt" + DIVIDED, "bert" + DIVIDED)
 PARTS = {name: {"micro_batches": 2} for name in ("gpt", "bert")}
 if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
     PARTS["tagger"] = {"micro_batches": 2}
@@ -55,6 +60,7 @@ if keras.backend.backend() == "jax":  # where devices change nothing in a step b
 
 def compiled(name, **options):
     """Returns a model from the same seed, and the arguments of `fit`."""
+    name = name.removesuffix(DIVIDED)
     keras.utils.set_random_seed(3)
     make, data = CASES[name]
     model = make()
@@ -85,6 +91,8 @@ def main(devices, names):
             pass  # which does not end the outer block
         assert kernels.divides_rows() or keras.backend.backend() == "jax"
         found = {name: on_several(name, f"{folder}/{name}") for name in names}
+        if any(name.endswith(DIVIDED) for name in names):
+            check_memory(devices)
         if training.is_first_process():
             kept = {name: checkpoint.read(f"{folder}/{name}/{FILE}") for name in names}
     if not training.is_first_process():
@@ -105,12 +113,40 @@ def main(devices, names):
 
 def on_several(name, folder):
     """Trains on several devices, in parts too; returns losses, scores and weights."""
-    model, data = compiled(name, **PARTS.get(name, {}))
-    saved = [training.Checkpoint(folder)] if training.is_first_process() else []
-    before = model.fit(**data, epochs=EPOCHS // 2, callbacks=saved).history
-    after = model.fit(**data, initial_epoch=EPOCHS // 2, epochs=EPOCHS).history
-    losses = {metric: before[metric] + after[metric] for metric in before}
-    return {**losses, **results(model, data)}
+    is_divided = name.endswith(DIVIDED)
+    with training.on_devices(parallel="model") if is_divided else in_outer():
+        options = PARTS.get(name.removesuffix(DIVIDED), {})
+        model, data = compiled(name, **options)
+        every = is_divided or training.is_first_process()
+        saved = [training.Checkpoint(folder)] if every else []
+        first = model.fit(**data, epochs=EPOCHS // 2, callbacks=saved).history
+        after = model.fit(**data, initial_epoch=EPOCHS // 2, epochs=EPOCHS).history
+        losses = {metric: first[metric] + after[metric] for metric in first}
+        return {**losses, **results(model, data)}
+
+
+def in_outer():
+    """The block that is open."""
+    return contextlib.nullcontext()
+
+
+def check_memory(devices):
+    """Raises unless each process of PyTorch holds its share of a GPT, and prints it."""
+    from tests.kernels import torch_memory
+
+    ids = RNG.integers(1, 211, (4, STEPS))
+    with training.on_devices(parallel="model"):
+        before = torch_memory.size_of_tensors()
+        model = models.GPT(vocabulary_size=211, num_heads=4, hidden_dim=64)
+        model.compile(keras.optimizers.Adam())
+        model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
+        held = torch_memory.size_of_tensors() - before
+        model.compile("adafactor")
+        with np.testing.assert_raises_regex(ValueError, "received Adafactor"):
+            model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
+    whole = 4 * model.count_params()  # weights, gradients and two states of Adam
+    print(f"{held / whole:.3f} of the numbers on each of {devices}", file=sys.stderr)
+    assert held < 1.05 * whole / devices
 
 
 def same(one, other, name):

@@ -35,7 +35,7 @@ def run(folder, devices, names):
 def test_two_devices_are_one(tmp_path, request):
     """Losses, scores, outputs and weights; resumed on one device; no file is left."""
     every = request.config.getoption("full")
-    names = [*(on_equal_devices.CASES if every else on_equal_devices.USUAL)]
+    names = [*(on_equal_devices.EVERY if every else on_equal_devices.USUAL)]
     assert run(tmp_path, 2, names) == names
     assert not list(tmp_path.iterdir())
 

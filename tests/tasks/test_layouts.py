@@ -7,7 +7,7 @@ import sys
 import keras
 import pytest
 
-from kerasseq import models
+from kerasseq import models, training
 from kerasseq.tasks.layouts import LAYOUTS
 from tests.processes import clean_environment
 from tests.tasks import on_devices
@@ -73,3 +73,22 @@ def test_names_of_axes():
         models.BERT.get_layout_map(devices)
     with pytest.raises(TypeError, match="must be a keras.distribution.DeviceMesh"):
         models.GPT.get_layout_map(3)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"parallel": "modle"}, 'Did you mean "model"?'),
+        (
+            {"parallel": "data", "layout_map": models.GPT.get_layout_map},
+            'parallel must be "model" with a layout_map',
+        ),
+        ({"layout_map": models.GPT.get_layout_map}, 'or pass parallel="model"'),
+    ],
+)
+def test_how_weights_are_divided(options, message):
+    with (
+        pytest.raises(ValueError, match=re.escape(message)),
+        training.on_devices(1, **options),
+    ):
+        pass

@@ -5,6 +5,7 @@ the activations of one part.
 """
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -185,17 +186,41 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
 
 
 @contextlib.contextmanager
-def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
+    _connect()
+    if parallel == "model" and jax.process_count() > 1:
+        raise ValueError(
+            'parallel must be "data" where several processes train on JAX, received '
+            f'"model" in one of {jax.process_count()}: none could read the parts of '
+            "the others, to write a file. Use one process for all devices, or PyTorch"
+        )
     devices = _devices(count)
-    if layout is None:
-        chosen = _DataParallel(devices=devices)
+    # Each process reads the same batches, of which the step takes the rows of each.
+    options = {"auto_shard_dataset": False}
+    if parallel == "data":
+        chosen = _DataParallel(devices=devices, **options)
     else:
         sizes = (1, len(devices))
         mesh = distribution.DeviceMesh(sizes, ["batch", "model"], devices)
-        chosen = _ModelParallel(layout_map=layout(mesh), batch_dim_name="batch")
+        options |= {"layout_map": layout(mesh), "batch_dim_name": "batch"}
+        chosen = _ModelParallel(**options)
     with chosen.scope():
         yield
+
+
+def _connect():
+    """Connects the processes that Keras' variables of the environment name."""
+    count = int(os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES", 1))
+    if count > 1 and not jax.distributed.is_initialized():
+        distribution.initialize()
+
+
+def is_first_process() -> bool:
+    """See `kerasseq.kernels.is_first_process`."""
+    if jax.distributed.is_initialized():
+        return jax.process_index() == 0
+    return int(os.environ.get("KERAS_DISTRIBUTION_PROCESS_ID", 0)) == 0
 
 
 def make_virtual_devices(count: int) -> None:
@@ -206,7 +231,7 @@ def make_virtual_devices(count: int) -> None:
 
 
 def _devices(count):
-    if count is not None:
+    if count is not None and not jax.distributed.is_initialized():
         make_virtual_devices(count)
     devices = distribution.list_devices()
     if count is not None and len(devices) < count:

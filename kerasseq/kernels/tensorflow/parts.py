@@ -4,6 +4,8 @@ The gradients of replicas are added up by Keras' optimizers.
 """
 
 import contextlib
+import json
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,8 +147,8 @@ def _spec(rows):
     return tf.TensorSpec((None,) * rows.ndim, dtype)
 
 
-class _Strategy(tf.distribute.MirroredStrategy):
-    """`MirroredStrategy` for batches that the devices do not divide."""
+class _AnyBatch:
+    """A strategy for batches that the devices do not divide."""
 
     def reduce(self, reduce_op: Any, value: Nested, axis: int | None) -> Nested:
         # Of the first batch Keras takes the mean over the devices, for its shapes
@@ -157,19 +159,69 @@ class _Strategy(tf.distribute.MirroredStrategy):
         return tree.pack_sequence_as(value, [own[0] for own in parts])
 
 
+class _OneMachine(_AnyBatch, tf.distribute.MirroredStrategy):
+    """`MirroredStrategy` for any batch."""
+
+
+class _Machines(_AnyBatch, tf.distribute.MultiWorkerMirroredStrategy):
+    """`MultiWorkerMirroredStrategy` for any batch."""
+
+    def reduce(self, reduce_op: Any, value: Nested, axis: int | None) -> Nested:
+        # The shapes of a batch again, which TensorFlow cannot reduce across processes.
+        return tree.map_structure(self._own, value)
+
+    def _own(self, value):
+        return self.experimental_local_results(value)[0]
+
+
+def _cluster():
+    """The workers that TF_CONFIG names, and the number of this one."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    workers = [*config.get("cluster", {}).get("worker", ())]
+    return workers, int(config.get("task", {}).get("index", 0))
+
+
+def is_first_process() -> bool:
+    """See `kerasseq.kernels.is_first_process`."""
+    return _cluster()[1] == 0
+
+
 @contextlib.contextmanager
-def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     if layout is not None:
-        raise ValueError(common.ONLY_JAX)
-    is_open = isinstance(outer := tf.distribute.get_strategy(), _Strategy)
+        raise ValueError(common.only_jax("layout_map"))
+    if parallel == "model":
+        raise ValueError(
+            'parallel="model" divides the weights, which TensorFlow does not here, '
+            "received it on tensorflow. Set KERAS_BACKEND=jax or torch, or leave it out"
+        )
+    is_open = isinstance(outer := tf.distribute.get_strategy(), _AnyBatch)
     if is_open and count not in (None, outer.num_replicas_in_sync):
         raise ValueError(
             f"a block of on_devices with {outer.num_replicas_in_sync} devices is open, "
             f"and on TensorFlow an inner one has as many, received {count}"
         )
-    with contextlib.nullcontext() if is_open else _Strategy(_devices(count)).scope():
+    if is_open:
         yield
+        return
+    with _strategy(count).scope():
+        yield
+
+
+def _strategy(count):
+    """The devices of this process, or those of all that TF_CONFIG names."""
+    workers, _ = _cluster()
+    if len(workers) < 2:
+        return _OneMachine(_devices(count))
+    strategy = _Machines()
+    found = strategy.num_replicas_in_sync
+    if count not in (None, found):
+        raise ValueError(
+            f"devices must be {found}, the number of all devices of the {len(workers)} "
+            f"processes in TF_CONFIG, received {count}. Leave it out"
+        )
+    return strategy
 
 
 def make_virtual_devices(count: int) -> None:

@@ -1,14 +1,15 @@
 """Batches in parts on PyTorch: a process for each device, with the same weights.
 
 Each process reads the same batches, and computes every N-th row of them. PyTorch's
-`DistributedDataParallel` takes the mean of the gradients of N processes.
+`DistributedDataParallel` takes the mean of the gradients of N processes; where weights
+are divided, `fully_shard` does, of which each process then has a part.
 """
 
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -20,6 +21,9 @@ from torch.nn.parallel import DistributedDataParallel
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels import parts as common
 
+if TYPE_CHECKING:
+    from kerasseq.kernels.torch.divided import Divided, Meeting
+
 
 class _Processes:
     """The processes of an open block of `on_devices`.
@@ -30,14 +34,18 @@ class _Processes:
         in_step: Whether a step runs, in which all of them take part.
         is_spare: Whether the batch has no row for this one.
         replicas: Models with what takes the mean of their gradients, by the model.
+        divided: Models of which each process has a part of the weights, by the model.
+        meeting: Where processes meet to read such weights; None if each has all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, divides_weights: bool) -> None:
         self.rank: int = distributed.get_rank()
         self.count: int = distributed.get_world_size()
         self.in_step: bool = False
         self.is_spare: bool = False
         self.replicas: dict[int, tuple[list[int], Any]] = {}
+        self.divided: dict[int, Divided] = {}
+        self.meeting: Meeting | None = _meeting() if divides_weights else None
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -61,26 +69,37 @@ class _Processes:
         return known[1]
 
 
+def _meeting():
+    from kerasseq.kernels.torch.divided import Meeting  # loads a lot of PyTorch
+
+    return Meeting()
+
+
 _processes: _Processes | None = None  # of the open block
 
 
 class _Loss(torch.nn.Module):
-    """The loss of rows in training, the outputs, and its steps; 1 if not in parts."""
+    """What `DistributedDataParallel` takes the gradients of."""
 
     def __init__(self, model: keras.Model) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, data: Nested, in_parts: bool) -> tuple[Tensor, Nested, Tensor]:
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        counter = common.counting() if in_parts else contextlib.nullcontext([1.0])
-        with counter as counts:
-            y_pred = self.model(x, training=True)
-            loss = self.model.compute_loss(x, y, y_pred, sample_weight, training=True)
-        (c,) = counts
-        if _processes is not None and _processes.is_spare:
-            c = c * 0
-        return loss, y_pred, c
+        return _loss(self.model, data, in_parts)
+
+
+def _loss(model, data, in_parts):
+    """The loss of rows in training, the outputs, and its steps; 1 if not in parts."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    counter = common.counting() if in_parts else contextlib.nullcontext([1.0])
+    with counter as counts:
+        y_pred = model(x, training=True)
+        loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
+    (c,) = counts
+    if _processes is not None and _processes.is_spare:
+        c = c * 0
+    return loss, y_pred, c
 
 
 def is_divided() -> bool:
@@ -115,6 +134,9 @@ def train_step(
     """See `kerasseq.kernels.train_step`."""
     if _processes is None and parts == 1:
         return step(data)
+    divided = None if _processes is None else _processes.divided.get(id(model))
+    if divided is not None:
+        return _divided_step(divided, parts, data)
     with _shared(model, data) as rows, common.in_parts(model, rows, parts):
         model.zero_grad()
         count = _backward(model, parts, rows)
@@ -125,6 +147,53 @@ def train_step(
                 gradients = _of_all_processes(gradients, count)
             model.optimizer.apply(gradients, weights)
     return model.get_metrics_result()
+
+
+def _divided_step(divided, parts, data):
+    """A step in which each process changes its part of the weights."""
+    model, here = divided.model, _processes
+    parts = min(parts, -(-len(tree.flatten(data)[0]) // here.count))  # of the first
+    with _shared(model, data) as rows, common.in_parts(model, rows, parts):
+        divided.zero_grad()
+        with divided.step():
+            _add_gradients(divided, parts, rows)
+        gradients = divided.gradients()
+        with divided.update():
+            model.optimizer.apply(gradients, model.trainable_weights)
+    return model.get_metrics_result()
+
+
+def _add_gradients(divided, parts, data):
+    """Computes the gradients of all processes, which divide those of each part."""
+    model, here, count = divided.model, _processes, 0.0
+    size, in_parts = len(tree.flatten(data)[0]), parts > 1
+    counters = common.counters(model)
+    first = [v.value.detach().clone() for v in counters]
+    for n in range(parts):
+        for variable, value in zip(counters, first, strict=True):
+            variable.assign(value)
+        is_given = n < size  # otherwise a row takes part that does not count
+        rows = common.rows_of(data, slice(n if is_given else 0, None, parts))
+        before = divided.gradients()  # the root has its weights whole after the loss
+        metrics = [v.value.detach().clone() for v in model.metrics_variables]
+        loss, y_pred, c = divided.loss(lambda r=rows: _loss(model, r, in_parts))
+        if in_parts:
+            c = c * is_given
+            of_all = here.total(c)
+            count = count + of_all
+            share = here.count * c / of_all.clamp(min=1e-30)
+            r = of_all / count.clamp(min=1e-30)
+            for d in before:
+                if d is not None:
+                    d.to_local().mul_((1 - r).to(d.dtype))
+            loss = loss * (share * r).to(loss.dtype)
+        loss.backward()
+        if not is_given:
+            for variable, value in zip(model.metrics_variables, metrics, strict=True):
+                variable.assign(value)
+        else:
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
+            model.compute_metrics(x, y, y_pred, sample_weight)
 
 
 def _of_all_processes(gradients, count):
@@ -206,12 +275,44 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", 0)) == 0
 
 
+def divide_weights(
+    model: keras.Model, blocks: Callable[[keras.Model], Sequence[keras.Layer]]
+) -> None:
+    """See `kerasseq.kernels.divide_weights`."""
+    here = _processes
+    if here is None or here.meeting is None or not type(model).divides_weights:
+        return
+    known = here.divided.get(id(model))
+    trained = [id(weight) for weight in model.trainable_weights]
+    if known is not None and known.trained != trained:
+        known.put_together(in_each=True)
+        known = None
+    if known is None:
+        from kerasseq.kernels.torch.divided import Divided
+
+        here.divided[id(model)] = Divided(model, blocks(model), here.meeting)
+    else:
+        known.divide_optimizer()
+
+
+def divides_weights() -> bool:
+    """See `kerasseq.kernels.divides_weights`."""
+    return _processes is not None and bool(_processes.divided)
+
+
+def is_any(value: bool) -> bool:
+    """See `kerasseq.kernels.is_any`."""
+    if not divides_weights():
+        return value
+    return bool(_processes.total(torch.tensor(float(value))))
+
+
 @contextlib.contextmanager
-def on_devices(count: int | None, layout: Any) -> Iterator[None]:
+def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     global _processes
     if layout is not None:
-        raise ValueError(common.ONLY_JAX)
+        raise ValueError(common.only_jax("layout_map"))
     found = int(os.environ.get("WORLD_SIZE", 1))
     if count is not None and count != found:
         raise ValueError(
@@ -228,8 +329,10 @@ def on_devices(count: int | None, layout: Any) -> Iterator[None]:
     outer = _processes
     try:
         _share_random_state()
-        _processes = _Processes()
+        _processes = _Processes(parallel == "model")
         yield
+        for divided in _processes.divided.values():
+            divided.put_together(in_each=outer is not None)
     finally:
         _processes = outer
         if begins:

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import torch
 
 
@@ -104,3 +105,46 @@ def written_by(op: Any, args: tuple[Any, ...]) -> list[Any]:
     about = zip(getattr(op, "_schema").arguments, args, strict=False)  # noqa: B009
     infos = [(a.alias_info, x) for a, x in about]
     return [x for info, x in infos if info is not None and info.is_write]
+
+
+class _ReadBy(keras.Variable):
+    """A variable whose value is elsewhere."""
+
+    @property
+    def _value(self):
+        return self.read()
+
+    def _direct_assign(self, value):
+        self.write(value)
+
+    @property
+    def trainable(self):
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value):
+        self._trainable = bool(value)
+
+
+def read_by(
+    variable: keras.Variable,
+    read: Callable[[], torch.Tensor] | None,
+    write: Callable[[torch.Tensor], None] | None,
+) -> None:
+    """Lets functions give and take the value of a variable; None ends it.
+
+    Name: `keras.Variable._value`, `_direct_assign`, `_trainable`.
+    Known in: Keras 3.0 to 3.15.
+    Why: Where weights are divided among processes, a variable has no tensor of its own.
+    Without it: An error says so.
+
+    Raises:
+        RuntimeError: If Keras does not read the value from there.
+    """
+    if "_value" not in vars(variable):
+        raise RuntimeError(
+            f"weights cannot be divided with Keras {keras.__version__}: its variables "
+            'keep their values elsewhere. Leave parallel="model" out'
+        )
+    variable.__class__ = keras.Variable if read is None else _ReadBy
+    vars(variable).update(read=read, write=write)
