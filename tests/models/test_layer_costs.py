@@ -149,6 +149,13 @@ def test_the_command_prints_numbers_and_formulas(capsys):
     assert "H = 2 numbers of a head" in printed
 
 
+def test_the_command_has_sizes_of_its_own(capsys):
+    main(["params", "--layer", "gru"])
+    printed = capsys.readouterr().out
+    assert "T=1000 steps" in printed
+    assert f"{layers.costs('gru', 1000, 512).parameters:,}" in printed
+
+
 def test_the_command_says_what_is_out_of_reach(capsys):
     main(["params", "--layer", "wavenet", "--length", "3000", "--units", "8"])
     assert "an output sees 1,024 steps back" in capsys.readouterr().out
