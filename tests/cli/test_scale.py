@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kerasseq.cli import scale, scale_data, scale_scores
+from kerasseq.cli.console import Console
 from kerasseq.training import power_law
 
 pytestmark = pytest.mark.once("the command line")
@@ -193,6 +194,19 @@ def test_a_loss_below_the_entropy_is_said():
     )
     assert results["laws"] == {} and not results["falls"]
     assert any("is not above the entropy, 2.500" in n for n in results["notes"])
+
+
+def test_one_seed_has_no_deviation_and_no_interval(capsys):
+    found = {
+        f"width{width}": {0: {"parameters": width, "loss": loss, "seconds": 1.0}}
+        for width, loss in ((2, 5.0), (4, 4.0))
+    }
+    words = {"tokens": 5, "entropy": None, "has_law": True, "samples": 3}
+    results = scale_scores.summary(found, **words)
+    scale_scores.show(Console(), {**results, "lines": {}, "seeds": [0], "steps": 7})
+    shown = capsys.readouterr().out
+    assert "The mean loss falls with every width.\n" in shown
+    assert shown.count("–") == 4  # two deviations, two intervals
 
 
 @pytest.mark.parametrize(
