@@ -236,11 +236,21 @@ def block(ids):
     return {"lines": lines}
 
 
+def kernel(query, keys, values):
+    """Averages values with weights of a Gaussian kernel of width 1."""
+    x, k, v = (
+        np.array(each, "float32").reshape(1, -1, 1) for each in (query, keys, values)
+    )
+    mean, weights = layers.KernelAttention()(x, v, k, return_attention_scores=True)
+    return {"weights": array(weights[0, 0]), "mean": array(mean[0, 0, 0])}
+
+
 RECIPES = {
     each.__name__: each
     for each in (
         *(eliza, joined, word_order, amplitude, binary, retrieval, count, billions),
         *(patches, root, balanced, soft_selection, bag_of_words, cross_entropy),
         *(memory, chain, matrix, softmax, total, f1, byte_pairs, characters, block),
+        kernel,
     )
 }

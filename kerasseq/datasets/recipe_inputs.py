@@ -82,6 +82,7 @@ _ID_LISTS = _Kind("a list of lists of whole numbers", _list_of(_list_of(_whole))
 _SCORES = _Kind("a list of numbers, or of rows of one length", lambda v: (
     _list_of(_number)(v) or _rows(v)
 ))  # fmt: skip
+_NUMBER = _Kind("a number", _number)
 _FLAG = _Kind("true or false", lambda v: isinstance(v, bool))
 _POSITION = {"position": _FROM_0, "width": _SIZE}
 _BYTE_PAIRS = ("words", "alphabet", "letters", "pairs", "first_merge")
@@ -126,6 +127,11 @@ RECIPES: dict[str, Recipe] = {
     ),
     "characters": Recipe({"alphabet": _TEXT, "text": _TEXT}, ("size", "ids")),
     "block": Recipe({"ids": _IDS}, ("lines",)),
+    "kernel": Recipe(
+        {"query": _NUMBER, "keys": _NUMBERS, "values": _NUMBERS},
+        ("weights", "mean"),
+        equal=("keys", "values"),
+    ),
 }
 
 
@@ -165,7 +171,7 @@ def check_inputs(recipe: str, inputs: Mapping[str, Any], where: str) -> None:
 def _check_lengths(recipe, inputs, where):
     """Checks lists that belong together."""
     lengths = {name: len(inputs[name]) for name in recipe.equal}
-    if "keys" in recipe.inputs:
+    if recipe.inputs.get("keys") is _LISTS:
         lengths["query"] = len(inputs["query"])
         lengths |= {
             f"keys[{n}]": len(key)
