@@ -105,9 +105,9 @@ class BytePairTokenizer(Tokenizer):
         >>> tokenizer = BytePairTokenizer(267, level="sentencepiece").fit("low lower")
         >>> tokenizer.tokenize("low é")
         ['▁low', '▁', '<0xC3>', '<0xA9>']
-        >>> tokenizer = BytePairTokenizer(12, end_of_word="_").fit("low low lower lower")
+        >>> tokenizer = BytePairTokenizer(11, end_of_word="_").fit("low low lower")
         >>> tokenizer.tokenize("low lower")
-        ['low_', 'lower']
+        ['low_', 'low', 'e', 'r']
     """
 
     def __init__(
