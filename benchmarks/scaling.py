@@ -18,7 +18,7 @@ from benchmarks.options import positive
 
 def add_arguments(parser):
     """Adds the options of this benchmark."""
-    names = ["python-reference", "markov-source", "last-words"]
+    names = ["python-reference", "markov-source", "zipf-source", "last-words"]
     parser.add_argument("--data", choices=names, default=names[0])
     parser.add_argument("--widths", help="default: that of the command")
     parser.add_argument("--seeds", default="0,1,2")

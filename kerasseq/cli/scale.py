@@ -73,7 +73,7 @@ DEFAULTS = {
     "sequence_length": PerData(32, **{PASSAGES: None}),
     "batch_size": PerData(16, **{PASSAGES: 32}),
     "learning_rate": PerData(0.02, **{PASSAGES: 0.03}),
-    "steps": PerData(220, **{PASSAGES: 1500, scale_data.SOURCE: 600}),
+    "steps": PerData(220, **{PASSAGES: 1500, **dict.fromkeys(scale_data.SOURCES, 600)}),
     "seeds": [0, 1, 2],
     "entropy": None,
     "bootstrap": 1000,

@@ -152,13 +152,18 @@ def test_the_last_word_is_all_that_counts(monkeypatch):
     assert weighted == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_entropy_of_a_source_is_that_of_the_law(command, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "entropy"), [("markov-source", 2.669), ("zipf-source", 2.377)]
+)
+def test_the_entropy_of_a_source_is_that_of_the_law(
+    name, entropy, command, monkeypatch
+):
     monkeypatch.setattr(scale_data, "SAMPLED", 700)
-    words = ["--data", "markov-source", "--held-out", "70", *SMALL]
+    words = ["--data", name, "--held-out", "70", *SMALL]
     found = json.loads(command("scale", *words, "--seeds", "0", "--json").out)
-    assert found["entropy"] == pytest.approx(2.669, abs=1e-3)
-    assert found["laws"]["E = 2.669"]["floor"] == found["entropy"]
-    assert found["source"] == "markov-source"
+    assert found["entropy"] == pytest.approx(entropy, abs=1e-3)
+    assert found["laws"][f"E = {entropy}"]["floor"] == found["entropy"]
+    assert found["source"] == name
 
 
 def test_what_is_held_out_of_a_source_is_not_learned(monkeypatch):
