@@ -16,7 +16,8 @@ import numpy as np
 from benchmarks.resumed import add_resume_arguments, run_all
 
 UNITS, ROWS, BATCH_SIZE, STEPS, RATE = 32, 1200, 64, 300, 1e-3
-LINES, POINTS, DISTANCE = 8, 21, 0.5
+LINES, POINTS = 8, 21
+DISTANCES = {"rise": 0.5, "rise at 1": 1.0}  # at 1 a filter moves by its own length
 BLOCKS, LENGTH, GPT_BATCH, GPT_STEPS, GPT_RATE = 6, 24, 16, 120, 3e-3
 SOURCE_SEED, TESTED = 0, 500
 
@@ -48,7 +49,7 @@ def run(options):
 
 def flat(row):
     """Returns a run as a row of the table."""
-    figures = ("accuracy", "curvature", "rise", "first", "last")
+    figures = ("accuracy", "curvature", *DISTANCES, "first", "last")
     figures += ("spread", "bits", "above order 0")
     return {
         **{key: row[key] for key in ("model", "depth", "residual", "seed")},
@@ -67,7 +68,7 @@ def bars(rows):
         return [row[key] for row in chosen]
 
     for depth in sorted({row["depth"] for row in rows if row["model"] == "dense"}):
-        for key in ("curvature", "rise"):
+        for key in ("curvature", *DISTANCES):
             with_it, without = (of("dense", depth, r, key) for r in (True, False))
             if with_it and without:
                 found[f"{key} without / with, depth {depth}"] = round(
@@ -135,7 +136,10 @@ def dense_network(depth, residual, seed):
     return {
         "accuracy": float(accuracy),
         "curvature": float(np.median([line.curvature for line in lines])),
-        "rise": float(np.median([line.rise(DISTANCE) for line in lines])),
+        **{
+            name: float(np.median([line.rise(distance) for line in lines]))
+            for name, distance in DISTANCES.items()
+        },
         "first": of_layers[1],  # of the hidden layers, at the start
         "last": of_layers[-2],
     }

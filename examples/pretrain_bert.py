@@ -6,7 +6,7 @@ The text is the Python language reference, which has code in quotation marks. Th
 labels are the words between these marks, which are removed. Fine-tuning uses 32
 sentences; a pre-trained model and one from scratch are compared on other sentences,
 none of them in the text of the pre-training. Takes about five minutes on a laptop.
-Source: Devlin et al. 2019; course slides A, C.
+Source: Devlin et al. 2019; course slides A, D.
 """
 
 import argparse

@@ -33,11 +33,13 @@ class Field:
     Attributes:
         key: The key of the widget in the session.
         default: Its default.
+        read: Converts text to a value; raises a `ValueError` if it is invalid.
         write: Converts a value to text.
     """
 
     key: str
     default: Any
+    read: Callable[[str], Any]
     write: Callable[[Any], str]
 
 
@@ -74,6 +76,7 @@ class Address:
         page_before, query_before = state.get(_WRITTEN, (None, {}))
         preset = (presets or {}).get(query.get("example", ""), {})
         self._source: dict[str, str] | None = query
+        self.opened = page_before != page or query != query_before  # by its address
         if set(query) == {"example"}:
             self._source = query | dict(preset)
         if page_before != page and query in ({}, _short(self._kept())):  # by the menu
@@ -113,7 +116,7 @@ class Address:
             The key for the widget.
         """
         key = f"{self.page}.{name}"
-        self.fields[name] = Field(key, default, write)
+        self.fields[name] = Field(key, default, read, write)
         state = st.session_state
         settled = state[_SETTLED][1]
         if self._source is not None and not (key in settled and key in state):

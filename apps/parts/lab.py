@@ -50,6 +50,7 @@ class Lab(Controls):
         self.texts = self
         self.source: str | None = None
         self.view = ""  # the part that is drawn
+        self.complete = False  # whether all of it is drawn
 
     def text(self, key: str, **values: object) -> str:
         """Returns a text of this lab, or of `common` if it is not in this lab's."""
@@ -220,6 +221,7 @@ def show(
     example = st.container()
     with boundary(here):
         body(here)
+        here.complete = True
     with example, boundary(here):
         slides.card(here)
     _try_this(here, control, views, tries)

@@ -80,20 +80,25 @@ def retrieval(query, keys):
 
 
 def count(model):
-    """Counts weights and matrices of a published model, as lecture E does."""
+    """Counts weights and matrices of a published model, as lecture E does.
+
+    Results of matrices that the model does not have by these names are left out.
+    """
     row, found = models.architectures[model], models.count(model)
     weights = {part.name: part.weights for part in found.parts}
-    layers = row.num_layers
-    return {
+    up, keys = weights.get("Up-projection"), weights.get("Key")
+    attention = found.groups.get("attention")
+    results = {
         "all": models.count(model, what="all").total,
         "total": found.total,
         "matrices": found.number,
         "context": row.max_sequence_length,
-        "up": weights["Up-projection"],
-        "up_per_layer": weights["Up-projection"] // layers,
-        "keys_per_layer": weights["Key"] // layers,
-        "share_of_attention": found.groups["attention"] / found.total,
+        "up": up,
+        "up_per_layer": up and up // row.num_layers,
+        "keys_per_layer": keys and keys // row.num_layers,
+        "share_of_attention": attention and attention / found.total,
     }
+    return {name: value for name, value in results.items() if value is not None}
 
 
 def billions(models):
@@ -192,14 +197,15 @@ def byte_pairs(corpus: Sequence[str], merges: int, sentence: str):
     tokenizer = text.BytePairTokenizer(
         len(symbols) + merges + 1, special_tokens=["<|endoftext|>"], all_bytes=False
     ).fit(corpus)
-    first, second = [*tokenizer.steps(corpus)][:2]
+    first, *later = tokenizer.steps(corpus)
+    words_later = later[0].words if later else first.words  # no pair was left
     return {
         "words": {w.strip(): n for w, n in tokenizer.word_counts(corpus).items()},
         "alphabet": _g("".join(symbols)),
         "letters": _spelled(first.words),
         "pairs": {_g(" ".join(pair)): n for pair, n in first.pairs.items()},
-        "first_merge": _g(first.merge.token),
-        "after_one_merge": _spelled(second.words),
+        "first_merge": _g(first.merge.token) if first.merge else "",
+        "after_one_merge": _spelled(words_later),
         "vocabulary_size": tokenizer.vocabulary_size,
         "merges": [_g(merge.token) for merge in tokenizer.trace()],
         "tokens": [_g(token) for token in tokenizer.tokenize(sentence)],
@@ -230,11 +236,21 @@ def block(ids):
     return {"lines": lines}
 
 
+def kernel(query, keys, values):
+    """Averages values with weights of a Gaussian kernel of width 1."""
+    x, k, v = (
+        np.array(each, "float32").reshape(1, -1, 1) for each in (query, keys, values)
+    )
+    mean, weights = layers.KernelAttention()(x, v, k, return_attention_scores=True)
+    return {"weights": array(weights[0, 0]), "mean": array(mean[0, 0, 0])}
+
+
 RECIPES = {
     each.__name__: each
     for each in (
         *(eliza, joined, word_order, amplitude, binary, retrieval, count, billions),
         *(patches, root, balanced, soft_selection, bag_of_words, cross_entropy),
         *(memory, chain, matrix, softmax, total, f1, byte_pairs, characters, block),
+        kernel,
     )
 }

@@ -18,6 +18,7 @@ from parts.errors import Refused
 
 CONTROL = "example"  # the parameter of the address
 OPTION = "KERASSEQ_APP_DECK"  # set by `kerasseq app --deck`
+_WRONG = "slides.wrong"  # the example that was opened, and what its lab does not take
 
 
 @functools.cache
@@ -70,6 +71,8 @@ def card(here: Any) -> None:
         rows = [_row(here, number, found) for number in example.numbers]
         if rows:
             st.table(rows, hide_index=True)
+        for key, values in _wrong_state(here, example):
+            st.warning(here.text(key, **values))
 
 
 def links(here: Any) -> None:
@@ -91,6 +94,32 @@ def where(here: Any, example: SlideExample) -> str:
     if not (colon and line.isdigit()):
         return example.id
     return here.text("lecture_line", lecture=lecture, line=line)
+
+
+def _wrong_state(here, example):
+    """Returns what the example sets and the lab does not take, as texts of the page.
+
+    It is found when the address is opened: later the user may have changed the view,
+    and with it which controls there are.
+    """
+    state = st.session_state
+    if here.address.opened and here.complete:
+        state[_WRONG] = example.id, [*_refused(here.address.fields, example.state)]
+    of, found = state.get(_WRONG, (None, ()))
+    return found if of == example.id else ()
+
+
+def _refused(fields, wanted):
+    """Yields the settings that no control of the lab takes."""
+    for name, value in wanted.items():
+        if name not in fields:
+            known = ", ".join(sorted({*fields} - {CONTROL}))
+            yield "state_unknown", {"name": name, "known": known}
+            continue
+        try:
+            fields[name].read(value)
+        except (ValueError, TypeError):
+            yield "state_refused", {"name": name, "value": value}
 
 
 def _compute(recipe, inputs):

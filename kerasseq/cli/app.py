@@ -33,7 +33,8 @@ from collections.abc import Iterator
 import kerasseq
 from kerasseq.cli import options, signals
 from kerasseq.cli.console import Console, note
-from kerasseq.core import backend, packages
+from kerasseq.core import backend, checks, packages
+from kerasseq.published.architectures import architectures
 
 HOST, PORT = "127.0.0.1", 8501
 LANGUAGES = ("en", "fr")
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     if importlib.util.find_spec("streamlit") is None:
         raise ModuleNotFoundError(MISSING)
     if args.deck is not None:
-        kerasseq.datasets.slides(deck=args.deck)  # a wrong field ends the command here
+        check_deck(args.deck)  # a wrong field ends the command here
     if args.backend:
         os.environ["KERAS_BACKEND"] = args.backend
     backend.require()
@@ -83,6 +84,26 @@ def run(args: argparse.Namespace) -> None:
         _wait(subprocess.Popen([sys.executable, find(PREPARE)], env=environment))
         return
     _start(args, environment)
+
+
+def check_deck(deck: str) -> None:
+    """Reads a deck, and looks for the published models that it counts.
+
+    Args:
+        deck: The file.
+
+    Raises:
+        ValueError: If a field is wrong, or a model unknown; the message names it.
+    """
+    for example in kerasseq.datasets.slides(deck=deck):
+        inputs = example.inputs
+        for name in (*inputs.get("models", ()), inputs.get("model")):
+            if name is not None and name not in architectures:
+                raise ValueError(
+                    f"{deck}, example {example.id}, inputs: expected a model of "
+                    f"`kerasseq params`, received {checks.short(name)}."
+                    f"{checks.nearest(name, architectures)}"
+                )
 
 
 def _start(args, environment):

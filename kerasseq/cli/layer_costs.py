@@ -10,6 +10,7 @@ from kerasseq.core.checks import one_of
 from kerasseq.published.layer_costs import LayerCosts, costs
 from kerasseq.published.layer_formulas import FORMULAS, letters
 
+LENGTH, UNITS = 1000, 512  # the sizes of the examples of the page
 _ROWS = {  # attribute: title, and what it counts
     "parameters": ("parameters", "weights of the layers"),
     "forward_flops": ("operations", "of the forward pass over a sequence"),
@@ -29,15 +30,10 @@ def run(args: argparse.Namespace) -> None:
             '"--layers"?'
         )
     one_of("--layer", args.layer, tuple(FORMULAS))
-    if args.max_sequence_length is None or args.hidden_dim is None:
-        raise UsageError(
-            "--layer needs --length and --units, as in  kerasseq params --layer "
-            f"{args.layer} --length 1000 --units 512"
-        )
     found = costs(
         args.layer,
-        args.max_sequence_length,
-        args.hidden_dim,
+        args.max_sequence_length or LENGTH,
+        args.hidden_dim or UNITS,
         input_dim=args.input_dim,
         num_layers=args.num_layers or 1,
     )

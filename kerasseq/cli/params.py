@@ -11,7 +11,8 @@ Examples:
   kerasseq params gpt3
   kerasseq params bert_base --all
   kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12
-  kerasseq params --layer lstm --length 1000 --units 512
+  kerasseq params --layer lstm
+  kerasseq params --layer transformer --length 2000 --units 256
 """
 
 import argparse
@@ -44,7 +45,8 @@ def add_command(add: options.Add) -> None:
         "--layer",
         metavar="NAME",
         help="count layers by the name of their architecture, such as lstm, mamba or "
-        "transformer; needs --length and --units",
+        f"transformer; of {layer_costs.LENGTH} steps and {layer_costs.UNITS} units, "
+        "unless --length and --units say otherwise",
     )
     parser.add_argument(
         "--input-dim",

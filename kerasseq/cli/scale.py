@@ -5,13 +5,15 @@ steps. The mean loss by width is printed with its deviation, beside the number N
 parameters, and a power law, loss = A N^-α + E, with an interval of α: with E = 0, or
 the entropy if --entropy has it, and with E free; and what this does not show. They
 learn a text, the Python reference by default; a generated Markov source, whose entropy
-is known; or passages whose last word needs the whole passage, as those of LAMBADA do,
-of which the accuracy is printed. A run that was stopped goes on with the next model.
+is known, with contexts that are alike frequent or follow Zipf's law; or passages whose
+last word needs the whole passage, as those of LAMBADA do, of which the accuracy is
+printed. A run that was stopped goes on with the next model.
 
 Examples:
   kerasseq scale
   kerasseq scale --text my.txt --tokenizer bpe --widths 8,32,128 --steps 2000
   kerasseq scale --model gru --seeds 0,1
+  kerasseq scale --data zipf-source
   kerasseq scale --data last-words
   kerasseq scale --resume runs/scale-gpt-1
 """
@@ -73,7 +75,7 @@ DEFAULTS = {
     "sequence_length": PerData(32, **{PASSAGES: None}),
     "batch_size": PerData(16, **{PASSAGES: 32}),
     "learning_rate": PerData(0.02, **{PASSAGES: 0.03}),
-    "steps": PerData(220, **{PASSAGES: 1500, scale_data.SOURCE: 600}),
+    "steps": PerData(220, **{PASSAGES: 1500, **dict.fromkeys(scale_data.SOURCES, 600)}),
     "seeds": [0, 1, 2],
     "entropy": None,
     "bootstrap": 1000,

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from kerasseq.training.batches import NumberedBatches
 
-SOURCE, PASSAGES = "markov-source", "last-words"
-NAMES = (*language_model.TEXTS, SOURCE, PASSAGES)
+SOURCES = {"markov-source": 0.0, "zipf-source": 1.0}  # Zipf's exponent of the symbols
+PASSAGES = "last-words"
+NAMES = (*language_model.TEXTS, *SOURCES, PASSAGES)
 SYMBOLS, ORDER, CONCENTRATION, LEAST = 64, 2, 0.05, 1e-4  # of the source
 SAMPLED = 300_000  # its symbols, the last of which are held out
 LEARNED, TESTED = 32_000, 1600  # passages
@@ -89,14 +90,14 @@ def read(settings: options.Settings) -> Data:
     if settings.data == PASSAGES:
         with status("generating the passages"):
             return _passages(settings.players)
-    if settings.data == SOURCE:
+    if settings.data in SOURCES:
         with status("generating the symbols"):
             return _source(settings)
     return _text(settings)
 
 
 def _check_options(settings):
-    if settings.data in (SOURCE, PASSAGES):
+    if settings.data in (*SOURCES, PASSAGES):
         known = "0" if settings.data == PASSAGES else "known"
         unfit = {"entropy": f"the entropy of --data {settings.data} is {known}"}
         if settings.tokenizer != "character":
@@ -141,11 +142,12 @@ def _rows(ids, length):
 
 
 def _source(settings):
+    words = {"concentration": CONCENTRATION, "least": LEAST}
     source = kerasseq.datasets.markov_source(
-        SYMBOLS, ORDER, concentration=CONCENTRATION, least=LEAST
+        SYMBOLS, ORDER, zipf=SOURCES[settings.data], **words
     )
     ids = source.sample(1, SAMPLED, seed=1)[0]
-    record = {"source": SOURCE, "sha256": sha256(ids.tobytes())}
+    record = {"source": settings.data, "sha256": sha256(ids.tobytes())}
     learned, tested = ids[: -settings.held_out], ids[-settings.held_out :]
     rows = _rows(tested, settings.sequence_length)
     return Data(record, SYMBOLS, *rows, None, source.optimum, {}, learned)

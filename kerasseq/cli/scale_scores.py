@@ -149,11 +149,11 @@ def show(console: Console, results: Mapping[str, Any]) -> None:
         console.write(f"Accuracy from no more than {', '.join(shown)}.")
     else:
         does = "falls" if results["falls"] else "does not fall"
-        console.write(
-            f"The mean loss {does} with every width by more than the deviation."
-        )
+        more = " by more than the deviation" if count > 1 else ""
+        console.write(f"The mean loss {does} with every width{more}.")
     if results["laws"]:
-        laws = [(name, *_law(law)) for name, law in results["laws"].items()]
+        found = results["laws"].items()
+        laws = [(name, *_law(law, has_interval=count > 1)) for name, law in found]
         names = ("loss = A N^-α + E", ">α", ">95 %", ">E", ">95 %", ">A")
         console.table("Power laws; N is the number of parameters", names, laws)
     if results["predicted"] is not None:
@@ -168,14 +168,17 @@ def show(console: Console, results: Mapping[str, Any]) -> None:
 def _cells(row, has_accuracy):
     cells = [row["width"], f"{row['parameters']:,}", f"{row['operations']:.1e}"]
     keys = ("loss", "deviation", "accuracy", "accuracy_deviation")
-    return [*cells, *(f"{row[key]:.3f}" for key in keys[: 4 if has_accuracy else 2])]
+    for key in keys[: 4 if has_accuracy else 2]:
+        known = len(row["seeds"]) > 1 or not key.endswith("deviation")
+        cells.append(f"{row[key]:.3f}" if known else "–")
+    return cells
 
 
-def _law(law):
-    yield f"{law['exponent']:.3f}"
-    yield "{:.3f} to {:.3f}".format(*law["exponents"])
-    yield f"{law['floor']:.3f}"
-    yield "{:.3f} to {:.3f}".format(*law["floors"])
+def _law(law, has_interval):
+    for key in ("exponent", "floor"):
+        yield f"{law[key]:.3f}"
+        low, high = law[f"{key}s"]
+        yield f"{low:.3f} to {high:.3f}" if has_interval else "–"
     yield f"{law['factor']:.3g}"
 
 

@@ -23,6 +23,7 @@ from kerasseq.core import checks
 
 SETTLED = 1e-15  # change of the stationary probabilities at which they are taken
 STEPS = 10_000
+STEEPEST = 5  # of Zipf's law: at it 0.96 of all symbols are one
 
 
 class MarkovSource:
@@ -165,12 +166,14 @@ def markov_source(
     *,
     concentration: float = 0.4,
     least: float = 0.006,
+    zipf: float = 0.0,
     seed: int | None = 0,
 ) -> MarkovSource:
     """Draws a source whose best loss is known.
 
     The probabilities after each context are a draw from a Dirichlet distribution, mixed
-    with a uniform one.
+    with a uniform one. With `zipf` its mean falls with the symbol's number as in Zipf's
+    law, so that a few contexts are frequent and most are rare.
 
     Args:
         symbols: K.
@@ -178,6 +181,8 @@ def markov_source(
         concentration: That of the Dirichlet distribution. Below 1, few symbols are
             probable after a context; the larger, the more alike all are.
         least: The least probability, above 0 and below 1 / K.
+        zipf: s of the mean probability of symbol k, $1 / (k + 1)^s$ of their sum; 0 for
+            equal ones.
         seed: Random seed.
 
     Returns:
@@ -206,8 +211,12 @@ def markov_source(
         raise ValueError(
             f"least must be below 1 / symbols = {1 / K:.4g}, received {least}"
         )
+    s = checks.finite("zipf", zipf)
+    if not 0 <= s <= STEEPEST:
+        raise ValueError(f"zipf must be from 0 to {STEEPEST}, received {zipf}")
     rng = checks.random_generator(seed)
-    P = rng.dirichlet(np.full(K, a), size=(K,) * order)
+    mean = np.arange(1, K + 1) ** -s
+    P = rng.dirichlet(a * mean / mean.mean(), size=(K,) * order)
     return MarkovSource(P * (1 - K * least) + least)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, overload
 
 from kerasseq.core.checks import nearest, short
+from kerasseq.datasets.recipe_inputs import RECIPES, check_inputs
 
 FILE = pathlib.Path(__file__).with_name("slide_examples.toml")
 KINDS = ("sentence", "scores", "probabilities", "counts", "positions", "dialogue")
@@ -22,32 +23,6 @@ MARKS = ("given", "computed")
 LABS = ("start", "race", "gates", "gradients", "tape", "language_model", "translation")
 LABS += ("chat", "attention", "positions", "window", "tokens", "bert", "vision")
 LABS += ("count", "votes", "experts", "speech", "pictures")
-RECIPES = {  # the names of their inputs
-    "eliza": ("lines",),
-    "joined": ("pieces", "end_of_word"),
-    "word_order": ("texts",),
-    "amplitude": ("position", "width"),
-    "binary": ("position", "width"),
-    "retrieval": ("query", "keys"),
-    "count": ("model",),
-    "billions": ("models",),
-    "patches": ("image", "patch"),
-    "root": ("width",),
-    "balanced": ("sequences", "colors"),
-    "soft_selection": ("scores", "items"),
-    "bag_of_words": ("texts",),
-    "cross_entropy": ("probability",),
-    "memory": ("devices", "gigabytes"),
-    "chain": ("percents",),
-    "matrix": ("rows", "columns"),
-    "softmax": ("scores", "causal"),
-    "total": ("parts",),
-    "f1": ("precision", "recall", "support"),
-    "byte_pairs": ("corpus", "merges", "sentence"),
-    "characters": ("alphabet", "text"),
-    "block": ("ids",),
-}
-OPTIONAL = ("causal",)  # inputs that a recipe can do without
 _TYPES = {str: "a string", list: "a list", dict: "a table", float: "a number"}
 
 
@@ -276,14 +251,10 @@ def _inputs(table: _Table, recipe: str, before: dict[str, SlideExample]) -> Any:
         same = [name for name, example in before.items() if example.recipe == recipe]
         return before[table.choice("inputs_of", same)].inputs
     inputs = table.get("inputs", dict, {})
-    known = RECIPES.get(recipe, ())
+    known = tuple(RECIPES[recipe].inputs) if recipe else ()
     _Table(inputs, f"{table.where}, inputs", known)
-    for field in known:
-        if field not in inputs and field not in OPTIONAL:
-            raise ValueError(
-                f"{table.where}: the recipe {recipe} needs the input `{field}`, "
-                "received none"
-            )
+    if recipe:
+        check_inputs(recipe, inputs, table.where)
     return _frozen(inputs)
 
 
@@ -293,7 +264,8 @@ def _number(row: Any, where: str, recipe: str) -> SlideNumber:
     name, mark = table.get("name", str), table.choice("mark", MARKS)
     if "value" not in row:
         raise ValueError(f"{where}: `value` must be set, received none")
-    if mark == "computed" and not recipe:
+    computed = mark == "computed"
+    if computed and not recipe:
         raise ValueError(
             f'{where}: `mark` "computed" needs a `recipe` in the example, received '
             'none. Choose one, or "given"'
@@ -303,7 +275,7 @@ def _number(row: Any, where: str, recipe: str) -> SlideNumber:
         name_fr=table.get("name_fr", str, name),
         value=_frozen(row["value"]),
         mark=mark,
-        result=table.get("result", str) if mark == "computed" else "",
+        result=table.choice("result", RECIPES[recipe].results) if computed else "",
         within=table.get("within", float) if "within" in row else None,
     )
 

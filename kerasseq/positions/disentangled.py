@@ -163,7 +163,7 @@ class DisentangledPosition(AttentionPosition):
         (512, 6)
 
     References:
-        He et al. 2021, section 3.1. Slides A.
+        He et al. 2021, section 3.1. Slides D.
     """
 
     stored_as: Mapping[str, str] = types.MappingProxyType({"table": "_shared_table"})

@@ -13,7 +13,7 @@ $\mathrm{Poisson}(3)$ until they add to $m$, the last one cut; a span of length 
 inserts a mask token. All orders of spans and kept tokens are equally likely.
 
 Lewis et al. 2020, section 2.2. BART was trained with "permute" and "infill" of 30 % of
-the tokens. Course slides A (BART).
+the tokens. Course slides D (BART).
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ class Denoising:
         [1, 2, 3, 4, 5]
 
     References:
-        Lewis et al. 2020. Slides A.
+        Lewis et al. 2020. Slides D.
     """
 
     def __init__(

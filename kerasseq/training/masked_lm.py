@@ -6,7 +6,7 @@ later reads texts without masks would have learned that unmasked tokens are corr
 
 Devlin et al. 2019, appendix A.1, who select at least one token in each text. Here a
 short text may have none, so that the rate is exact on average for any length. Course
-slides A, C.
+slides A.
 """
 
 import math

@@ -5,7 +5,7 @@ long as possible. In half of the pairs, or another fraction, b follows a in its
 document; in the others it is from another document.
 
 Devlin et al. 2019, appendix A.2, without the sequences that are shortened at random.
-Course slides A, C.
+Course slides A.
 """
 
 from collections.abc import Iterable, Sequence

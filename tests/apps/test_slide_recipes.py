@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from kerasseq import datasets
-from kerasseq.datasets.slide_examples import LABS, OPTIONAL, RECIPES
+from kerasseq.datasets.recipe_inputs import RECIPES
+from kerasseq.datasets.slide_examples import LABS
 from parts import slide_recipes
 from tests.apps import pages
 
@@ -74,9 +75,9 @@ def test_all_recipes_and_labs_are_known():
     for name, function in slide_recipes.RECIPES.items():
         code, defaults = function.__code__, function.__defaults__ or ()
         inputs = code.co_varnames[: code.co_argcount]
-        assert inputs == RECIPES[name]
-        assert inputs[len(inputs) - len(defaults) :] == tuple(
-            n for n in RECIPES[name] if n in OPTIONAL
-        )
+        assert inputs == tuple(RECIPES[name].inputs)
+        assert inputs[len(inputs) - len(defaults) :] == RECIPES[name].optional
     assert {example.recipe for example in EXAMPLES} == set(RECIPES)
+    for example in EXAMPLES:
+        assert tuple(results(example)) == RECIPES[example.recipe].results
     assert sorted(LABS) == sorted(pages.LABS)

@@ -39,6 +39,7 @@ def test_an_address_opens_the_example(example, stub):
     assert {*example.sentences} <= {t.value for t in page.text}
     if example.numbers:
         assert len(page.table[0].value) == len(example.numbers)
+    assert not page.warning
 
 
 def test_a_moved_control_keeps_the_example_and_leaves_its_state(stub):
@@ -99,16 +100,47 @@ def test_a_deck_of_ones_own(stub, folder, monkeypatch):
     assert "E:575" in slides.of_lab("attention")
 
 
-def test_a_wrong_result_of_a_deck_is_a_sentence(stub, folder, monkeypatch):
+COUNT = """
+[[examples]]
+id = "mine"
+title = "A count"
+kind = "counts"
+lab = "count"
+state = {model = "gpt33", modell = "gpt3", batch = "1"}
+recipe = "count"
+inputs = {model = "mamba_130m"}
+numbers = [{name = "n", value = 1, mark = "computed", result = "all"}]
+"""
+
+
+def opened(folder, monkeypatch, text):
+    """The page of the lab Count, with an example of a deck."""
     file = folder / "deck.toml"
-    file.write_text(DECK.replace('result = "weights"', 'result = "wrong"'))
+    file.write_text(text, encoding="utf-8")
     monkeypatch.setenv(slides.OPTION, str(file))
     page = pages.AppTest.from_file(pages.SCRIPT, default_timeout=pages.TIMEOUT)
     page.session_state["browser.key"] = "0" * 32
     page.query_params.update({"example": "mine"})
-    page.switch_page("labs/attention.py").run()
+    return page.switch_page("labs/count.py").run()
+
+
+def test_a_result_that_an_example_does_not_have_is_a_sentence(
+    stub, folder, monkeypatch
+):
+    page = opened(folder, monkeypatch, COUNT.replace('"all"', '"up"'))
     (error,) = page.error
-    assert "weights" in error.value and "wrong" in error.value
+    assert "no result up" in error.value and "total" in error.value
+
+
+def test_settings_that_a_lab_does_not_take_are_named(stub, folder, monkeypatch):
+    page = pages.checked(opened(folder, monkeypatch, COUNT))
+    for _ in range(2):  # also when the page is drawn again
+        refused, unknown = [w.value for w in page.warning]
+        assert "sets model to gpt33" in refused
+        assert "control modell" in unknown and "batch, " in unknown
+        pages.checked(page.run())
+    pages.go(page, "tokens")
+    assert not page.warning
 
 
 def test_controls_that_are_drawn_later_are_set_too(stub):

@@ -120,6 +120,7 @@ def word_vectors(recipe):
         for first, second in dict.fromkeys(question[:2] for question in questions):
             start = vectors.get(first, rng.normal(size=13))  # japan has two pairs
             vectors |= {first: start, second: start + 2 * step}
+    vectors["tower"] = rng.normal(size=13)  # of no question
     matrix = np.stack(list(vectors.values()))
     return kerasseq.models.WordVectors.from_vectors(list(vectors), matrix)
 

@@ -159,3 +159,13 @@ def test_a_wrong_deck(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "there is no field `labb`" in said
     assert f"{deck}, example 1" in said
+
+
+def test_a_deck_with_an_unknown_model(tmp_path, capsys):
+    deck = tmp_path / "deck.toml"
+    text = '[[examples]]\nid = "F:1"\ntitle = "a"\nkind = "counts"\nlab = "count"\n'
+    recipe = 'recipe = "count"\ninputs = {model = "gpt33"}'
+    deck.write_text(text + recipe)
+    assert main(["app", "--deck", str(deck), "--no-browser"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "deck.toml, example F:1" in said and 'Did you mean "gpt3"?' in said

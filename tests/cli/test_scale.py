@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kerasseq.cli import scale, scale_data, scale_scores
+from kerasseq.cli.console import Console
 from kerasseq.training import power_law
 
 pytestmark = pytest.mark.once("the command line")
@@ -151,13 +152,18 @@ def test_the_last_word_is_all_that_counts(monkeypatch):
     assert weighted == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_entropy_of_a_source_is_that_of_the_law(command, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "entropy"), [("markov-source", 2.669), ("zipf-source", 2.377)]
+)
+def test_the_entropy_of_a_source_is_that_of_the_law(
+    name, entropy, command, monkeypatch
+):
     monkeypatch.setattr(scale_data, "SAMPLED", 700)
-    words = ["--data", "markov-source", "--held-out", "70", *SMALL]
+    words = ["--data", name, "--held-out", "70", *SMALL]
     found = json.loads(command("scale", *words, "--seeds", "0", "--json").out)
-    assert found["entropy"] == pytest.approx(2.669, abs=1e-3)
-    assert found["laws"]["E = 2.669"]["floor"] == found["entropy"]
-    assert found["source"] == "markov-source"
+    assert found["entropy"] == pytest.approx(entropy, abs=1e-3)
+    assert found["laws"][f"E = {entropy}"]["floor"] == found["entropy"]
+    assert found["source"] == name
 
 
 def test_what_is_held_out_of_a_source_is_not_learned(monkeypatch):
@@ -193,6 +199,19 @@ def test_a_loss_below_the_entropy_is_said():
     )
     assert results["laws"] == {} and not results["falls"]
     assert any("is not above the entropy, 2.500" in n for n in results["notes"])
+
+
+def test_one_seed_has_no_deviation_and_no_interval(capsys):
+    found = {
+        f"width{width}": {0: {"parameters": width, "loss": loss, "seconds": 1.0}}
+        for width, loss in ((2, 5.0), (4, 4.0))
+    }
+    words = {"tokens": 5, "entropy": None, "has_law": True, "samples": 3}
+    results = scale_scores.summary(found, **words)
+    scale_scores.show(Console(), {**results, "lines": {}, "seeds": [0], "steps": 7})
+    shown = capsys.readouterr().out
+    assert "The mean loss falls with every width.\n" in shown
+    assert shown.count("–") == 4  # two deviations, two intervals
 
 
 @pytest.mark.parametrize(

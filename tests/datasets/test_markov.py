@@ -67,9 +67,26 @@ def test_a_drawn_source():
     )
 
 
+def test_contexts_follow_zipfs_law():
+    words = {"concentration": 0.3, "least": 1e-6, "seed": 2}
+    source = markov_source(40, zipf=1.0, **words)
+    p = 1 / np.arange(1, 41)
+    p /= p.sum()
+    np.testing.assert_allclose(source.stationary.sum(axis=0), p, atol=0.02)
+
+    def of_80_contexts(frequencies):
+        return np.sort(frequencies, axis=None)[-80:].sum()
+
+    found = of_80_contexts(source.stationary)
+    assert abs(found - of_80_contexts(np.outer(p, p))) < 0.1
+    assert found > 5 * of_80_contexts(markov_source(40, **words).stationary)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: markov_source(zipf=-1), ValueError, "zipf must be from 0 to 5"),
+        (lambda: markov_source(zipf=np.nan), ValueError, "zipf"),
         (lambda: markov_source(1), ValueError, "symbols must be"),
         (lambda: markov_source(order=0), ValueError, "order must be"),
         (lambda: markov_source(least=0.2), ValueError, "below 1 / symbols = 0.2"),

@@ -82,6 +82,10 @@ def test_inputs_of_an_earlier_example(tmp_path):
         ('recipe = "softmax"', "", r"number 1: `mark` .computed. needs a `recipe`"),
         ("scores = [1, 2]", "score = 1", "inputs: there is no field `score`"),
         ("scores = [1, 2]", "", "softmax needs the input `scores`"),
+        ("scores = [1, 2]", 'scores = "12"', "inputs: `scores` must be a list of num"),
+        ("scores = [1, 2]", "scores = [[1, 2], [3]]", "rows of one length, received"),
+        ("scores = [1, 2]", "scores = [1, nan]", "inputs: `scores` must be a list of"),
+        ('result = "weights"', 'result = "weihgts"', "`result` must be one of weights"),
         ('"a blue creature"', '"a\\nb"', "`sentences` must be of one line"),
         ('"a blue creature"', "1", "`sentences` must hold strings, received 1"),
         ('"slide"', "1", "`state` must hold strings, received 1"),
@@ -104,6 +108,33 @@ def test_a_wrong_field_is_named(tmp_path, before, after, message):
     with pytest.raises(ValueError, match=message) as error:
         datasets.slides(deck=file)
     assert str(error.value).startswith(str(file))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "inputs", "message"),
+    [
+        ("count", "{model = 3}", "`model` must be a string, received 3"),
+        ("billions", '{models = ["gpt3", 3]}', "`models` must be a list of strings"),
+        ("memory", "{devices = [8, 9], gigabytes = [32]}", "`devices` of 2, `gigab"),
+        ("f1", "{precision = [1], recall = [2], support = [3]}", "`recall` must be"),
+        ("chain", "{percents = [0, 50]}", "`percents` must be .* above 0, at most 100"),
+        ("cross_entropy", "{probability = 20}", "`probability` must be above 0 and at"),
+        ("word_order", '{texts = ["a b", "a c"]}', "two strings of the same words"),
+        ("retrieval", '{query = ["a"], keys = [["a", 2]]}', r"`keys\[0\]` of 2"),
+        ("balanced", "{sequences = [1, -1], colors = 1}", "list of lists of whole"),
+        ("patches", "{image = 224, patch = true}", "`patch` must be a whole number"),
+        ("block", "{ids = [3]}", "`ids` must be a list of at least two whole numbers"),
+        ("softmax", "{scores = [1], causal = 1}", "`causal` must be true or false"),
+        ("eliza", "{lines = []}", "`lines` must be a list of strings"),
+        ("binary", "{position = -1, width = 2}", "`position` must be .* at least 0"),
+    ],
+)
+def test_a_wrong_input_is_named(tmp_path, recipe, inputs, message):
+    deck = RIGHT.replace("softmax", recipe).partition("numbers =")[0]
+    file = written(tmp_path, f"{deck}inputs = {inputs}")
+    with pytest.raises(ValueError, match=message) as error:
+        datasets.slides(deck=file)
+    assert str(error.value).startswith(f"{file}, example 1 (F:12), inputs: ")
 
 
 def test_wrong_arguments(tmp_path):

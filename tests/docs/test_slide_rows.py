@@ -13,7 +13,7 @@ from markdown.extensions.toc import slugify
 from benchmarks.__main__ import BENCHMARKS
 from docs import slide_rows
 from kerasseq import datasets
-from kerasseq.cli.main import parse
+from kerasseq.cli.main import main, parse
 from tests.docs.site import PAGES, ROOT
 
 pytestmark = pytest.mark.once("the documentation")
@@ -87,6 +87,12 @@ def test_what_is_named_exists():
             assert anchor in anchors(page), shown
         else:
             assert datasets.slides(shown).id == shown
+
+
+@pytest.mark.parametrize("shown", [s for s in SHOWN if s.startswith("kerasseq params")])
+def test_counting_commands_run_as_they_stand(shown, capsys):
+    main(shlex.split(shown)[1:])
+    assert capsys.readouterr().out
 
 
 def test_names_that_do_not_exist_are_found():

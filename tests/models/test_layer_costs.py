@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq import layers
+from kerasseq import kernels, layers
 from kerasseq.cli.main import main
 from kerasseq.published.layer_formulas import FORMULAS
 from kerasseq.tasks.architectures import ARCHITECTURES, RECURRENT, build_layers
@@ -115,6 +115,33 @@ def test_the_fewest_convolutions_are_those_of_a_search(distance):
     assert cost.reach == max(best)
 
 
+@pytest.mark.parametrize(
+    ("name", "num_layers"),
+    [("longformer", 1), ("longformer", 2), ("adaptive_span", 1), ("wavenet", 1)],
+)
+def test_the_reach_is_the_support_of_the_gradient(name, num_layers):
+    made = build_layers(name, units=4, num_layers=num_layers)
+    reach = layers.costs(name, 2, 4, num_layers=num_layers).reach
+    x = np.random.default_rng(0).normal(size=(1, reach + 4, 3)).astype("float32")
+
+    def outputs(x):
+        for layer in made:
+            x = keras.tree.flatten(layer(x))[0]
+        return x
+
+    outputs(keras.ops.convert_to_tensor(x))
+    for w in (w for layer in made for w in layer.weights):
+        if w.name == "span_fractions":
+            w.assign(keras.ops.ones_like(w))  # each head as far as it can
+    weights = keras.ops.convert_to_tensor([3.0, 1.0, 4.0, 1.0])
+    (g,) = kernels.gradients(
+        lambda values: keras.ops.sum(outputs(values[0])[0, -1] * weights),
+        [keras.ops.convert_to_tensor(x)],
+    )
+    seen = np.abs(keras.ops.convert_to_numpy(g)[0]).max(axis=-1) > 0
+    assert seen.tolist() == [False] * 3 + [True] * (reach + 1)
+
+
 def test_what_is_out_of_reach_has_no_path():
     near, far = (layers.costs("longformer", T, 4, num_layers=3) for T in (766, 767))
     assert (near.path, near.reach, far.path) == (3, 765, None)
@@ -147,6 +174,13 @@ def test_the_command_prints_numbers_and_formulas(capsys):
     assert f"{cost.parameters:,}" in printed
     assert f"operations = {cost.formulas['forward_flops']}" in printed
     assert "H = 2 numbers of a head" in printed
+
+
+def test_the_command_has_sizes_of_its_own(capsys):
+    main(["params", "--layer", "gru"])
+    printed = capsys.readouterr().out
+    assert "T=1000 steps" in printed
+    assert f"{layers.costs('gru', 1000, 512).parameters:,}" in printed
 
 
 def test_the_command_says_what_is_out_of_reach(capsys):

@@ -188,3 +188,15 @@ def test_each_step_of_a_path_is_a_product(name):
     """Only where a state is a mere sum, the path does not grow with the distance."""
     paths = [layers.costs(name, T, D).path for T in (5, 6)]
     assert products_of_a_step(name) == paths[1] - paths[0]
+
+
+@pytest.mark.parametrize("name", [n for n in WITHOUT_STATES if n != "wavenet"])
+def test_the_path_through_attention_does_not_grow(name):
+    """In the program of short sequences, from the inputs to the outputs."""
+    layer, found, paths = made(name), [], []
+    for T in (5, 11):
+        x = np.ones((1, T, FEATURES), "float32")
+        found += _least(jax.make_jaxpr(layer)(x).jaxpr, [0])
+        paths.append(layers.costs(name, T, D).path)
+    assert found[0] == found[1] and found[0] > 0
+    assert paths == [1, 1]

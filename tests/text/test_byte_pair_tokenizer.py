@@ -307,7 +307,8 @@ def test_characters_with_bytes_for_the_others(tmp_path):
 
 def test_marks_of_ends_of_words_as_on_the_slide():
     text = "Paul est " * 20 + "basketteur basketball baskets facteur moteur " * 4
-    marks = {"level": "character", "end_of_word": "_"}
+    marks = {"end_of_word": "_"}
+    assert BytePairTokenizer(**marks).level == "character"
     tokenizer = BytePairTokenizer(37, **marks).fit(text)
     pieces = tokenizer.tokenize("Paul est basketteur")
     assert pieces == ["Paul_", "est_", "basket", "teur"]

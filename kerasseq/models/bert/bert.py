@@ -134,7 +134,7 @@ class BERT(HeadedModel):
         [True, True]
 
     References:
-        Devlin et al. 2019; He et al. 2021 (DeBERTa). Slides A, C.
+        Devlin et al. 2019; He et al. 2021 (DeBERTa). Slides A, D.
     """
 
     heads: dict[str | None, type[Head]] = HEADS

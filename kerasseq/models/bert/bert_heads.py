@@ -11,7 +11,7 @@ $$
 for pretraining; $W c + b$ for classes, $W h_t + b$ for tags, and two logits per token
 for the start and the end of an answer in a text.
 
-Devlin et al. 2019. Course slides A, C.
+Devlin et al. 2019. Course slides A, D.
 """
 
 import dataclasses

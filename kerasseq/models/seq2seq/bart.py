@@ -83,7 +83,7 @@ class BART(EncoderDecoder):
 
     References:
         Lewis et al. 2020; Liu et al. 2020 (mBART); Kamal Eddine et al. 2021 (BARThez).
-        Slide A.
+        Slides D.
     """
 
     padding = PADDING

@@ -110,7 +110,7 @@ class T5(EncoderDecoder):
         2
 
     References:
-        Raffel et al. 2020; Shazeer 2020 (1.1). Slide A.
+        Raffel et al. 2020; Shazeer 2020 (1.1). Slides A, C, D.
     """
 
     def __init__(

@@ -70,7 +70,8 @@ class BytePairTokenizer(Tokenizer):
     Args:
         vocabulary_size: Maximum number of ids: special tokens, the alphabet and one per
             merge. It is smaller if no pair occurs `min_count` times.
-        level: The initial tokens: "byte", "character", or "sentencepiece".
+        level: The initial tokens: "byte", "character", or "sentencepiece". If None,
+            "character" with `end_of_word`, else "byte".
         special_tokens: Tokens that are never split. They get the first ids.
         unknown: The token for symbols outside the alphabet. With None they raise an
             error.
@@ -104,17 +105,16 @@ class BytePairTokenizer(Tokenizer):
         >>> tokenizer = BytePairTokenizer(267, level="sentencepiece").fit("low lower")
         >>> tokenizer.tokenize("low é")
         ['▁low', '▁', '<0xC3>', '<0xA9>']
-        >>> options = {"level": "character", "end_of_word": "_"}
-        >>> tokenizer = BytePairTokenizer(12, **options).fit("low low lower lower")
+        >>> tokenizer = BytePairTokenizer(11, end_of_word="_").fit("low low lower")
         >>> tokenizer.tokenize("low lower")
-        ['low_', 'lower']
+        ['low_', 'low', 'e', 'r']
     """
 
     def __init__(
         self,
         vocabulary_size: int = 8000,
         *,
-        level: str = "byte",
+        level: str | None = None,
         special_tokens: Iterable[str] = (),
         unknown: str | None = None,
         all_bytes: bool = True,
@@ -124,6 +124,8 @@ class BytePairTokenizer(Tokenizer):
         end_of_word: str | None = None,
     ):
         self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
+        if level is None:
+            level = "byte" if end_of_word is None else "character"
         self.level: str = one_of("level", level, LEVELS)
         self.unknown = unknown
         self.special_tokens: tuple[str, ...] = checked_special_tokens(
