@@ -269,7 +269,7 @@ class Forecaster(TableTraining, TaskModel):
 
     def _windows_of_arrays(self, x, y, options):
         """Windows that are given, checked; completes the options of `fit`."""
-        windows = as_windows(x, y, steps=options.get("steps_per_epoch"))
+        windows = as_windows(x, y, *map(options.get, ("steps_per_epoch", "batch_size")))
         x, y = windows.x, windows.y
         if windows.weights is not None:
             options["sample_weight"] = windows.weights
@@ -277,25 +277,24 @@ class Forecaster(TableTraining, TaskModel):
         self._check_windows(x, y)
         if needs_part(*map(options.get, VALIDATION)) and hasattr(x, "shape"):
             options["validation_split"] = HELD_OUT
-        first = (x, y) if windows.first is None else windows.first
-        self._set_scales_of_arrays(*map(check_finite, ("x", "y"), first))
+        self._set_scales_of_arrays(*(windows.first or (x, y)))
         self._read_validation(options)
         return x, y
 
     def _read_validation(self, options):
-        if options.get("validation_data") is not None:
-            data, steps = options["validation_data"], options.get("validation_steps")
-            options["validation_data"] = self._evaluated(data, steps)
+        if (data := options.get("validation_data")) is not None:
+            sizes = map(options.get, ("validation_steps", "batch_size"))
+            data = self._evaluated(data, *sizes)
+            options["validation_data"] = data[0] if data[1] is None else data
 
-    def _evaluated(self, x, steps):
+    def _evaluated(self, x, steps, batch_size):
         """The data of an evaluation: a table or a stream as arrays."""
         if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
             return x
         x = as_table(x)
         if is_table(x, None):
             return self._held_out(x)
-        windows = as_windows(x, steps=steps)
-        return windows.x if windows.y is None else windows[:3]
+        return as_windows(x, None, steps, batch_size)[:3]
 
     def evaluate(
         self,
@@ -317,9 +316,9 @@ class Forecaster(TableTraining, TaskModel):
             **kwargs: As for `keras.Model.evaluate`.
         """
         if y is None and x is not None:
-            data = self._evaluated(x, steps)
-            if isinstance(data, tuple):
-                x, y, sample_weight = (*data, None)[:3]
+            data = self._evaluated(x, steps, kwargs.get("batch_size"))
+            x, y, weights = (*data, None)[:3]
+            sample_weight = sample_weight if weights is None else weights
         check_not_empty(x, "evaluate")
         self._check_windows(x, y)
         return super().evaluate(
@@ -347,8 +346,8 @@ class Forecaster(TableTraining, TaskModel):
                 "predict reads windows (rows, time, features), received a table, "
                 f"{checks.short(x)}. Use forecast(table, steps), or prepare(table).x"
             )
-        steps = kwargs.get("steps")
-        return super().predict(as_windows(x, steps=steps, targets=False).x, **kwargs)
+        sizes = map(kwargs.get, ("steps", "batch_size"))
+        return super().predict(as_windows(x, None, *sizes, targets=False).x, **kwargs)
 
     def _check_windows(self, x, y):
         """Raises unless there are arrays of windows and targets, or batches."""
@@ -371,6 +370,7 @@ class Forecaster(TableTraining, TaskModel):
             )
 
     def _set_scales_of_arrays(self, x, y):
+        x, y = map(check_finite, ("x", "y"), (x, y))
         of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
         if of_x.fresh and of_y.fresh and hasattr(x, "shape") and y is not None:
             x, y = map(ops.convert_to_numpy, (x, y))

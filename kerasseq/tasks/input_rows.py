@@ -31,6 +31,21 @@ def number_of_rows(x: Any) -> int | None:
     return len(x) if isinstance(x, list | tuple) else None
 
 
+def rank(x: Any) -> int | None:
+    """Returns the number of axes of a tensor, array or list; None if it has no shape.
+
+    Examples:
+        >>> rank(np.ones((2, 3))), rank([[1], [2]]), rank([[1], [2, 3]]), rank({})
+        (2, 2, None, None)
+    """
+    if isinstance(x, Mapping | str | type):
+        return None
+    try:
+        return len(x.shape) if hasattr(x, "shape") else np.ndim(x)
+    except (TypeError, ValueError):  # rows of several lengths
+        return None
+
+
 def is_empty_list(x: Any) -> bool:
     """Whether this is a list without rows, or an array made from one.
 

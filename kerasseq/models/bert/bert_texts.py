@@ -40,6 +40,8 @@ class BERTPreprocessor(Preprocessor):
         ValueError: If there are both or a special token is missing.
     """
 
+    row_rank: int = 1
+
     def __init__(
         self,
         tokenizer: Tokenizer | None,
