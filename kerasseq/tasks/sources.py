@@ -436,6 +436,7 @@ def _texts(values, words):
     """An array of strings of rank 2 as tuples; of words, or a higher rank, as lists."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "OU":
         return values
-    if words or values.ndim > 2:
+    of_lists = values.size and isinstance(values.flat[0], list | tuple | np.ndarray)
+    if words or of_lists or values.ndim > 2:
         return values.tolist()
     return list(map(tuple, values.tolist())) if values.ndim == 2 else values

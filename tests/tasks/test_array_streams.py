@@ -93,6 +93,16 @@ def test_single_arrays_are_rows(name):
         assert_same(outputs, expected.predict(x, verbose=0))
 
 
+def test_an_array_of_lists_is_a_list_of_rows():
+    lengths = [[1, 2], [3], [2, 2, 1], [1], [4, 1]]
+    column = np.empty(5, object)  # as `to_numpy` of a column of lists
+    column[:] = lengths
+    for name in ("ids", "tags"):
+        model = ready(MODELS[name][0])
+        outputs = (model.predict(x, verbose=0) for x in (column, lengths))
+        assert_same(*outputs)
+
+
 def test_labels_of_single_arrays():
     rows = list(zip(IMAGES, ["dog", "cat", "cat", "dog", "cat"], strict=True))
     model = ViT(**SIZES)
