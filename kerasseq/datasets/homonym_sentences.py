@@ -178,7 +178,7 @@ word='bug', verb='rusts')
         return before, [_one(rng, between) for _ in range(neutral)]
 
     def _sentence(self, rng, around, noun, sense, held_out):
-        """A sentence whose cue is, or is not, held out for this noun."""
+        """Returns a sentence whose cue is, or is not, held out for this noun."""
         word = _last(noun)
         allowed = [
             cue

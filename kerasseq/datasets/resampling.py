@@ -68,7 +68,7 @@ def resample(audio: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
 
 
 def low_pass(time: np.ndarray, cutoff: float) -> np.ndarray:
-    """The weights of inputs at some times from an output; their sum is 1.
+    """Returns the weights of inputs at some times from an output; their sum is 1.
 
     Args:
         time: In samples.

@@ -58,7 +58,7 @@ def as_table(data: Any) -> Any:
 
 
 def is_table(x: Any, y: Any) -> bool:
-    """Whether `fit` was called with a table instead of windows.
+    """Returns whether `fit` was called with a table instead of windows.
 
     Args:
         x: Its first argument.

@@ -25,7 +25,7 @@ Complex = tuple[Tensor, Tensor]  # real and imaginary part
 
 
 def product(x: Complex, y: Complex) -> Complex:
-    """Product of complex numbers as real and imaginary parts.
+    """Multiplies complex numbers, given by real and imaginary parts.
 
     Examples:
         >>> product((1.0, 2.0), (3.0, 4.0))

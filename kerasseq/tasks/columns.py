@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
 
 
 def holds_texts(value: Any) -> bool:
-    """Whether an element of a stream, or a cell of a table, holds texts or pictures.
+    """Returns whether an element of a stream, or a cell, holds texts or pictures.
 
     Examples:
         >>> holds_texts((["a"], [1])), holds_texts(np.array(["a"])), holds_texts(1)
@@ -54,12 +54,12 @@ def holds_texts(value: Any) -> bool:
 
 
 def is_column(values: Any) -> bool:
-    """Whether this is a column of Hugging Face, also of a data set without length."""
+    """Returns whether this is a column of Hugging Face, also without a length."""
     return hasattr(values, "column_name") and hasattr(values, "source")
 
 
 def is_table(values: Any) -> bool:
-    """Whether this is a table: of pandas, polars, Arrow, Hugging Face, or of lists.
+    """Returns whether this is a table of pandas, polars, Arrow, Hugging Face or lists.
 
     Raises:
         TypeError: If it is a table that polars has yet to read.
@@ -74,7 +74,7 @@ def is_table(values: Any) -> bool:
 
 def check_is_read(values: Any) -> None:
     """Raises if polars has yet to read a table."""
-    if type(values).__name__ == "LazyFrame":
+    if all(hasattr(type(values), name) for name in ("collect", "collect_schema")):
         raise TypeError(
             "x must be a table in memory, received a LazyFrame. Pass x.collect(), or "
             "x.collect_batches(), which reads a part at a time"
@@ -94,7 +94,7 @@ def as_mapping(element: Any) -> Any:
 
 
 def features_of(source: Any) -> Mapping[str, Any]:
-    """The types of columns of Hugging Face, also of the data set in a loader."""
+    """Returns the types of columns of Hugging Face, also of data in a loader."""
     for each in (source, getattr(source, "dataset", None)):
         if isinstance(features := getattr(each, "features", None), Mapping):
             return features
@@ -102,7 +102,7 @@ def features_of(source: Any) -> Mapping[str, Any]:
 
 
 def class_names(features: Mapping[str, Any], column: str) -> list[str] | None:
-    """The names of a column of `ClassLabel`, or of lists of them; else None."""
+    """Returns the names of a column of `ClassLabel`, or of lists of them; else None."""
     feature = features.get(column)
     while hasattr(feature, "feature"):
         feature = feature.feature
@@ -150,7 +150,7 @@ def values_of(values: Any, labels: Any = None) -> Any:
 
 
 def names_of(table: Any) -> list[str]:
-    """The names of the columns of a table."""
+    """Returns the names of the columns of a table."""
     names = getattr(table, "column_names", getattr(table, "columns", table))
     return list(names)  # of a dictionary its keys
 
@@ -164,7 +164,7 @@ def array_of(table: Any) -> Any:
 
 
 def first_value(column: Any) -> Any:
-    """The first value of a column that is not empty."""
+    """Returns the first value of a column that is not empty."""
     for value in column:
         cell = (
             value.as_py() if hasattr(value, "as_py") else values_of(value)
@@ -175,7 +175,7 @@ def first_value(column: Any) -> Any:
 
 
 def label_columns(names: Iterable[str], features: Mapping[str, Any]) -> list[str]:
-    """The columns of labels, of a type or with a name that says so."""
+    """Returns the columns of labels, of a type or with a name that says so."""
     columns = [name for name in names if class_names(features, name)]
     return columns or [name for name in names if name in LABEL_COLUMNS]
 
@@ -183,7 +183,7 @@ def label_columns(names: Iterable[str], features: Mapping[str, Any]) -> list[str
 def chosen_columns(
     samples: Mapping[str, Any], features: Mapping[str, Any]
 ) -> tuple[list[str], str | None]:
-    """The columns of texts, and the one of labels, None if there are none.
+    """Returns the columns of texts, and the one of labels, None if there are none.
 
     Args:
         samples: A value of each column.

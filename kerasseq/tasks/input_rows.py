@@ -47,7 +47,7 @@ def rank(x: Any) -> int | None:
 
 
 def is_empty_list(x: Any) -> bool:
-    """Whether this is a list without rows, or an array made from one.
+    """Returns whether this is a list without rows, or an array made from one.
 
     Examples:
         >>> is_empty_list(np.array([])), is_empty_list(np.zeros((0, 5)))
@@ -145,6 +145,6 @@ def outputs_of_none(model: keras.Model, x: Any = None) -> Any:
 
 
 def is_ids(x: Any) -> bool:
-    """Whether inputs are an array of ids, `(rows, time)`."""
+    """Returns whether inputs are an array of ids, `(rows, time)`."""
     is_table = isinstance(x, np.ndarray) and x.ndim == 2
     return is_table and np.issubdtype(x.dtype, np.integer)

@@ -54,15 +54,15 @@ class Preprocessor:
         return sources.read(x, y, sample_weight, **options)
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one input, and not a list or a batch."""
+        """Returns whether this is one input, and not a list or a batch."""
         return isinstance(x, str)
 
     def is_row(self, x: Any) -> bool:
-        """Whether an array that a stream yields is one row, and no batch."""
+        """Returns whether an array that a stream yields is one row, and no batch."""
         return rank(x) == self.row_rank
 
     def has_labels(self, x: Any) -> bool:
-        """Whether these are rows with their labels, and not `(x, y)`."""
+        """Returns whether these are rows with their labels, and not `(x, y)`."""
         return False
 
     def several(self, x: Any) -> Any:

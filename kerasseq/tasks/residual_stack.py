@@ -207,7 +207,7 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
         return x if self.projection is None else kernels.dense(self.projection, x)
 
     def _carriers(self) -> Iterator[keras.layers.Layer]:
-        """The layers inside that carry states, in order."""
+        """Yields the layers inside that carry states, in order."""
         for block in self.blocks:
             yield from block.state_carriers.values()
 

@@ -199,7 +199,7 @@ class TextStream:
         return x, y, sample_weight if weights is None else weights
 
     def _rows_of(self, element):
-        """The rows of an element of the stream."""
+        """Yields the rows of an element of the stream."""
         element = as_mapping(element)
         has_columns = isinstance(element, Mapping)
         chosen = chosen_columns(element, self.features) if has_columns else None
@@ -255,7 +255,7 @@ class ArrayStream(TextStream):
         yield as_array(x), *map(plain, others)
 
     def _label(self, label):
-        """The label of a row; a list of them for several, or for each step."""
+        """Returns the label of a row; a list of them for several, or for each step."""
         names = self.labels
         if isinstance(names, int):
             names = range(names)
@@ -318,7 +318,7 @@ def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_stream(x):
-    """Whether data come one after the other, also as an `IterableDataset`."""
+    """Returns whether data come one after the other, also as an `IterableDataset`."""
     if isinstance(x, type | str | Mapping) or is_column(x):
         return False
     return data_checks.are_batches(x)
@@ -336,7 +336,7 @@ def elements_of(x: Any) -> Iterator[Any]:
 
 
 def count_of(x: Any) -> int | None:
-    """The number of elements of a stream, `ENDLESS` if it repeats, None if unknown."""
+    """Returns the length of a stream, `ENDLESS` if it repeats, None if unknown."""
     if isinstance(x, keras.utils.PyDataset):
         count = x.num_batches
         return ENDLESS if count is None else count
@@ -367,7 +367,7 @@ def _parts(element, words):
 
 
 def _is_one_row(x, others, words, is_array):
-    """Whether the inputs of an element are one row, and no batch."""
+    """Returns whether the inputs of an element are one row, and no batch."""
     if isinstance(x, str) or hasattr(x, "getexif"):
         return True
     are_texts = all(isinstance(part, str) for part in x)

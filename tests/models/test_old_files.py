@@ -62,7 +62,7 @@ def test_a_file_of_an_earlier_version(name, tmp_path):
 
 @pytest.mark.full("training of loaded models; predictions are compared above")
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "forecaster"])
-def test_a_loaded_model_goes_on_training(name):
+def test_a_loaded_model_continues_training(name):
     model = kerasseq.load_model(FILES / f"{name}.keras")
     options = {"sequence_length": 7} if name == "language_model" else {}
     history = model.fit(*KINDS[name][1], verbose=0, **options).history
