@@ -22,7 +22,7 @@ LANGUAGES = ("en", "fr")
 SENSES = ("animal", "thing")
 HELD_OUT = 3  # cues of each homonym and sense
 SHARE = 0.75  # of training sentences whose noun is a homonym
-MOST_FILLERS = 2
+MOST_FILLERS = 2  # words without meaning before a sentence
 
 
 class HomonymSentence(NamedTuple):

@@ -19,7 +19,7 @@ from kerasseq import kernels
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.finite import since_first, spoil, zero_non_finite
 
-CHUNK = 64
+CHUNK = 64  # steps that are computed at once, between states that are handed on
 
 Complex = tuple[Tensor, Tensor]  # real and imaginary part
 

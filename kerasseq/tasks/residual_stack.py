@@ -41,7 +41,7 @@ from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.norms import make_norm
 from kerasseq.transformer.rwkv7_block import block_class
 
-CONV_KERNEL = 4
+CONV_KERNEL = 4  # as in Mamba
 MIXES = {
     "rwkv4": (RWKV4TimeMix, RWKV4ChannelMix),
     "rwkv7": (RWKV7TimeMix, RWKV7ChannelMix),
