@@ -265,7 +265,7 @@ class AlignmentAttention(SingleHeadAttention):
         return score_functions.dot(query, key)
 
     def select(self, alpha: Tensor, training: bool) -> Tensor:
-        """Hard attention: one position per query."""
+        """Selects one position for each query: hard attention."""
         if not self.hard:
             return alpha
         one = self._position(alpha, training and (self.sampled or self.reinforced))

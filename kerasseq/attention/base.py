@@ -93,7 +93,7 @@ class SingleHeadAttention(Layer):
         projected: bool = False,
         training: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """Context vectors and weights, of inputs that are checked and masked.
+        """Computes context vectors and weights, of inputs that are checked and masked.
 
         Args:
             query: `(B, T_q, D_q)`.

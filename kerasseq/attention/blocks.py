@@ -88,7 +88,7 @@ def attend_in_blocks(
 
 
 def _bias(layer, q, positions, memory):
-    """The arguments of the kernel for the bias by position."""
+    """Returns the arguments of the kernel for the bias by position."""
     if not layer.biases_scores:
         return {}
     if not layer.bias_is_constant:

@@ -26,7 +26,7 @@ Cache: TypeAlias = dict[str, Tensor]  # "key", "value" and "position", as above
 
 
 def is_rolling(cache: Cache | Tensor | None) -> bool:
-    """Whether a cache holds the last tokens of a text only.
+    """Returns whether a cache holds the last tokens of a text only.
 
     Examples:
         >>> is_rolling({"key": 0, "value": 0})

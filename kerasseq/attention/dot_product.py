@@ -38,7 +38,7 @@ def dot_product_attention(
     causal: bool = False,
     flash: bool | None = None,
 ) -> Tensor:
-    """Attention by the backend's fused operation, without materialized weights.
+    """Computes attention by the backend's fused operation, without its weights.
 
     Values of another width than the keys and float64 are computed by
     `attention_weights` instead: not every backend fuses the former, or keeps the

@@ -191,7 +191,7 @@ def combine_masks(
     causal: bool,
     start: int | Tensor | None,
 ) -> tuple[Tensor | None, bool]:
-    """All masks as one `(B, N or 1, T, S)` or None, and whether to be causal.
+    """Returns all masks as one `(B, N or 1, T, S)` or None, and whether to be causal.
 
     A causal mask alone is left to the backend, which needs no mask for it.
 

@@ -404,7 +404,7 @@ class MultiHeadAttention(Layer):
         return {name: update_cache(cache[name], new[name], index) for name in cache}
 
     def _is_long(self, q, k):
-        """Whether both lengths are known here and above `dense_length`.
+        """Returns whether both lengths are known here and above `dense_length`.
 
         A length that is not known is None, and on JAX a symbol.
         """

@@ -15,19 +15,19 @@ from kerasseq.kernels import matmul, tanh
 
 
 def dot(s: Tensor, h: Tensor) -> Tensor:
-    r"""$s^T h$, for equal widths."""
+    r"""Computes $s^T h$, for equal widths."""
     return matmul(s, ops.swapaxes(h, -1, -2))
 
 
 def scaled_dot(s: Tensor, h: Tensor) -> Tensor:
-    r"""$s^T h / \sqrt{D}$: the variance of a sum of D products is D."""
+    r"""Computes $s^T h / \sqrt{D}$: the variance of a sum of D products is D."""
     return dot(s, h) / math.sqrt(s.shape[-1])
 
 
 def cosine(
     s: Tensor, h: Tensor, beta: float | Tensor = 1.0, epsilon: float = 1e-7
 ) -> Tensor:
-    r"""$\beta\, s^T h / (|s|\,|h|)$, which depends on the angle only.
+    r"""Computes $\beta\, s^T h / (|s|\,|h|)$, which depends on the angle only.
 
     $\beta$ sharpens the softmax, which is nearly uniform for scores from -1 to 1.
     """
@@ -42,7 +42,7 @@ def _unit(x, epsilon):
 
 
 def general(s: Tensor, h: Tensor, W: Tensor) -> Tensor:
-    r"""$s^T W h$, with W `(D_q, D_k)`, for any widths."""
+    r"""Computes $s^T W h$, with W `(D_q, D_k)`, for any widths."""
     return dot(matmul(s, W), h)
 
 
@@ -58,7 +58,7 @@ def additive_projected(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def concat(s: Tensor, h: Tensor, W: Tensor, v: Tensor) -> Tensor:
-    r"""$v^T \tanh(W [s; h])$, with W `(D_q + D_k, U)`.
+    r"""Computes $v^T \tanh(W [s; h])$, with W `(D_q + D_k, U)`.
 
     Equal to `additive`, where W is W_q stacked on W_k.
     """
@@ -67,7 +67,7 @@ def concat(s: Tensor, h: Tensor, W: Tensor, v: Tensor) -> Tensor:
 
 
 def location(s: Tensor, W: Tensor, key_time: int | Tensor) -> Tensor:
-    r"""$W s$, which depends on the query only.
+    r"""Computes $W s$, which depends on the query only.
 
     Args:
         s: Queries.

@@ -10,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.files import read_json
 
 OPTION = "--config"
+COMMANDS = ("train", "compare", "scale")  # that take it
 OF_COMMAND = ("run", "backend", "threads")  # that no task has among its arguments
 
 
@@ -41,11 +42,17 @@ def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str
         )
     if arguments is record:
         arguments = {name: value for name, value in record.items() if name != "task"}
-    if typed[0] == "compare":
-        start = ["compare", *_comparison(typed, record)]
-    else:
+    if typed[0] == "train":
         start = ["train", _task(typed, record, file)]
+    else:
+        named = _comparison(typed, record) if typed[0] == "compare" else []
+        start = [typed[0], *named]
     task = ALIASES.get(start[-1], start[-1])
+    if record.get("task", task) != task:
+        raise UsageError(
+            f"{file} has options of the task {record['task']}, received {start[-1]}. "
+            "Leave the task out, or give another file"
+        )
     rest = typed[len(start) :] if typed[: len(start)] == start else typed[1:]
     given = _options(arguments, task, file, rest)
     with about(file):
@@ -57,7 +64,7 @@ def _without_config(words):
     """Returns the file, or None, and the other words."""
     for n, word in enumerate(words):
         name, mark, file = word.partition("=")
-        if name == OPTION and words[0] in ("train", "compare"):
+        if name == OPTION and words[0] in COMMANDS:
             if mark:
                 return file, [*words[:n], *words[n + 1 :]]
             if n + 1 == len(words):
@@ -76,14 +83,7 @@ def _comparison(typed, record):
 def _task(typed, record, file):
     """Returns the task that is typed; if none is, that of the file."""
     if typed[1:] and not typed[1].startswith("-"):
-        task = typed[1]
-        known = record.get("task", task)
-        if ALIASES.get(task, task) != known:
-            raise UsageError(
-                f"{file} has options of the task {known}, received {task}. Leave the "
-                "task out, or give another file"
-            )
-        return task
+        return typed[1]
     if record.get("task") not in TASKS:
         raise UsageError(
             f"{file} names no task: type one, as in  kerasseq train classify {OPTION} "

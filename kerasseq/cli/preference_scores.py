@@ -10,7 +10,7 @@ from kerasseq.cli.console import Console
 from kerasseq.cli.preference_data import Vote, columns
 
 MOST = 64  # prompts whose answers are sampled, and least number of answers
-CHANCE = 0.5
+CHANCE = 0.5  # share of right choices between two answers without a model
 AT_ONCE = 256  # votes, or answers
 ADVICE = {
     "dpo": "more votes or another --learning-rate",

@@ -245,11 +245,11 @@ class Adaptable:
                 getattr(self, name).assign(store[name])
 
     def _product(self, x):
-        """The inputs times the kernel."""
+        """Returns the inputs times the kernel."""
         raise NotImplementedError
 
     def _floats(self):
-        """The kernel, or the rounded weights of NF4."""
+        """Returns the kernel, or the rounded weights of NF4."""
         return self.kernel if self.nf4 is None else self.nf4.weight()
 
 

@@ -44,7 +44,7 @@ def check_ids(array: np.ndarray, name: str, limit: str, size: int) -> None:
 
 
 def has_texts(x: Any) -> bool:
-    """Whether inputs are strings, in lists, dictionaries or an array, not ids.
+    """Returns whether inputs are strings, in lists, dictionaries or an array, not ids.
 
     Examples:
         >>> has_texts([["a", "b"]]), has_texts([[3, 7]]), has_texts(np.array(["a"]))

@@ -199,7 +199,7 @@ def node_of(tensor: keras.KerasTensor) -> Any:
 
 
 def infers_shapes() -> bool:
-    """Whether Keras runs a layer only to infer the shapes of its outputs.
+    """Returns whether Keras runs a layer only to infer the shapes of its outputs.
 
     Name: `keras.SymbolicScope.original_scope`, the scope around a scope.
     Known in: Keras 3.0 to 3.15.

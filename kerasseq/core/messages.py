@@ -56,7 +56,7 @@ def _check(message, where):
 
 
 def are_messages(value: object) -> bool:
-    """Whether this is a list of messages with role and content, not empty.
+    """Returns whether this is a list of messages with role and content, not empty.
 
     Examples:
         >>> are_messages([{"role": "user", "content": "Hi"}]), are_messages("Hi")

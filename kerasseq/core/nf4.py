@@ -39,7 +39,7 @@ GROUP = 256  # scales with a float32
 
 
 def _levels():
-    """The 16 levels: 7 quantiles below 0, and 8 above, as 0 needs a level."""
+    """Returns the 16 levels: 7 quantiles below 0, and 8 above, as 0 needs a level."""
     quantile = statistics.NormalDist().inv_cdf
     tail = (1 / 32 + 1 / 30) / 2  # of the outermost levels
     below = [quantile(p) for p in np.linspace(tail, 0.5, 8)[:-1]]

@@ -90,7 +90,7 @@ def public_optimizers(config: Any) -> Any:
 
 
 def _is_of_torch(config: object) -> bool:
-    """Whether an optimizer of PyTorch is in the config."""
+    """Returns whether an optimizer of PyTorch is in the config."""
     if isinstance(config, list | tuple):
         return any(map(_is_of_torch, config))
     if not isinstance(config, dict):
@@ -99,7 +99,7 @@ def _is_of_torch(config: object) -> bool:
 
 
 def _has_torch_class(config: Config) -> bool:
-    """Whether an optimizer of Keras is not under its public name."""
+    """Returns whether an optimizer of Keras is not under its public name."""
     module, name = config.get("module"), config.get("class_name")
     if not (isinstance(module, str) and isinstance(name, str)):
         return False

@@ -77,7 +77,7 @@ keras.ops.concatenate([keras.ops.real(x), keras.ops.imag(x)], -1)
 
 
 def is_real(dtype: str) -> bool:
-    """Whether a dtype is one of real numbers: integers or floats."""
+    """Returns whether a dtype is one of real numbers: integers or floats."""
     return dtype.startswith(("float", "bfloat", "int", "uint"))
 
 

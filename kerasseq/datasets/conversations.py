@@ -116,7 +116,7 @@ class Conversations(NamedTuple):
         return talks
 
     def _asked(self, fact, question, share, rng):
-        """A question and its answer, as messages."""
+        """Returns a question and its answer, as messages."""
         answers = self.full_answers if rng.random() < share else self.answers
         return [
             {"role": "user", "content": question},

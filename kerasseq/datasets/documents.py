@@ -266,7 +266,7 @@ def _parquet_rows(file, column):
 
 
 def _text_of(row: dict[str, Any], column: str, where: str) -> str:
-    """The text of a row; none is empty."""
+    """Returns the text of a row; none is empty."""
     if column not in row:
         raise _no_column(where, column, row)
     text = row[column]

@@ -22,7 +22,7 @@ LANGUAGES = ("en", "fr")
 SENSES = ("animal", "thing")
 HELD_OUT = 3  # cues of each homonym and sense
 SHARE = 0.75  # of training sentences whose noun is a homonym
-MOST_FILLERS = 2
+MOST_FILLERS = 2  # words without meaning before a sentence
 
 
 class HomonymSentence(NamedTuple):
@@ -178,7 +178,7 @@ word='bug', verb='rusts')
         return before, [_one(rng, between) for _ in range(neutral)]
 
     def _sentence(self, rng, around, noun, sense, held_out):
-        """A sentence whose cue is, or is not, held out for this noun."""
+        """Returns a sentence whose cue is, or is not, held out for this noun."""
         word = _last(noun)
         allowed = [
             cue

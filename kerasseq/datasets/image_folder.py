@@ -162,7 +162,7 @@ def image_files(path: str | os.PathLike[str]) -> list[str]:
 
 
 def is_image_name(name: str) -> bool:
-    """Whether a file has the name of an image.
+    """Returns whether a file has the name of an image.
 
     Examples:
         >>> [is_image_name(name) for name in ("Cat.JPG", "Thumbs.db", ".a.png")]

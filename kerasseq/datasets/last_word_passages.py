@@ -126,7 +126,7 @@ def last_words(
 
 
 def _passage(rng, table, last, players, end):
-    """A passage with this last word, and this filler after the clues."""
+    """Returns a passage with this last word, and this filler after the clues."""
     others = rng.permutation([name for name in table["names"] if name != last])
     clues = [str(name) for name in others[: players - 1]]
     cast = [str(name) for name in rng.permutation([*clues, last])]

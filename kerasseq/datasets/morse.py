@@ -226,7 +226,7 @@ def _heard(
     fading: float,
     rate: int,
 ) -> np.ndarray:
-    """The tone in noise, fading, at a random loudness."""
+    """Returns the tone in noise, fading, at a random loudness."""
     time = np.arange(len(envelope)) / rate
     depth, speed = rng.uniform(0, fading), rng.uniform(*FADES)
     angle = 2 * np.pi * (speed * time + rng.random())

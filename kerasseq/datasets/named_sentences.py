@@ -19,7 +19,7 @@ from kerasseq.core.checks import fits_memory, flag, random_generator, whole_numb
 from kerasseq.datasets.alignments import AlignedPair, aligned_sentences
 
 TABLE = pathlib.Path(__file__).with_name("named_sentences.toml")
-MOST_CLAUSES = 2
+MOST_CLAUSES = 2  # in a sentence
 FRAMED = 0.25  # share of the clauses after the first that are about a person, too
 
 

@@ -116,7 +116,7 @@ def two_lists(pairs: Iterable[Iterable[str]]) -> tuple[list[str], list[str]]:
 
 
 def are_tuples(pairs: object) -> bool:
-    """Whether `pairs` is a list of tuples of two strings."""
+    """Returns whether `pairs` is a list of tuples of two strings."""
     return isinstance(pairs, list) and all(
         isinstance(pair, tuple)
         and len(pair) == 2

@@ -97,7 +97,7 @@ def parentheses(
 
 
 def is_balanced(sequence: Iterable[int], colors: int = 5) -> bool:
-    """Whether a string of parentheses is balanced, checked with a stack.
+    """Returns whether a string of parentheses is balanced, checked with a stack.
 
     Args:
         sequence: Symbols in the notation of the course, not padded ids.

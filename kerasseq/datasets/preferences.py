@@ -124,7 +124,7 @@ def _questions(prompts, answers) -> Iterator[tuple[str, list[str]]]:
 
 
 def _reward(reward, prompt, answer, where) -> float:
-    """The reward of an answer, a finite number."""
+    """Returns the reward of an answer, a finite number."""
     try:
         value = reward(prompt, answer)
     except Exception as error:

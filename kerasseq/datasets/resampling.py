@@ -21,6 +21,7 @@ ZEROS = 64  # of the sinc on either side, Z
 BETA = 9.0  # of the Kaiser window: 90 dB between what passes and what does not
 ROLLOFF = 0.955  # cutoff below half of the lower rate, by half of the transition
 GRID = np.linspace(0, 1, 2**13)  # where the window is computed; linear between: 2e-7
+# The window of Kaiser, of which BETA sets how much passes beyond the cutoff.
 KAISER = np.i0(BETA * np.sqrt(1 - GRID**2)) / np.i0(BETA)
 BLOCK = 2**22  # products at a time, so that memory stays bounded
 
@@ -68,7 +69,7 @@ def resample(audio: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
 
 
 def low_pass(time: np.ndarray, cutoff: float) -> np.ndarray:
-    """The weights of inputs at some times from an output; their sum is 1.
+    """Returns the weights of inputs at some times from an output; their sum is 1.
 
     Args:
         time: In samples.

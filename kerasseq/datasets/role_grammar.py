@@ -25,7 +25,7 @@ ROLES = (
     *("pronoun to noun", "induction", "same token", "previous token"),
     "adjective to noun",
 )
-MOST_FILLERS = 3
+MOST_FILLERS = 3  # so that no position tells the role of its word
 
 Positions = dict[str, list[Any]]
 

@@ -192,7 +192,7 @@ def end_token(tokenizer: "Tokenizer") -> str | None:
 
 
 def _opened(folder, tokenizer, text, settings) -> dict[str, Any]:
-    """The index of a folder: a new one, or that of an interrupted call."""
+    """Returns the index of a folder: a new one, or that of an interrupted call."""
     made_from = _record(tokenizer, text, settings)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"expected a folder for the shards, received {folder}")

@@ -215,7 +215,7 @@ def _rows(
 def _is_comment(
     where: str, line: str, is_of_width: bool, comments: bool | None
 ) -> bool:
-    """Whether a line before the first word of a sentence is a comment."""
+    """Returns whether a line before the first word of a sentence is a comment."""
     if not _is_hash(line) or comments is False:
         return False
     if comments is None and is_of_width:
@@ -279,7 +279,7 @@ def _columns(text: str, separator: str | None) -> list[str]:
 
 
 def _is_hash(line: str) -> bool:
-    """Whether a line has the form of a comment of CoNLL-U.
+    """Returns whether a line has the form of a comment of CoNLL-U.
 
     Examples:
         >>> _is_hash("# text = Oui."), _is_hash("#hashtag O")

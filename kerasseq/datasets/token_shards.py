@@ -331,7 +331,7 @@ class TokenShards:
 
 
 def _opened(arguments, slices):
-    """The shards of these arguments, sliced one after the other."""
+    """Returns the shards of these arguments, sliced one after the other."""
     shards = TokenShards(**arguments)
     for each in slices:
         shards = shards[each]
@@ -365,7 +365,7 @@ def rows_of_documents(
 
 
 def ends_file(file: pathlib.Path) -> pathlib.Path:
-    """The file with the ends of documents, beside one with ids."""
+    """Returns the file with the ends of documents, beside one with ids."""
     return file.with_suffix(".ends")
 
 
@@ -400,7 +400,7 @@ def read_index(folder: FilePath) -> dict[str, Any]:
 
 
 def _mapped(file, tokens, kind):
-    """The ids in a file, which are read from it where they are used."""
+    """Returns the ids in a file, which are read from it where they are used."""
     if not tokens:
         return np.zeros(0, kind)
     return np.memmap(file, kind, mode="r", shape=(tokens,))

@@ -20,6 +20,7 @@ from kerasseq.core.checks import short, whole_number
 from kerasseq.core.types import FilePath
 from kerasseq.datasets.resampling import resample
 
+# Codes of encodings in the header of a WAV file.
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 COMPRESSED = {2: "ADPCM", 6: "A-law", 7: "μ-law", 17: "IMA ADPCM", 49: "GSM"}
 COMPRESSED |= {80: "MPEG", 85: "MP3", 255: "AAC"}

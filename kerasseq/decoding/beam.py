@@ -315,7 +315,7 @@ def _check_width(width: int, vocabulary: int, length: int) -> None:
 
 
 def length_penalties(length: int, alpha: float) -> np.ndarray:
-    r"""$lp(1) \dots lp(\text{length})$.
+    r"""Computes $lp(1) \dots lp(\text{length})$.
 
     Examples:
         >>> length_penalties(3, 1.0).round(3).tolist()

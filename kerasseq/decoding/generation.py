@@ -156,7 +156,7 @@ def stream(
     fill: int = 0,
     seed: Seed = None,
 ) -> Iterator[np.ndarray]:
-    """Like `generate`, but yields each token as soon as it is generated.
+    """Yields each token of `generate` as soon as it is generated.
 
     Args:
         step: As for `generate`, like all other arguments.

@@ -40,7 +40,7 @@ class Prompt(NamedTuple):
     mask: np.ndarray
 
     def split(self) -> tuple["Prompt", np.ndarray]:
-        """All but the last token of each row, as a `Prompt`, and the last tokens.
+        """Returns a `Prompt` of all but the last tokens of the rows, and these tokens.
 
         Columns that are padding in all rows are dropped.
 
@@ -418,7 +418,7 @@ def name_of(path: Iterable[object]) -> str:
 def vocabulary_size(
     step: Step, state: Nested, batch: int, programs: kernels.Programs
 ) -> int:
-    """Number of logits of a step function, after a check of its contract.
+    """Returns the number of logits of a step function, after a check of its contract.
 
     It needs a trace, so the result is cached in the `programs`.
     """

@@ -120,7 +120,7 @@ class Loop:
 
 
 def put(values: Tensor, t: int | Tensor, now: Tensor) -> Tensor:
-    """`values` `(batch, length, ...)` with the entries of step t replaced by `now`.
+    """Replaces the entries of step t of `values` `(batch, length, ...)` by `now`.
 
     Examples:
         >>> np.asarray(put(np.array([[7, 0], [7, 0]]), 1, np.array([3, 4]))).tolist()
@@ -132,7 +132,7 @@ def put(values: Tensor, t: int | Tensor, now: Tensor) -> Tensor:
 
 
 def is_in(token: Tensor, stop: tuple[int, ...]) -> Tensor:
-    """Whether each token is one of `stop`, a tuple of ids."""
+    """Returns whether each token is one of `stop`, a tuple of ids."""
     if not stop:
         return ops.zeros_like(token, "bool")
     return ops.any(token[..., None] == ops.array(stop, "int32"), axis=-1)

@@ -307,7 +307,7 @@ class RandomSampler(Sampler):
 
 
 def in_top_k(logits: Tensor, k: int) -> Tensor:
-    """Whether each token is among the k best of its row, boolean `(B, V)`."""
+    """Returns whether each token is among the k best of its row, boolean `(B, V)`."""
     logits = ops.convert_to_tensor(logits)
     k = min(k, logits.shape[-1])
     kth = kernels.top_k(logits, k)[0][:, -1:]  # (B, 1)
@@ -319,7 +319,7 @@ def in_top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def in_top_p(p: Tensor, share: float) -> Tensor:
-    """Whether each token is in the nucleus of its row, boolean `(B, V)`."""
+    """Returns whether each token is in the nucleus of its row, boolean `(B, V)`."""
     if share == 1:  # rounding would remove the last token
         return ops.ones_like(p, "bool")
     order = ops.argsort(-p, axis=-1)  # most probable first
@@ -342,7 +342,7 @@ def renormalize(p: Tensor, kept: Tensor) -> Tensor:
 
 
 def softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    r"""$\mathrm{softmax}(\text{logits}/\tau)$ in float32, for any $\tau > 0$.
+    r"""Computes $\mathrm{softmax}(\text{logits}/\tau)$ in float32, for any $\tau > 0$.
 
     Examples:
         >>> p = softmax(np.array([[0.0, 3e38]], "float32"), 1e-9)

@@ -19,7 +19,7 @@ def _unit(x: Any) -> Any:
     last=lambda k, v: np.outer(k[-1], v[-1]),
 )
 def memory_matrix(k: Any, v: Any) -> Any:
-    """The sum of the outer products."""
+    """Returns the sum of the outer products."""
     return np.sum([np.outer(a, b) for a, b in zip(k, v, strict=True)], axis=0)
 
 
@@ -75,7 +75,7 @@ def delta_rule(q: Any, k: Any, v: Any, beta: Any) -> Any:
     questions=lambda roles: 1 - roles[1:],
 )
 def answer_weights(roles: Any) -> Any:
-    """1 where the next token is of the assistant."""
+    """Returns 1 where the next token is of the assistant."""
     return [int(roles[t + 1] == 1) for t in range(len(roles) - 1)]
 
 
@@ -91,7 +91,7 @@ def answer_weights(roles: Any) -> Any:
     no_kernel=lambda x, W, A, B, alpha: alpha / 2 * (x @ A @ B),
 )
 def lora(x: Any, W: Any, A: Any, B: Any, alpha: Any) -> Any:
-    """The kernel, and beside it two thin matrices."""
+    """Returns the kernel, and beside it two thin matrices."""
     rank = len(B)
     return x @ W + alpha / rank * (x @ A) @ B
 
@@ -147,7 +147,7 @@ def collapse(path: Any, blank: Any) -> Any:
     by_window=lambda samples, window, hop: samples // window,
 )
 def count_frames(samples: Any, window: Any, hop: Any) -> Any:
-    """One frame at the start, and one for each hop that still fits."""
+    """Counts one frame at the start, and one for each hop that still fits."""
     return (samples - window) // hop + 1
 
 
@@ -197,7 +197,7 @@ def _forward(y: Any, label: Any, blank: Any, *, skip: Any) -> Any:
     ),
 )
 def text_probability(y: Any, label: Any, blank: Any) -> Any:
-    """The sum over all paths, frame by frame."""
+    """Returns the sum over all paths, frame by frame."""
     places = [blank]
     for k in label:
         places += [k, blank]
@@ -238,7 +238,7 @@ def _one_way(scores: Any) -> Any:
     total=lambda scores: _one_way(scores) + _one_way(scores.T),
 )
 def contrastive_loss(scores: Any) -> Any:
-    """The mean of two cross-entropies, over the rows and over the columns."""
+    """Returns the mean of two cross-entropies, over the rows and over the columns."""
     rows = np.diag(softmax(scores))
     columns = np.diag(softmax(scores.T))
     return -np.mean(np.log(rows) + np.log(columns)) / 2

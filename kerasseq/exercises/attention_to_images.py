@@ -47,13 +47,13 @@ def _strict(q: Any, k: Any, v: Any) -> Any:
     one_ahead=_strict,
 )
 def causal_attention(q: Any, k: Any, v: Any) -> Any:
-    """Attention of each position to itself and the earlier ones."""
+    """Computes attention of each position to itself and the earlier ones."""
     scores = np.where(np.tri(len(q)) > 0, scaled_scores(q, k), -np.inf)
     return softmax(scores) @ v
 
 
 def causal_by_prefixes(q: Any, k: Any, v: Any) -> Any:
-    """The same without a mask: position t attends to a shorter sequence."""
+    """Returns the same without a mask: position t attends to a shorter sequence."""
     rows = [
         softmax(scaled_scores(q[t : t + 1], k[: t + 1])) @ v[: t + 1]
         for t in range(len(q))
@@ -80,7 +80,7 @@ def _wide_scale(q: Any, k: Any, v: Any, heads: Any) -> Any:
     wrong_split=_wrong_split,
 )
 def multi_head(q: Any, k: Any, v: Any, heads: Any) -> Any:
-    """Attention in each part of the features, and the results side by side."""
+    """Computes attention in each part of the features, and joins the results."""
     parts = (np.split(x, heads, axis=-1) for x in (q, k, v))
     found = [softmax(scaled_scores(a, b)) @ c for a, b, c in zip(*parts, strict=True)]
     return np.concatenate(found, axis=-1)
@@ -94,7 +94,7 @@ def multi_head(q: Any, k: Any, v: Any, heads: Any) -> Any:
     narrow=lambda layers, width: 6 * layers * width**2,
 )
 def kernels_of_blocks(layers: Any, width: Any) -> Any:
-    """Four matrices of attention, and two of the feed-forward network."""
+    """Counts four matrices of attention, and two of the feed-forward network."""
     attention, feed_forward = 4 * width * width, 2 * width * (4 * width)
     return layers * (attention + feed_forward)
 
@@ -141,7 +141,7 @@ def _of_loss(logits: Any, targets: Any) -> Any:
     total=lambda logits, targets: cross_entropy(logits, targets) * len(targets),
 )
 def cross_entropy(logits: Any, targets: Any) -> Any:
-    """The mean of minus the logarithm of the probability of the right token."""
+    """Returns the mean of minus the logarithm of the probability of the right token."""
     p = softmax(logits)
     return -np.mean(np.log(p[np.arange(len(targets)), targets]))
 
@@ -160,7 +160,7 @@ def _losses(rng: np.random.Generator) -> tuple[Any, ...]:
     total=lambda losses, weights: (losses * weights).sum(),
 )
 def masked_loss(losses: Any, weights: Any) -> Any:
-    """The mean over the chosen positions."""
+    """Returns the mean over the chosen positions."""
     return np.sum(losses * weights) / np.sum(weights)
 
 
@@ -178,7 +178,7 @@ def _separator_of_b(a: Any, b: Any, cls: Any, sep: Any) -> Any:
     from_one=lambda *inputs: np.array(pair_inputs(*inputs)) + [[0], [1]],
 )
 def pair_inputs(a: Any, b: Any, cls: Any, sep: Any) -> Any:
-    """The ids of both texts with their signs, and their segments."""
+    """Returns the ids of both texts with their signs, and their segments."""
     ids = [cls, *a, sep, *b, sep]
     return [ids, [0] * (len(a) + 2) + [1] * (len(b) + 1)]
 
@@ -201,7 +201,7 @@ def _tokens(rng: np.random.Generator) -> tuple[Any, ...]:
     ),
 )
 def masked_tokens(ids: Any, chosen: Any, draws: Any, others: Any, mask: Any) -> Any:
-    """The rule 80, 10, 10."""
+    """Returns the rule 80, 10, 10."""
     found = np.where(draws < 0.8, mask, np.where(draws < 0.9, others, ids))
     return np.where(chosen, found, ids)
 
@@ -214,7 +214,7 @@ def masked_tokens(ids: Any, chosen: Any, draws: Any, others: Any, mask: Any) -> 
     pixels=lambda size, patch: size**2 + 1,
 )
 def count_tokens(size: Any, patch: Any) -> Any:
-    """The patches, and the class token."""
+    """Returns the patches, and the class token."""
     return (size // patch) ** 2 + 1
 
 

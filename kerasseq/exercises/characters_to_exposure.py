@@ -15,7 +15,7 @@ from kerasseq.exercises.registry import exercise, normal, shares, softmax
     ignored=lambda z, temperature: softmax(z),
 )
 def with_temperature(z: Any, temperature: Any) -> Any:
-    """The softmax of the divided logits."""
+    """Returns the softmax of the divided logits."""
     p = np.exp(z / temperature)
     return p / p.sum()
 
@@ -35,7 +35,7 @@ def _of_top_k(z: Any, k: Any) -> Any:
     smallest=lambda z, k: top_k(-z, k),
 )
 def top_k(z: Any, k: Any) -> Any:
-    """The softmax over the k largest logits."""
+    """Returns the softmax over the k largest logits."""
     return softmax(np.where(z >= np.sort(z)[-k], z, -np.inf))
 
 
@@ -70,7 +70,7 @@ def _small_nucleus(z: Any, p: Any) -> Any:
     ),
 )
 def top_p(z: Any, p: Any) -> Any:
-    """The fewest most probable tokens that reach p together."""
+    """Returns the fewest most probable tokens that reach p together."""
     everything = softmax(z)
     order = np.argsort(-everything)
     before = np.cumsum(everything[order]) - everything[order]
@@ -87,7 +87,7 @@ def top_p(z: Any, p: Any) -> Any:
     first_season=lambda values, season, horizon: np.resize(values[:season], horizon),
 )
 def seasonal_naive(values: Any, season: Any, horizon: Any) -> Any:
-    """The last season, repeated."""
+    """Returns the last season, repeated."""
     return np.array([values[len(values) - season + h % season] for h in range(horizon)])
 
 
@@ -106,7 +106,7 @@ def _in_reverse(values: Any, p: Any) -> Any:
     newest_first=_in_reverse,
 )
 def rows_of_windows(values: Any, p: Any) -> Any:
-    """Each window of p values, and the value after it."""
+    """Returns each window of p values, and the value after it."""
     return np.stack([values[n : n + p + 1] for n in range(len(values) - p)])
 
 
@@ -139,7 +139,7 @@ def mase(train: Any, test: Any, forecast: Any, season: Any) -> Any:
     mean=lambda e, h: h.mean(axis=0),
 )
 def context_vector(e: Any, h: Any) -> Any:
-    """The states, weighted by the softmax of the scores."""
+    """Returns the states, weighted by the softmax of the scores."""
     alpha = np.exp(e) / np.exp(e).sum()
     return (alpha[:, None] * h).sum(axis=0)
 
@@ -161,7 +161,7 @@ def _concatenated(s: Any, h: Any, W_q: Any, W_k: Any, v: Any) -> Any:
     no_query=lambda s, h, W_q, W_k, v: np.tanh(h @ W_k) @ v,
 )
 def additive_scores(s: Any, h: Any, W_q: Any, W_k: Any, v: Any) -> Any:
-    """One score for each source position."""
+    """Computes one score for each source position."""
     return np.tanh(s @ W_q + h @ W_k) @ v
 
 
@@ -203,7 +203,7 @@ def _of_schedule(i: Any, k: Any) -> Any:
     no_k=lambda i, k: 1 / (1 + np.exp(i / k)),
 )
 def inverse_sigmoid(i: Any, k: Any) -> Any:
-    """The probability of the right token at step i."""
+    """Returns the probability of the right token at step i."""
     return k / (k + np.exp(i / k))
 
 
@@ -220,7 +220,7 @@ def inverse_sigmoid(i: Any, k: Any) -> Any:
     no_start=lambda right, own, draws, ratio: next_inputs(right, own, draws, ratio)[1:],
 )
 def next_inputs(right: Any, own: Any, draws: Any, ratio: Any) -> Any:
-    """The start, and then one of the two tokens of the step before."""
+    """Returns the start, and then one of the two tokens of the step before."""
     inputs = [0]
     for t in range(1, len(right)):
         inputs.append(right[t - 1] if draws[t] < ratio else own[t - 1])
@@ -245,6 +245,6 @@ def _outputs(rng: np.random.Generator) -> tuple[Any, ...]:
     last=lambda own, right: 6 - first_errors(own[:, ::-1], right[:, ::-1]),
 )
 def first_errors(own: Any, right: Any) -> Any:
-    """The position of the first wrong token, or the length."""
+    """Returns the position of the first wrong token, or the length."""
     wrong = own != right
     return np.where(wrong.any(axis=1), wrong.argmax(axis=1), right.shape[1])

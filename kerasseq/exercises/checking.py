@@ -18,7 +18,7 @@ from kerasseq.core.checks import one_of, short
 from kerasseq.exercises.registry import REGISTERED, Exercise, words
 from kerasseq.exercises.verdict import Verdict
 
-TRIALS = 3
+TRIALS = 3  # inputs, so that an answer is not right by chance
 LANGUAGES = ("en", "fr")
 TOLERANCE = 1e-4  # of the largest value: float32 on any backend, in any order
 

@@ -14,7 +14,7 @@ from kerasseq.exercises.registry import exercise, normal, shares, sigmoid
     counted=lambda ids, size: np.bincount(ids, minlength=size),
 )
 def one_hot(ids: Any, size: Any) -> Any:
-    """A row of the identity matrix for each id."""
+    """Returns a row of the identity matrix for each id."""
     return np.eye(size)[ids]
 
 
@@ -45,7 +45,7 @@ def bigram_matrix(ids: Any, size: Any, k: Any) -> Any:
 
 
 def bigram_counts(ids: Any, size: Any, k: Any) -> Any:
-    """The counts of pairs, with k added to each."""
+    """Returns the counts of pairs, with k added to each."""
     N = np.full((size, size), float(k))
     np.add.at(N, (ids[:-1], ids[1:]), 1)
     return N
@@ -63,7 +63,7 @@ def _chosen(ids: Any, P: Any) -> Any:
     arithmetic=lambda ids, P: 1 / np.mean(_chosen(ids, P)),
 )
 def perplexity(ids: Any, P: Any) -> Any:
-    """Two to the power of the mean number of bits."""
+    """Computes two to the power of the mean number of bits."""
     return 2 ** -np.mean(np.log2(P[ids[:-1], ids[1:]]))
 
 
@@ -79,7 +79,7 @@ def perplexity(ids: Any, P: Any) -> Any:
     no_memory=lambda x, h, W, U, b: np.tanh(x @ W + b),
 )
 def elman_step(x: Any, h: Any, W: Any, U: Any, b: Any) -> Any:
-    """The state after one step."""
+    """Returns the state after one step."""
     return np.tanh(x @ W + h @ U + b)
 
 
@@ -99,7 +99,7 @@ def _counted_elman(units: Any, features: Any) -> Any:
     no_memory=lambda units, features: units * (features + 1),
 )
 def count_elman(units: Any, features: Any) -> Any:
-    """W, U and b."""
+    """Counts W, U and b."""
     return features * units + units * units + units
 
 
@@ -130,7 +130,7 @@ def _backwards(x: Any, W: Any, U: Any, b: Any) -> Any:
     backwards=_backwards,
 )
 def elman(x: Any, W: Any, U: Any, b: Any) -> Any:
-    """The states of all steps, from a state of zeros."""
+    """Returns the states of all steps, from a state of zeros."""
     h, states = np.zeros(len(b)), []
     for x_t in x:
         h = np.tanh(x_t @ W + h @ U + b)
@@ -146,7 +146,7 @@ def elman(x: Any, W: Any, U: Any, b: Any) -> Any:
     real=lambda U: np.linalg.eigvals(U).real.max(),
 )
 def spectral_radius(U: Any) -> Any:
-    """The largest absolute value of an eigenvalue."""
+    """Returns the largest absolute value of an eigenvalue."""
     return np.abs(np.linalg.eigvals(U)).max()
 
 
@@ -174,7 +174,7 @@ def clip_by_norm(g: Any, limit: Any) -> Any:
     reversed_order=lambda U, h: state_gradient(U, h[::-1]),
 )
 def state_gradient(U: Any, h: Any) -> Any:
-    """The product of U and the slopes of tanh, step by step."""
+    """Returns the product of U and the slopes of tanh, step by step."""
     J = np.eye(len(U))
     for h_t in h:
         J = J @ (U * (1 - h_t**2))
@@ -191,7 +191,7 @@ def state_gradient(U: Any, h: Any) -> Any:
     tied=lambda f, i, g, c: f * c + (1 - f) * g,
 )
 def new_cell(f: Any, i: Any, g: Any, c: Any) -> Any:
-    """What is kept, and what is written."""
+    """Adds what is kept and what is written."""
     return f * c + i * g
 
 
@@ -212,7 +212,7 @@ def _counted_lstm(units: Any, features: Any) -> Any:
     no_bias=lambda units, features: 4 * units * (units + features),
 )
 def count_lstm(units: Any, features: Any) -> Any:
-    """Four times W, U and b: three gates and the candidate."""
+    """Counts four times W, U and b: three gates and the candidate."""
     return 4 * (features * units + units * units + units)
 
 
@@ -250,7 +250,7 @@ def _raw_cell(x: Any, h: Any, c: Any, W: Any, U: Any, b: Any) -> Any:
     exchanged=lambda *inputs: lstm_step(*inputs)[::-1],
 )
 def lstm_step(x: Any, h: Any, c: Any, W: Any, U: Any, b: Any) -> Any:
-    """The state and the cell after one step."""
+    """Returns the state and the cell after one step."""
     i, f, g, o = np.split(x @ W + h @ U + b, 4)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
     return sigmoid(o) * np.tanh(c), c

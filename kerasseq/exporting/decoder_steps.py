@@ -132,7 +132,7 @@ def check(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
 
 
 def _difference(model, decoder, programs, size):
-    """The largest difference of a logit for a number of rows."""
+    """Returns the largest difference of a logit for a number of rows."""
     inputs = decoders.example(model, decoder, size)
     logits, state = decoder.prompt(*map(keras.ops.convert_to_tensor, inputs))
     names = [x.name for x in decoder.inputs]

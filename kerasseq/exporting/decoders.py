@@ -91,7 +91,7 @@ def decoder_of(model: keras.Model) -> Decoder:
 
 
 def _as_int32(x):
-    """The dtype of ids in models; features stay as they are."""
+    """Returns the dtype of ids in models; features stay as they are."""
     is_id = keras.backend.standardize_dtype(x.dtype) == "int64"
     return ops.cast(x, "int32") if is_id else x
 
@@ -121,7 +121,7 @@ def _prompt_of_text(model, ids, lengths, capacity):
 
 
 def _prompt_of_encoder(model, ids, capacity):
-    """The memory of a source, and a step with the start of the target."""
+    """Returns the memory of a source, and a step with the start of the target."""
     if isinstance(model, Seq2Seq):
         state = model.initial_state_model([ids])
     else:

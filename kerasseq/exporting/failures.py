@@ -5,7 +5,7 @@ import os
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether no other backend or length helps: the disk is full, or memory is.
+    """Returns whether no other backend or length helps: the disk is full, or memory is.
 
     Examples:
         >>> is_final(OSError(errno.ENOSPC, "full")), is_final(ValueError("unknown op"))

@@ -96,7 +96,7 @@ def _reads(layer, tensor):
 
 
 def has_free_length(model: keras.Model) -> bool:
-    """Whether an axis other than the batch is free."""
+    """Returns whether an axis other than the batch is free."""
     return any(None in each.shape[1:] for each in inputs_of(model))
 
 
@@ -182,7 +182,7 @@ def examples(
 
 
 def has_ids(model: keras.Model) -> bool:
-    """Whether an input has ids; the lengths of rows are none."""
+    """Returns whether an input has ids; the lengths of rows are none."""
     found = inputs_of(model)
     return any(each.values is not None and len(each.shape) > 1 for each in found)
 

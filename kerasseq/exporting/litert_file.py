@@ -15,7 +15,7 @@ from kerasseq.exporting import inputs
 from kerasseq.exporting.checks import Run, largest_difference
 
 FILES = ("model.tflite", "model.int8.tflite")
-BATCH = 1
+BATCH = 1  # sizes are fixed in the file, and devices answer one request at a time
 
 
 def write(

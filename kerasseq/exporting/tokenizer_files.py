@@ -189,7 +189,7 @@ def _of_byte_pairs(tokenizer):
 
 
 def _with_marks(tokenizer, pattern):
-    """The parts around byte pairs of characters with ▁ for a space."""
+    """Returns the parts around byte pairs of characters with ▁ for a space."""
     begin = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
     decoders = [TO_SPACE, {"type": "ByteFallback"}, {"type": "Fuse"}, begin]
     parts = {"decoder": {"type": "Sequence", "decoders": decoders}}

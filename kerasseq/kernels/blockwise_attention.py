@@ -56,7 +56,7 @@ def blockwise_attention(
     bias_of: Callable[[Tensor, Tensor], Tensor] | None = None,
     positions: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, one block of keys at a time.
+    r"""Computes $\mathrm{softmax}(\lambda\, Q K^T + b) V$, a block of keys at a time.
 
     Args:
         q: `(B, T, N, K)`.
@@ -253,13 +253,13 @@ def _backward(scores, loop, tensors, fixed, saved, G):
 
 
 def _queries_and_blocks(tensors, fixed):
-    """The queries, and all that the loop reads block by block."""
+    """Returns the queries, and all that the loop reads block by block."""
     blocks = {**tensors, **fixed["blocks"]}
     return blocks.pop("query"), blocks
 
 
 def _dtype(q):
-    """The type of scores, sums and outputs."""
+    """Returns the type of scores, sums and outputs."""
     return "float64" if is_float64(q) else "float32"
 
 

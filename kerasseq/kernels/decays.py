@@ -22,7 +22,7 @@ class NoDecay:
     """What `linear_attention` needs to know about decays; here all are 1."""
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
-        r"""The weights $q_t^T \prod_{i=j+1}^t \alpha_i\, k_j$ of $j \le t$.
+        r"""Returns the weights $q_t^T \prod_{i=j+1}^t \alpha_i\, k_j$ of $j \le t$.
 
         Args:
             q: `(C, B, N, L, K)`.
@@ -124,12 +124,12 @@ class ChannelDecay(HeadDecay):
 
 
 def _sizes(L):
-    """The sizes of blocks that are joined in pairs: 1, 2, 4 ... L / 2."""
+    """Returns the sizes of blocks that are joined in pairs: 1, 2, 4 ... L / 2."""
     return [2**n for n in range(L.bit_length() - 1)]
 
 
 def _pairs(x, h, axes):
-    """The first and the second blocks of neighbors.
+    """Returns the first and the second blocks of neighbors.
 
     Args:
         x: `(C, B, N, ...)`, the blocks of all steps in order.
@@ -151,7 +151,7 @@ def _join(a, b, x, y, axis):
 
 
 def _blocks(top_left, top_right, bottom_left, bottom_right):
-    """A matrix of four blocks."""
+    """Returns a matrix of four blocks."""
     top = ops.concatenate([top_left, top_right], -1)
     return ops.concatenate([top, ops.concatenate([bottom_left, bottom_right], -1)], -2)
 

@@ -144,6 +144,6 @@ def _reached(function: types.FunctionType) -> list[Any]:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """The names that code uses, also in functions inside it."""
+    """Returns the names that code uses, also in functions inside it."""
     inside = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return [*code.co_names, *(name for each in inside for name in _names(each))]

@@ -33,7 +33,7 @@ def zero_non_finite(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def since_first(condition: Tensor, axis: int = 1) -> Tensor:
-    """Whether the condition held at a step or at one before.
+    """Returns whether the condition held at a step or at one before.
 
     Args:
         condition: Boolean, `(B, T, ...)`.

@@ -41,7 +41,7 @@ def uncompiled() -> Iterator[None]:
 
 
 def is_uncompiled() -> bool:
-    """Whether a block of `uncompiled` is open in the current context."""
+    """Returns whether a block of `uncompiled` is open in the current context."""
     return _uncompiled.get() > 0
 
 
@@ -234,7 +234,7 @@ def output_specs(function: Callable, *args: Nested) -> Nested:
 
 
 def default_jit_compile() -> bool:
-    """Whether models compile with XLA if `jit_compile` is not given.
+    """Returns whether models compile with XLA if `jit_compile` is not given.
 
     On TensorFlow Keras' own "auto" leaves XLA off on a CPU, where it is faster. In the
     scope of a `tf.distribute` strategy with several replicas it stays off, because XLA
@@ -250,7 +250,7 @@ def compiler() -> str:
 
 
 def has_cudnn() -> bool:
-    """Whether the backend finds an NVIDIA GPU with cuDNN."""
+    """Returns whether the backend finds an NVIDIA GPU with cuDNN."""
     return backend_module("functions").has_cudnn()
 
 
@@ -310,7 +310,7 @@ def convertible_loops() -> Iterator[None]:
 
 
 def has_convertible_loops() -> bool:
-    """Whether a block of `convertible_loops` is open here, on TensorFlow."""
+    """Returns whether a block of `convertible_loops` is open here, on TensorFlow."""
     return _convertible.get() and keras.backend.backend() == "tensorflow"
 
 
@@ -329,7 +329,7 @@ def uses_torchscript() -> bool:
 
 
 def size_is_guessed(value: Tensor) -> bool:
-    """Whether Keras infers shapes and has replaced an unknown size by a number.
+    """Returns whether Keras infers shapes and has replaced an unknown size by a number.
 
     On PyTorch Keras runs a layer on the device "meta" with 83 in place of None. On the
     other backends an unknown size is not an `int`.

@@ -29,7 +29,7 @@ from kerasseq.kernels.operations import is_float64, matmul
 from kerasseq.kernels.reference import linear_attention as reference
 from kerasseq.kernels.scan import scan
 
-CHUNK = 64
+CHUNK = 64  # steps that are computed by products, between states that are handed on
 
 
 def linear_attention(
@@ -44,7 +44,7 @@ def linear_attention(
     mask: Tensor | None = None,
     segment_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Attention by a state of constant size, with decays and erasing.
+    r"""Computes attention by a state of constant size, with decays and erasing.
 
     $$
     S_t = \mathrm{diag}(\alpha_t)\, S_{t-1} + b_t\,(c_t^T S_{t-1}) + k_t v_t^T, \qquad
@@ -192,7 +192,7 @@ def _join(y, steps, L):
 
 
 def _add(decays, q, k, v, state):
-    """The outputs of chunks and the last state, if nothing is erased."""
+    """Returns the outputs of chunks and the last state, if nothing is erased."""
     added = matmul(_transpose(decays.to_end(k)), v)
     before, state = _hand_on(decays, state, {"added": added})
     v, hidden = zero_non_finite(v)
@@ -222,7 +222,7 @@ def _hide_non_finite(k, v, b, c, log_decay):
 
 
 def _add_and_erase(decays, q, k, v, b, c, state, hidden):
-    """The outputs of chunks and the last state, with $b_t c_t^T S_{t-1}$."""
+    """Returns the outputs of chunks and the last state, with $b_t c_t^T S_{t-1}$."""
     written = matmul(decays.products(q, k), v)
     to_end = _transpose(decays.to_end(k))
     C_k = decays.products(c, k, exclusive=True)
@@ -246,7 +246,7 @@ def _add_and_erase(decays, q, k, v, b, c, state, hidden):
 
 
 def _inverse(x: Tensor) -> Tensor:
-    """The inverse of I - x, where x `(..., L, L)` is zero from the diagonal on.
+    """Returns the inverse of I - x, where x `(..., L, L)` is zero from the diagonal on.
 
     Blocks on the diagonal are inverted, of one row, then of two, as in forward
     substitution: a sum of powers of x would cancel, and the triangular solver of XLA
@@ -265,7 +265,7 @@ def _inverse(x: Tensor) -> Tensor:
 
 
 def _hand_on(decays: NoDecay, state: Tensor, steps: dict) -> tuple[Tensor, Tensor]:
-    """The states before each chunk `(C, B, N, K, V)`, and the last one."""
+    """Returns the states before each chunk `(C, B, N, K, V)`, and the last one."""
     decay = decays.whole()
     if decay is not None:
         steps["decay"] = decay[..., None]
@@ -309,7 +309,7 @@ def _check(q, k, v, log_decay, b, c, state, mask, segment_ids):
 
 
 def _all_steps(log_decay, time):
-    """The logarithms as `(B or 1, T, N or 1, K or 1)`."""
+    """Returns the logarithms as `(B or 1, T, N or 1, K or 1)`."""
     if len(log_decay.shape) == 1:
         N = log_decay.shape[0]
         return ops.broadcast_to(log_decay[None, None, :, None], (1, time, N, 1))
@@ -317,7 +317,7 @@ def _all_steps(log_decay, time):
 
 
 def _forget_between_segments(segment_ids, log_decay, c, dtype):
-    """The logarithms and c such that each segment starts from zeros."""
+    """Returns the logarithms and c such that each segment starts from zeros."""
     ids = ops.convert_to_tensor(segment_ids)
     before = ops.concatenate([ids[:, :1], ids[:, :-1]], axis=1)
     starts = ops.not_equal(ids, before)[:, :, None, None]

@@ -132,7 +132,7 @@ def _check_shapes(a, b, initial_state):
 
 
 def fits(shape: Shape, expected: Shape, *, broadcasts: bool = False) -> bool:
-    """Whether a shape is the expected one, as far as both are known."""
+    """Returns whether a shape is the expected one, as far as both are known."""
     return len(shape) == len(expected) and all(
         x == y or (broadcasts and x == 1)
         for x, y in zip(shape, expected, strict=True)

@@ -68,20 +68,20 @@ def mixture(
 
 
 def _count(chosen):
-    """The number of pairs of a row and an expert, R k."""
+    """Returns the number of pairs of a row and an expert, R k."""
     R, k = ops.shape(chosen)
     return R * k
 
 
 def _of_each(w, experts):
-    """The weights of several experts, one after the other."""
+    """Returns the weights of several experts, one after the other."""
     if keras.backend.backend() == "tensorflow":
         return backend_module("mixture").take(w, experts)
     return take_rows(w, experts)
 
 
 def _of_pairs(function, x, chosen, weights):
-    """The outputs `(R, k, V)`, with a copy of the weights for each pair."""
+    """Returns the outputs `(R, k, V)`, with a copy of the weights for each pair."""
     R, k = ops.shape(chosen)
     experts = ops.minimum(ops.reshape(chosen, (-1,)), weights[0].shape[0] - 1)
     rows = ops.repeat(x, k, axis=0)[:, None]
@@ -90,7 +90,7 @@ def _of_pairs(function, x, chosen, weights):
 
 
 def _in_blocks(function, x, chosen, weights):
-    """The outputs `(R, k, V)`, with the rows of each expert in blocks."""
+    """Returns the outputs `(R, k, V)`, with the rows of each expert in blocks."""
     E, count = weights[0].shape[0], _count(chosen)
     R, k = ops.shape(chosen)
     L = (count + 2 * E - 1) // (2 * E)  # twice as many blocks as experts, if all full

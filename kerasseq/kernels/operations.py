@@ -81,7 +81,7 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def is_float64(x: Tensor) -> bool:
-    """Whether `x` is of dtype float64."""
+    """Returns whether `x` is of dtype float64."""
     return keras.backend.standardize_dtype(x.dtype) == "float64"
 
 
@@ -190,7 +190,7 @@ def fused_attention(
     causal: bool = False,
     flash: bool | None = None,
 ) -> Tensor:
-    r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, without materializing the weights.
+    r"""Computes $\mathrm{softmax}(\lambda\, Q K^T + b) V$ without its weights.
 
     Args:
         q: `(B, T, N, K)`.

@@ -25,7 +25,7 @@ from kerasseq.kernels.operations import backend_module
 
 
 def part_read(device: int | Tensor, step: int | Tensor, devices: int) -> int | Tensor:
-    """Which part of the keys a device reads at a step.
+    """Returns which part of the keys a device reads at a step.
 
     Args:
         device: r.
@@ -65,7 +65,7 @@ def block_length(length: int, devices: int, block_size: int) -> tuple[int, int]:
 def ring_attention(
     q: Tensor, k: Tensor, v: Tensor, *, devices: int, **options: Any
 ) -> Tensor:
-    r"""`blockwise_attention` over a ring of devices.
+    r"""Computes `blockwise_attention` over a ring of devices.
 
     One device computes sequences that are shorter than the ring, calls whose sizes are
     not all known, as in a program for export, and those by which Keras infers shapes.

@@ -26,7 +26,7 @@ def selective_scan(
     *,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""A linear recurrence whose decays and maps depend on the input.
+    r"""Returns a linear recurrence whose decays and maps depend on the input.
 
     $$
     h_t = e^{\Delta_t A} \odot h_{t-1} + (\Delta_t u_t)\, B_t^T, \qquad y_t = h_t C_t

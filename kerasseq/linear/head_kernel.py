@@ -68,7 +68,7 @@ class HeadKernel:
     def run_recorded(
         self, q: Tensor, k: Tensor, v: Tensor, state: Tensor, **options: Any
     ) -> tuple[Tensor, Tensor]:
-        """`run_kernel` where the layer has recorded q, k and v."""
+        """Runs `run_kernel` where the layer has recorded q, k and v."""
         v = ops.cast(v, self.state_dtype)
         y, state = self.kernel(q, k, v, state, **options)
         if listeners.active() and not self._follows_states():
@@ -77,7 +77,7 @@ class HeadKernel:
         return y, tracing.record(self, "state", state, axes=STATE_AXES)
 
     def _follows_states(self):
-        """Whether the state of each step is computed."""
+        """Returns whether the state of each step is computed."""
         return listeners.follows_states() or is_replaced(self, "hidden_state")
 
     def _record_alignment(self, q, k, v, y, options):
@@ -109,7 +109,7 @@ class HeadKernel:
         state: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """`kernels.linear_attention`, for a subclass that changes its result."""
+        """Runs `kernels.linear_attention`, for a subclass that changes its result."""
         if self._follows_states():
             return self._step_by_step(q, k, v, state, **options)
         return kernels.linear_attention(q, k, v, initial_state=state, **options)

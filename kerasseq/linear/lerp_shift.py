@@ -27,5 +27,5 @@ class LerpShift(TokenShift):
         )
 
     def lerp(self, weight: keras.Variable, x: Tensor, before: Tensor) -> Tensor:
-        r"""$x_t + \mu \odot (x_{t-1} - x_t)$."""
+        r"""Computes $x_t + \mu \odot (x_{t-1} - x_t)$."""
         return self.mix(weight, before, x)

@@ -129,7 +129,7 @@ class LinearAttention(StatefulHeads):
 
 
 def phi(x: Tensor) -> Tensor:
-    r"""$\mathrm{elu}(x) + 1$, above 0 also where elu is rounded to -1.
+    r"""Computes $\mathrm{elu}(x) + 1$, above 0 also where elu is rounded to -1.
 
     Examples:
         >>> y = phi(keras.ops.convert_to_tensor([-50.0, 2.0]))

@@ -224,7 +224,7 @@ class MLSTM(StatefulHeads):
 def stabilized(
     log_i: Tensor, log_f: Tensor, m: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""The scale m of the states at each step, and the gates relative to it.
+    r"""Returns the scale m of the states at each step, and the gates relative to it.
 
     $m_t = F_t + \max(m_0, \max_{s \le t} \tilde i_s - F_s)$, where $F_t$ is the sum of
     the $\log f$ up to step t. y does not depend on m, which has no gradient, and may be
@@ -258,7 +258,7 @@ def stabilized(
 
 
 def first_forget_biases(shape: Shape, dtype: DType | None = None) -> Tensor:
-    """Initial biases of the forget gate: later heads remember longer.
+    """Returns initial biases of the forget gate: later heads remember longer.
 
     Examples:
         >>> keras.ops.convert_to_numpy(first_forget_biases((4,))).tolist()

@@ -306,7 +306,7 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
         return self.to_heads(ops.cast(x, self.state_dtype), self.head_width)
 
     def _per_head(self, name):
-        """A weight of all channels as `(N, K)`."""
+        """Returns a weight of all channels as `(N, K)`."""
         weight = ops.cast(getattr(self, name), self.state_dtype)
         return ops.reshape(weight, (self.num_heads, self.head_width))
 

@@ -68,7 +68,7 @@ def biases(
 
 
 def _fixed(values):
-    """An initializer with these values."""
+    """Returns an initializer with these values."""
 
     def initial(shape: Shape, dtype: DType | None = None) -> Tensor:
         return ops.convert_to_tensor(values, dtype or "float32")

@@ -93,7 +93,7 @@ class TokenShift(CarriesState, Layer):
         return real.unpack(before), real.last(steps, 1)[:, 0]
 
     def mix(self, weight: keras.Variable, x: Tensor, before: Tensor) -> Tensor:
-        r"""$\mu \odot x_t + (1 - \mu) \odot x_{t-1}$."""
+        r"""Computes $\mu \odot x_t + (1 - \mu) \odot x_{t-1}$."""
         mu = ops.cast(ops.convert_to_tensor(weight), x.dtype)
         return before + mu * (x - before)
 

@@ -159,7 +159,7 @@ class MemoryNetwork(Layer):
         return logits
 
     def _embedded(self, table, ids, bags=3):
-        """The embeddings of ids, or the sums of those of bags."""
+        """Returns the embeddings of ids, or the sums of those of bags."""
         vectors = ops.take(ops.cast(table, self.compute_dtype), ids, axis=0)
         if self.mask_zero:
             real = ops.cast(ops.not_equal(ids, 0), vectors.dtype)

@@ -238,5 +238,5 @@ class NTMCell(Layer):
 
 
 def _norm(x: Tensor) -> Tensor:
-    """The Euclidean norm of the last axis, which has a gradient at 0."""
+    """Returns the Euclidean norm of the last axis, which has a gradient at 0."""
     return ops.sqrt(ops.sum(ops.square(x), axis=-1) + NORM)

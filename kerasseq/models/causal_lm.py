@@ -241,7 +241,7 @@ class CausalLM(TaskModel):
         Returns:
             Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
         """
-        x, _ = read_texts(x)
+        x, _ = read_texts(x, rows=rows_of_steps(kwargs))
         if isinstance(x, list | tuple) and not x:
             return []
         if are_texts(x):

@@ -144,7 +144,7 @@ class Chat:
         return "".join(piece.text for piece in self.stream(text))
 
     def stream(self, text: str) -> Iterator[Piece]:
-        """Like `ask`, but yields each token of the answer when it is generated.
+        """Yields each token of the answer of `ask` when it is generated.
 
         An answer that is not read to its end is added as far as it was read; an empty
         one is not, and neither is its question.
@@ -208,7 +208,7 @@ class Chat:
         return getattr(self.model, "max_sequence_length", None)
 
     def _fitting(self, text):
-        """The messages that the model reads with a new one, and their ids."""
+        """Returns the messages that the model reads with a new one, and their ids."""
         messages = [*self.messages, {"role": "user", "content": text}]
         first = 1 if messages[0]["role"] == "system" else 0
         pairs = (len(messages) - first) // 2  # questions with their answers
@@ -237,7 +237,7 @@ class Chat:
         return [i for part, _ in parts for i in self._ids(part)]
 
     def _fits(self, messages, room=None):
-        """Whether messages leave room for an answer in what the model reads."""
+        """Returns whether messages leave room for an answer in what the model reads."""
         if self._longest is None:
             return True
         if room is None:

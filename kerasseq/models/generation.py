@@ -176,7 +176,7 @@ class GenerationMixin:
         stop: Stop = None,
         seed: Seed = None,
     ) -> Iterator[str] | Iterator[int]:
-        """Like `generate` for one prompt, but yields each piece when it is generated.
+        """Yields each piece of `generate` for one prompt when it is generated.
 
         Args:
             prompt: Text or ids.
@@ -292,7 +292,7 @@ class GenerationMixin:
         return {"state": state, "prompt": last}
 
     def _generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
-        """The texts of rows of ids, each with its continuation."""
+        """Returns the texts of rows of ids, each with its continuation."""
         limit = self._limit(rows, options)
         finished = [False] * len(rows)
         for n, (contexts, count) in enumerate(self._windows(rows, limit)):
@@ -344,7 +344,7 @@ class GenerationMixin:
             yield self._output(row)[written:]  # a character that was not completed
 
     def _limit(self, rows: list[list[int]], options: Options) -> int:
-        """The most tokens to generate."""
+        """Returns the most tokens to generate."""
         limit = options.count(rows)
         if limit is None:
             raise ValueError(
@@ -377,7 +377,7 @@ class GenerationMixin:
             limit -= count
 
     def _compiles_loop(self) -> bool:
-        """Whether the loop is compiled as a whole, see `decoding.generate`."""
+        """Returns whether the loop is compiled as a whole, see `decoding.generate`."""
         pure = kernels.programs(self.step).pure
         return kernels.default_jit_compile() and pure is not False
 
@@ -474,12 +474,12 @@ class GenerationMixin:
         return self.start(contexts, count)
 
     def _token_text(self, i: int) -> str:
-        """The text of a token."""
+        """Returns the text of a token."""
         return str(i) if self.tokenizer is None else self.tokenizer.decode([i])
 
 
 def is_list_of_prompts(prompts: object) -> bool:
-    """Whether this is a list of prompts, not the ids of a single one.
+    """Returns whether this is a list of prompts, not the ids of a single one.
 
     Examples:
         >>> [is_list_of_prompts(x) for x in (["to be"], [3, 1], np.array([[3, 1]]))]
@@ -492,7 +492,7 @@ def is_list_of_prompts(prompts: object) -> bool:
 
 
 def window_seed(seed: Seed, window: int) -> Seed:
-    """A seed for each window of a long text."""
+    """Returns a seed for each window of a long text."""
     if isinstance(seed, Sequence | np.ndarray):  # one for each row
         return [window_seed(each, window) for each in seed]
     if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:

@@ -146,7 +146,7 @@ class HeadedModel(LabeledModel):
         )
 
     def _choices(self, x, batch_size):
-        """The chosen answer of each example."""
+        """Returns the chosen answer of each example."""
         if number_of_rows(x) == 0:
             return []
         rows = learned_rows(self, x)
@@ -311,7 +311,7 @@ def _weights_of(given, y):
 
 
 def can_truncate(head: str | None) -> bool:
-    """Whether texts may be cut for a head: it has no answer for each token."""
+    """Returns whether texts may be cut for a head: it has no answer for each token."""
     return head in CLASSIFIERS
 
 
@@ -338,7 +338,7 @@ def plain_labels(labels: Labels | None) -> int | list[Label] | None:
 
 
 def _chosen(p, answers):
-    """The answer of a "choose" head; equal answers have one probability."""
+    """Returns the answer of a "choose" head; equal answers have one probability."""
     probabilities = {}
     for answer, probability in zip(answers, p, strict=False):  # without missing ones
         key = tuple(answer) if hasattr(answer, "__len__") else answer

@@ -115,7 +115,7 @@ def search_tree(
 
 
 def _path(tree, ids):
-    """The nodes of a sequence of ids."""
+    """Returns the nodes of a sequence of ids."""
     path, parent = [], -1
     for token in ids:
         children = (tree.parent == parent) & (tree.token == token) & tree.kept

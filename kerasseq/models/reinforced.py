@@ -140,7 +140,7 @@ class ReinforcedModel(keras.Model):
         return loss + term - ops.stop_gradient(term)
 
     def _rewards(self, y, y_pred):
-        """The reward of each example, `(B,)`."""
+        """Returns the reward of each example, `(B,)`."""
         if self.reward == "accuracy":
             found = ops.argmax(y_pred, axis=-1)
             label = ops.cast(ops.reshape(y, ops.shape(found)), found.dtype)

@@ -186,7 +186,7 @@ def _places(L):
 
 
 def _mixes_of_4(L, hidden_dim, attention_dim, intermediate_dim):
-    """The layers of RWKV-4 in place of attention and feed-forward network."""
+    """Returns the layers of RWKV-4 in place of attention and feed-forward network."""
     if checks.optional(checks.size, "attention_dim", attention_dim):
         checks.fits_memory("attention_dim", attention_dim, hidden_dim)
     return (
@@ -199,7 +199,7 @@ def _mixes_of_4(L, hidden_dim, attention_dim, intermediate_dim):
 
 
 def _mixes_of_7(L, hidden_dim, head_dim, intermediate_dim, ranks):
-    """The layers of RWKV-7 in place of attention and feed-forward network."""
+    """Returns the layers of RWKV-7 in place of attention and feed-forward network."""
     if head_dim is None:
         head_dim = default_head_dim(hidden_dim)
     K = checks.size("head_dim", head_dim)

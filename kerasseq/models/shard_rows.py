@@ -63,7 +63,7 @@ def one_text(model: Any, data: Any) -> Any:
 
 
 def block_length(data: Any, sequence_length: int | None) -> int | None:
-    """The tokens of a block, if the call does not say: those of the shards."""
+    """Returns the tokens of a block, if the call does not say: those of the shards."""
     if sequence_length is None and isinstance(data, TokenShards):
         return data.sequence_length
     return sequence_length

@@ -52,13 +52,14 @@ def text_of_file(x: Any) -> Any:
     return x.read() if isinstance(x, io.TextIOBase) else x
 
 
-def read_texts(x: Any, y: Any = None) -> tuple[Any, Any]:
+def read_texts(x: Any, y: Any = None, *, rows: int | None = None) -> tuple[Any, Any]:
     """Returns columns, tables and streams of texts as a list, and targets.
 
     Args:
         x: Texts, as for `sources.read`, or a file. Ids and other data are returned as
             they are.
         y: Targets, for rows of ids.
+        rows: How many rows of a stream to read; all if None.
 
     Raises:
         ValueError: If there are labels beside the texts.
@@ -67,7 +68,7 @@ def read_texts(x: Any, y: Any = None) -> tuple[Any, Any]:
         >>> read_texts(np.array(["ab", "c"])), read_texts(iter(["ab", "c"]))
         ((['ab', 'c'], None), (['ab', 'c'], None))
     """
-    x, labels, _ = sources.read(text_of_file(x), y)
+    x, labels, _ = sources.read(text_of_file(x), y, rows=rows)
     if isinstance(x, np.ndarray) and x.dtype.kind in "OU":
         x = x.tolist()
     if y is None and labels is not None and are_texts(x):

@@ -27,7 +27,7 @@ from kerasseq.rnn.slstm import SLSTM
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 
 MULTIPLE = 64  # of the widths that are not given
-QUERY_FACTOR, FEED_FORWARD_FACTOR = 0.5, 2.667
+QUERY_FACTOR, FEED_FORWARD_FACTOR = 0.5, 2.667  # of xLSTM 7B
 FIRST_INPUT_BIAS = -10.0  # as in xLSTM 7B: little is written at first
 
 

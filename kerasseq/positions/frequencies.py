@@ -24,7 +24,7 @@ from kerasseq.kernels import constant
 def frequencies(
     D: int, wavelength: float, denominator: int | None = None
 ) -> np.ndarray:
-    """ω of each feature pair, `(D / 2,)`; an odd D is rounded up.
+    """Returns ω of each feature pair, `(D / 2,)`; an odd D is rounded up.
 
     Args:
         D: Number of rotated features.
@@ -63,7 +63,7 @@ def yarn(
     slow: float,
     truncate: bool = True,
 ) -> np.ndarray:
-    r"""YaRN: low frequencies are divided by s, high ones kept, with a ramp between.
+    r"""Divides low frequencies by s and keeps high ones, with a ramp between: YaRN.
 
     $\omega_i' = (1 - r_i)\, \omega_i + r_i\, \omega_i / s$, where $r_i$ rises from 0,
     at the pair with `fast` rotations within the original length, to 1, at the pair with
@@ -100,7 +100,7 @@ def _pair_index(D, wavelength, length, rotations):
 def llama3(
     D: int, wavelength: float, factor: float, length: int, low: float, high: float
 ) -> np.ndarray:
-    r"""LLaMA 3: frequencies are divided by s below `low` rotations, kept above `high`.
+    r"""Divides frequencies below `low` rotations by s: LLaMA 3.
 
     $\omega_i' = (1 - r_i)\, \omega_i / s + r_i\, \omega_i$, where $r_i$ rises from 0 to
     1 with the number of rotations within the original length.
@@ -127,7 +127,7 @@ def llama3(
 def dynamic_ntk(
     D: int, wavelength: float, factor: float, length: Tensor, trained: int
 ) -> Tensor:
-    r"""Dynamic NTK: λ grows with the sequence once it is longer than in training.
+    r"""Scales λ with sequences that are longer than in training: dynamic NTK.
 
     $\lambda' = \lambda\,(s\,t / T - (s - 1))^{D/(D-2)}$, where t is the length of the
     sequence, and at least the training length T.
@@ -155,7 +155,7 @@ def dynamic_ntk(
 
 
 def divided(D: int, wavelength: float, name: str, factors: Sequence[float]) -> Tensor:
-    """LongRoPE: each frequency divided by its own factor; a tensor `(D / 2,)`.
+    """Divides each frequency by its own factor, a tensor `(D / 2,)`: LongRoPE.
 
     Args:
         D: Number of rotated features.

@@ -132,7 +132,7 @@ def _matches(name, patterns):
 
 
 def _names(tensors):
-    """The first tensors for a message."""
+    """Returns the first tensors for a message."""
     shown = ", ".join(f'"{each.name}" {each.shape}' for each in tensors[:3])
     return shown + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 

@@ -69,7 +69,7 @@ class PeftSettings:
         return self.targets is None or _is_named(module, self.targets)
 
     def saves(self, module: str) -> bool:
-        """Whether a module is saved whole."""
+        """Returns whether a module is saved whole."""
         return _is_named(module, self.saved)
 
 

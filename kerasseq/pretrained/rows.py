@@ -117,7 +117,7 @@ class Row:
             yield dataclasses.replace(self, tensor=name, expert=e)
 
     def inputs_first(self, axes: int) -> bool:
-        """Whether a kernel begins with its inputs in the file, as in Keras.
+        """Returns whether a kernel begins with its inputs in the file, as in Keras.
 
         Args:
             axes: How many axes of the weight are those of the inputs.

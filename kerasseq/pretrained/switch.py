@@ -69,7 +69,7 @@ def sizes(a: Arguments) -> dict[str, int]:
 
 
 def is_sparse(n: int, step: int) -> bool:
-    """Whether block n has experts.
+    """Returns whether block n has experts.
 
     Examples:
         >>> [n for n in range(6) if is_sparse(n, 2)]

@@ -47,7 +47,7 @@ def with_times(tokenizer: Tokenizer, size: int) -> Tokenizer:
 
 
 def is_preset(folder: pathlib.Path) -> bool:
-    """Whether the tokenizer of a KerasHub preset is that of Whisper."""
+    """Returns whether the tokenizer of a KerasHub preset is that of Whisper."""
     path = folder / "tokenizer.json"
     table = read_json(path) if path.exists() else None
     return isinstance(table, dict) and table.get("registered_name") == HUB_CLASS
@@ -93,7 +93,7 @@ def special_ids(folder: pathlib.Path) -> dict[str, int]:
 
 
 def is_multilingual(folder: pathlib.Path) -> bool:
-    """Whether the tokenizer of a preset has languages, which the model uses."""
+    """Returns whether the tokenizer of a preset has languages, which the model uses."""
     return any(name in special_ids(folder) for name in map(_token, tokens.LANGUAGES))
 
 

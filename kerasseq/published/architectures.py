@@ -192,7 +192,7 @@ class Architecture:
             )
 
     def _sizes(self) -> Iterator[str]:
-        """The names of the sizes that this kind requires."""
+        """Yields the names of the sizes that this kind requires."""
         yield from ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
         if self.kind == "vision":
             yield from _OF_IMAGES[:3]
@@ -320,7 +320,7 @@ class Architecture:
         return dataclasses.replace(self, **(follow | changes))
 
     def small(self) -> "Architecture":
-        """The same architecture at a tiny size, for tests.
+        """Returns the same architecture at a tiny size, for tests.
 
         If N heads of width H have the width of the model, they still do. If groups of
         heads share keys and values, there are two groups.
@@ -392,7 +392,7 @@ architectures: Architectures = Architectures()
 
 
 def find(architecture: "str | Architecture", **changes: Any) -> Architecture:
-    """The architecture of a name, or an `Architecture`, with changes.
+    """Returns the architecture of a name, or an `Architecture`, with changes.
 
     Args:
         architecture: The name, or the `Architecture`.

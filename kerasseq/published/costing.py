@@ -177,7 +177,7 @@ def _length(a: Architecture, length: int | None) -> int:
 
 
 def _attentions(a: Architecture) -> list[int]:
-    """The number of attention sublayers in a layer of each stack."""
+    """Returns the number of attention sublayers in a layer of each stack."""
     return [2 if len(a.stacks) == 2 and s == "decoder" else 1 for s in a.stacks]
 
 
@@ -216,7 +216,7 @@ def _cache_bytes(a: Architecture, length: int, size: int) -> int:
 
 
 def _activations(a: Architecture, length: int, size: int) -> int:
-    """The bytes of what the backward pass needs of one token.
+    """Returns the bytes of what the backward pass needs of one token.
 
     Of each attention: its input, queries, keys, values, context and a dropout mask of
     one byte; the weights before and after dropout, and a mask. Of the feed-forward

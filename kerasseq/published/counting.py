@@ -209,7 +209,7 @@ def count(
 
 
 def _adapters(a: Architecture, rank: int) -> list[Part]:
-    """The weights of LoRA beside the kernels of query and value."""
+    """Returns the weights of LoRA beside the kernels of query and value."""
     parts = []
     for part in weights(a):
         if part.name.endswith(("/query/kernel", "/value/kernel")):
@@ -225,7 +225,7 @@ def _adapters(a: Architecture, rank: int) -> list[Part]:
 
 
 def _matrices(a: Architecture) -> Iterator[Part]:
-    """The kernels among the weights, as matrices `(outputs, inputs)`."""
+    """Yields the kernels among the weights, as matrices `(outputs, inputs)`."""
     for part in weights(dataclasses.replace(a, tie_embeddings=False)):
         for end, label in _MATRICES.items():
             if part.name == end or part.name.endswith(f"/{end}"):
@@ -346,7 +346,7 @@ def _feed_forward(a: Architecture, path: str) -> Iterator[Part]:
 
 
 def _of_experts(a: Architecture, part: Part) -> Part:
-    """The weights of all experts, stacked, where those of one are a part."""
+    """Returns the weights of all experts, stacked, where those of one are a part."""
     shape = (a.num_experts, *part.shape)
     return part._replace(shape=shape, num_experts=a.num_experts, top_k=a.top_k)
 
@@ -377,7 +377,7 @@ def _time_mix(a: Architecture, path: str) -> Iterator[Part]:
 
 
 def _low_rank_mix(a: Architecture, path: str) -> Iterator[Part]:
-    """The time mix of RWKV-7, whose first layer has no matrices for values."""
+    """Yields the time mix of RWKV-7, whose first layer has no matrices for values."""
     d, A, L = a.hidden_dim, a.num_heads * a.head_dim, a.num_layers
     for name in ("receptance", "key", "value"):
         yield Part(f"{path}/{name}/kernel", "attention", (d, A), L)

@@ -217,7 +217,7 @@ def evaluate(formula: str, values: Mapping[str, int]) -> int:
 
 
 def _sum(*terms: tuple[str, str]) -> str:
-    """The sum of products as a formula, without those that are 0.
+    """Returns the sum of products as a formula, without those that are 0.
 
     Examples:
         >>> _sum(("2*T", "D**2 + D"), ("1", "0"), ("1", "4*T"))

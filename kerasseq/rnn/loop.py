@@ -154,7 +154,7 @@ def as_one_operation(
 def one_step(
     cell: Any, x: Tensor, states: list[Tensor], training: bool, by_step: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """One step of any cell, with `x` as `projected` returns it.
+    """Computes one step of any cell, with `x` as `projected` returns it.
 
     Raises:
         ValueError: If `step` does not return an output and as many states as it takes.
@@ -176,7 +176,7 @@ def one_step(
 
 
 def projected(cell: Any, x: Tensor, training: bool) -> Tensor:
-    """What a step takes of the inputs, for all steps at once."""
+    """Computes what a step takes of the inputs, for all steps at once."""
     return cell.project(x, training) if has_steps(cell) else x
 
 
@@ -267,7 +267,7 @@ class Steps:
         return last, outputs, states
 
     def step(self, carry: Carry, now: dict[str, Any]) -> tuple[Carry, Tensor]:
-        """One step, which keeps the state where masked."""
+        """Computes one step, which keeps the state where masked."""
         output, states = carry
         new_output, new_states = self.advance(now["x"], states)
         emitted = new_output

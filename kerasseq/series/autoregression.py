@@ -107,14 +107,14 @@ def forecast_map(model: AutoRegression, horizon: int) -> tuple[np.ndarray, np.nd
 
 
 def _some(series):
-    """The ends of series, of many at even distances, of 20,000 values or so."""
+    """Returns the ends of series, of many at even distances, of 20,000 values or so."""
     length = max(MAX_VALUES // len(series), LEAST_VALUES)
     ends = [np.asarray(y, "float64")[-length:] for y in series]
     return ends[:: max(1, -(-sum(map(len, ends)) // MAX_VALUES))]
 
 
 def _orders(series, season, longest):
-    """The orders with at least twice as many equations as parameters."""
+    """Returns the orders with at least twice as many equations as parameters."""
     highest = max(1, min(MAX_ORDER, max(map(len, series)) // PART))
     orders = sorted({*range(1, highest + 1), season, season + 1})
 
@@ -139,7 +139,7 @@ def _solve(x, y):
 
 
 def _model(series, order, mean):
-    """The autoregression of centered series, by all equations of this order."""
+    """Returns the autoregression of centered series, by all equations of this order."""
     x, y = _equations(series, order, order)
     weights = _solve(x, y)
     phi, errors = weights[:order], y - x @ weights

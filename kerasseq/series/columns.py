@@ -116,7 +116,7 @@ def read_features(
 
 
 def _one_hot(column, name, categories, rows):
-    """A feature for each category."""
+    """Returns a feature for each category."""
     import pandas
 
     codes, cells = pandas.factorize(column)
@@ -159,7 +159,7 @@ def check_columns(frame: Any, columns: Columns) -> None:
 
 
 def _numbers(frame, name, columns, rows):
-    """A column as float64; empty cells are NaN."""
+    """Returns a column as float64; empty cells are NaN."""
     import pandas
 
     column = frame[name]

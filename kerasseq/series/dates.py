@@ -69,7 +69,7 @@ class Frequency(NamedTuple):
         return self[:2] == other[:2]
 
     def with_day_of(self, dates: np.ndarray) -> "Frequency":
-        """The same frequency with the day of the month of other dates."""
+        """Returns the same frequency with the day of the month of other dates."""
         if self.unit != "month":
             return self
         return self._replace(day=_day_of_month(dates.astype("datetime64[D]")))
@@ -100,7 +100,7 @@ def _at_day(months: np.ndarray, day: int) -> np.ndarray:
 
 
 def _day_of_month(midnights: np.ndarray) -> int:
-    """The day at which the dates are in each month; 0 if there is none.
+    """Returns the day at which the dates are in each month; 0 if there is none.
 
     Examples:
         >>> _day_of_month(np.array(["2021-01-30", "2021-02-28"], "M8[D]"))
@@ -211,7 +211,7 @@ def _jump(dates, row, frequency, where):
 
 
 def _duration(size: int, below: int = 8 * DAY) -> str:
-    """A number of microseconds in words, in units below a size.
+    """Returns a number of microseconds in words, in units below a size.
 
     Examples:
         >>> _duration(14 * DAY), _duration(90 * SECOND), _duration(SECOND // 4)
@@ -224,7 +224,7 @@ def _duration(size: int, below: int = 8 * DAY) -> str:
 
 
 def _unit(dates):
-    """The unit in which the dates are evenly spaced, or nearly."""
+    """Returns the unit in which the dates are evenly spaced, or nearly."""
     midnights, steps = dates.astype("datetime64[D]"), np.diff(dates).astype("int64")
     if not _at_one_time(dates):
         return "microsecond"
@@ -238,7 +238,7 @@ def _unit(dates):
 
 
 def _at_one_time(dates):
-    """Whether all dates are at the same time of the day."""
+    """Returns whether all dates are at the same time of the day."""
     return bool((dates.astype("int64") % DAY == dates[0].astype("int64") % DAY).all())
 
 
@@ -262,7 +262,7 @@ def _fits(dates, like, gaps):
 
 
 def shown(date: np.datetime64) -> str:
-    """A date in a message, without a time at midnight.
+    """Returns a date in a message, without a time at midnight.
 
     Examples:
         >>> shown(np.datetime64("2020-03-01T00:00:00"))

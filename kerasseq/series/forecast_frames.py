@@ -55,7 +55,7 @@ def forecast_frame(
 
 
 def _values(name, forecast, quantiles):
-    """The forecast, and the other quantiles under names of their own."""
+    """Returns the forecast, and the other quantiles under names of their own."""
     if quantiles is None:
         return {name: forecast[:, 0]}
     middle = quantiles.index(0.5)
@@ -106,7 +106,7 @@ def _unknown(one, columns, dates, steps, count):
 
 
 def _known_rows(known, one, fitted, dates, steps):
-    """The rows of the known columns for the dates of the future."""
+    """Returns the rows of the known columns for the dates of the future."""
     known = as_table(known)
     if not is_frame(known) or not hasattr(known, "columns"):
         raise TypeError(

@@ -224,7 +224,9 @@ class Forecaster(TableForecasts, TaskModel):
         return self._windows_of_table(windows, call)
 
     def held_out_data(self, call: FitCall) -> Any:
-        return self._evaluated(call.validation_data, call.keras.get("validation_steps"))
+        sizes = call.keras.get("validation_steps"), call.batch_size
+        data = self._evaluated(call.validation_data, *sizes)
+        return data[0] if data[1] is None else data
 
     @contextlib.contextmanager
     def training_on(
@@ -255,24 +257,22 @@ class Forecaster(TableForecasts, TaskModel):
 
     def _windows_of_arrays(self, x, call):
         """Windows that are given, checked."""
-        windows = as_windows(x, call.y, steps=call.steps_per_epoch)
+        windows = as_windows(x, call.y, call.steps_per_epoch, call.batch_size)
         x, y = windows.x, windows.y
         weights = call.sample_weight if windows.weights is None else windows.weights
         check_not_empty(x)
         self._check_windows(x, y)
-        first = (x, y) if windows.first is None else windows.first
-        self._set_scales_of_arrays(*map(check_finite, ("x", "y"), first))
+        self._set_scales_of_arrays(*(windows.first or (x, y)))
         return KerasData(x, y, weights, call.class_weight)
 
-    def _evaluated(self, x, steps):
+    def _evaluated(self, x, steps, batch_size):
         """The data of an evaluation: a table or a stream as arrays."""
         if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
             return x
         x = as_table(x)
         if is_table(x, None):
             return self._held_out(x)
-        windows = as_windows(x, steps=steps)
-        return windows.x if windows.y is None else windows[:3]
+        return as_windows(x, None, steps, batch_size)[:3]
 
     def evaluate(
         self,
@@ -294,9 +294,9 @@ class Forecaster(TableForecasts, TaskModel):
             **kwargs: As for `keras.Model.evaluate`.
         """
         if y is None and x is not None:
-            data = self._evaluated(x, steps)
-            if isinstance(data, tuple):
-                x, y, sample_weight = (*data, None)[:3]
+            data = self._evaluated(x, steps, kwargs.get("batch_size"))
+            x, y, weights = (*data, None)[:3]
+            sample_weight = sample_weight if weights is None else weights
         check_not_empty(x, "evaluate")
         self._check_windows(x, y)
         return super().evaluate(
@@ -324,8 +324,8 @@ class Forecaster(TableForecasts, TaskModel):
                 "predict reads windows (rows, time, features), received a table, "
                 f"{checks.short(x)}. Use forecast(table, steps), or prepare(table).x"
             )
-        steps = kwargs.get("steps")
-        return super().predict(as_windows(x, steps=steps, targets=False).x, **kwargs)
+        sizes = map(kwargs.get, ("steps", "batch_size"))
+        return super().predict(as_windows(x, None, *sizes, targets=False).x, **kwargs)
 
     def _check_windows(self, x, y):
         """Raises unless there are arrays of windows and targets, or batches."""
@@ -348,6 +348,7 @@ class Forecaster(TableForecasts, TaskModel):
             )
 
     def _set_scales_of_arrays(self, x, y):
+        x, y = map(check_finite, ("x", "y"), (x, y))
         of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
         if of_x.fresh and of_y.fresh and hasattr(x, "shape") and y is not None:
             x, y = map(ops.convert_to_numpy, (x, y))

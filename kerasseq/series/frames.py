@@ -50,7 +50,7 @@ class SeriesTable:
     kind: str
 
     def until(self, times: Sequence[int], future: int = 0) -> "SeriesTable":
-        """The table up to a time of each series, as `OneSeries.until`."""
+        """Returns the table up to a time of each series, as `OneSeries.until`."""
         parts = [
             one.until(time, future)
             for one, time in zip(self.series, times, strict=True)
@@ -206,7 +206,7 @@ def _read_dates(frame, columns, rows, groups, missing, like):
 
 
 def _date_column(frame, columns):
-    """The only column of dates, if the index has none."""
+    """Returns the only column of dates, if the index has none."""
     if frame.index.dtype.kind not in "iufb":
         return None
     taken = {columns.value, columns.group, *columns.others}
@@ -220,7 +220,7 @@ def _date_column(frame, columns):
 
 
 def _value_column(frame, columns):
-    """The column to forecast: that of the user, or the only one of numbers."""
+    """Returns the column to forecast: that of the user, or the only one of numbers."""
     if columns.value is not None:
         return columns.value
     taken = {columns.date, columns.group, *columns.others}

@@ -41,7 +41,7 @@ class OneSeries:
         )
 
     def after(self, time: int) -> "OneSeries":
-        """The series from a time on."""
+        """Returns the series from a time on."""
         dates = None if self.dates is None else self.dates[time:]
         return dataclasses.replace(
             self, values=self.values[time:], others=self.others[time:], dates=dates

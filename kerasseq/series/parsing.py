@@ -91,7 +91,7 @@ def read_dates(
 
 
 def _microseconds(dates, name, rows):
-    """The dates in microseconds."""
+    """Returns the dates in microseconds."""
     converted = dates.astype(DATES)
     finer = (converted != dates) & ~np.isnat(dates)
     if finer.any():

@@ -209,7 +209,7 @@ class BestStep(keras.callbacks.Callback):
 
 
 def exceeds_chance(differences: np.ndarray, independent: float) -> bool:
-    """Whether a mean is larger than its standard error.
+    """Returns whether a mean is larger than its standard error.
 
     Args:
         differences: Numbers that depend on each other.

@@ -9,7 +9,8 @@ from keras import ops
 
 from kerasseq.core import checks, packages
 from kerasseq.series.frames import SeriesTable, is_frame
-from kerasseq.tasks import sources
+from kerasseq.tasks import columns, sources
+from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.data_checks import are_batches, as_array
 
 
@@ -43,18 +44,21 @@ def as_table(data: Any) -> Any:
     """
     if data is None or is_frame(data) or isinstance(data, SeriesTable | np.ndarray):
         return data
+    columns.check_is_read(data)
+    if hasattr(data, "read_all"):  # a reader of Arrow
+        data = data.read_all()
     if hasattr(data, "to_pandas") and hasattr(data, "column_names"):
         return data.to_pandas()  # of Arrow and Hugging Face
     names = data if isinstance(data, Mapping) else getattr(data, "columns", None)
     if names is not None and not isinstance(data, type):
         pandas = require_pandas()
         return pandas.DataFrame({name: _array(data[name]) for name in names})
-    is_column = hasattr(data, "to_numpy") or sources.is_column(data)
+    is_column = hasattr(data, "to_numpy") or columns.is_column(data)
     return _array(data) if is_column else data
 
 
 def is_table(x: Any, y: Any) -> bool:
-    """Whether `fit` was called with a table instead of windows.
+    """Returns whether `fit` was called with a table instead of windows.
 
     Args:
         x: Its first argument.
@@ -93,7 +97,12 @@ class Windows(NamedTuple):
 
 
 def as_windows(
-    x: Any, y: Any = None, *, steps: int | None = None, targets: bool = True
+    x: Any,
+    y: Any = None,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    *,
+    targets: bool = True,
 ) -> Windows:
     """Returns a stream of windows as arrays; other data as they are.
 
@@ -102,6 +111,8 @@ def as_windows(
             or other data.
         y: Targets, if `x` is no stream.
         steps: Number of batches: if given, the stream is not read to its end.
+        batch_size: Windows in a batch, if `steps` are given and windows come one by
+            one; 32 if None.
         targets: Whether there must be targets.
 
     Raises:
@@ -127,6 +138,12 @@ def as_windows(
             "pandas.DataFrame(rows), or make windows with prepare(table)"
         )
     rest = itertools.chain([first], elements)
+    is_one = len(first[0].shape) == 2
+    if steps is not None and is_one:
+        batches = _batches(x, rest, batch_size or BATCH_SIZE)
+        first = next(batches)
+        rest = itertools.chain([first], batches)
+        return Windows(sources.generator_of(rest), first=first)
     if steps is not None:
         x = sources.generator_of(rest) if isinstance(x, Iterator) else x
         return Windows(x, first=first)
@@ -135,9 +152,29 @@ def as_windows(
             f"x must be a stream with an end, received {checks.short(x)}, which "
             "repeats without end. Leave .repeat() out, or pass steps_per_epoch=..."
         )
-    join = np.stack if len(first[0].shape) == 2 else np.concatenate
-    columns = zip(*map(_parts, rest), strict=True)
-    return Windows(*(join([*map(ops.convert_to_numpy, part)]) for part in columns))
+    join = np.stack if is_one else np.concatenate
+    parts = zip(*map(_parts, rest), strict=True)
+    return Windows(*(_joined(part, join) for part in parts))
+
+
+def _batches(x, rest, batch_size):
+    """Batches of windows that come one by one, again and again if they can be read so.
+
+    Args:
+        x: The stream.
+        rest: Its elements.
+        batch_size: Windows in a batch.
+    """
+    while True:
+        while chunk := [*map(_parts, itertools.islice(rest, batch_size))]:
+            yield tuple(_joined(part, np.stack) for part in zip(*chunk, strict=True))
+        if isinstance(x, Iterator):
+            return
+        rest = iter(sources.elements_of(x))
+
+
+def _joined(parts, join):
+    return join([*map(ops.convert_to_numpy, parts)])
 
 
 def _parts(element):

@@ -164,7 +164,7 @@ class TableFitting:
         return TableWindows(x, y, [len(y) for _, y in pairs], values)
 
     def _held_out(self, data):
-        """The windows of a further table, which the model is not trained on."""
+        """Returns the windows of a further table, which the model is not trained on."""
         self._check_fitted()
         table = self._read(data, Columns(), None)
         return self._gather(table)[:2]
@@ -268,7 +268,7 @@ class TableFitting:
                 )
 
     def _as_before(self, data, columns):
-        """A further table, with the columns of the first one."""
+        """Returns a further table, with the columns of the first one."""
         before = self._fitted.columns
         for name in ("value", "date", "group"):
             new, old = getattr(columns, name), getattr(before, name)

@@ -273,7 +273,7 @@ class TableForecasts(TableFitting):
         return type(architecture).__name__
 
     def _unfitted(self) -> Self:
-        """A copy with new weights, fitted to nothing."""
+        """Returns a copy with new weights, fitted to nothing."""
         config = self.get_config()
         config.pop("fitted")
         copy = type(self).from_config(config)
@@ -355,7 +355,7 @@ class TableForecasts(TableFitting):
 
 
 def _ends(table, origins, steps, stride):
-    """The values of each series before each origin."""
+    """Returns the values of each series before each origin."""
     held = steps + (origins - 1) * stride
     for one in table.series:
         if len(one.values) <= held + steps:

@@ -40,7 +40,7 @@ class Scale:
 
     @classmethod
     def of(cls, one: OneSeries) -> "Scale":
-        """The scale of the values of a series."""
+        """Returns the scale of the values of a series."""
         constant = not np.ptp(one.values)
         mean = one.values[0] if constant else one.values.mean()
         return cls(float(mean), 0.0 if constant else float(one.values.std()))
@@ -187,7 +187,7 @@ def _series_of_plain(plain: dict[str, Any], common: Any) -> OneSeries:
 
 
 def window_length(table: SeriesTable, season: int, horizon: int) -> int:
-    """The number of steps of a window, if the user names none.
+    """Returns the number of steps of a window, if the user names none.
 
     It is two seasons, at least 25 steps, and at most half of what the shortest series
     has beside the horizon.

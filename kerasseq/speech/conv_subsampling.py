@@ -26,7 +26,7 @@ from kerasseq.core.shapes import as_floats, check_sequence, check_shape, check_w
 from kerasseq.core.types import Activation, Identifier, Initializer, Shape, Tensor
 from kerasseq.kernels import precise
 
-FACTORS = (2, 4, 8)
+FACTORS = (2, 4, 8)  # one convolution with stride 2 for each doubling
 
 
 @register

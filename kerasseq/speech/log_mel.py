@@ -247,7 +247,7 @@ def real_part(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _counted(mask):
-    """The samples of each row, counted from 1: int32, `(B, S)`."""
+    """Returns the samples of each row, counted from 1: int32, `(B, S)`."""
     return ops.cumsum(ops.ones_like(mask, "int32"), axis=1)
 
 

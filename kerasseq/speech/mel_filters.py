@@ -16,7 +16,7 @@ Sources: O'Shaughnessy, "Speech Communication", 1987; Slaney, "Auditory Toolbox"
 import numpy as np
 
 BREAK = 1000.0  # Hz: below, Slaney's scale is linear
-BREAK_MEL = 15.0
+BREAK_MEL = 15.0  # what it is there: 200/3 Hz are one mel
 LOG_STEP = np.log(6.4) / 27  # of one mel above it
 
 

@@ -153,7 +153,7 @@ class SpecAugment(Layer):
         return ops.any(inside, axis=-1)
 
     def _mean(self, x, real):
-        """The mean of each row over its real frames: `(B, 1, 1)`."""
+        """Returns the mean of each row over its real frames: `(B, 1, 1)`."""
         x = ops.cast(x, scores_dtype(self.compute_dtype))  # float16 overflows
         frames = ops.sum(ops.cast(real, x.dtype), axis=1)[:, None, None]
         total = ops.sum(ops.mean(x, axis=2, keepdims=True), axis=1, keepdims=True)

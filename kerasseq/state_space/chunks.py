@@ -19,13 +19,13 @@ from kerasseq import kernels
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.finite import since_first, spoil, zero_non_finite
 
-CHUNK = 64
+CHUNK = 64  # steps that are computed at once, between states that are handed on
 
 Complex = tuple[Tensor, Tensor]  # real and imaginary part
 
 
 def product(x: Complex, y: Complex) -> Complex:
-    """Product of complex numbers as real and imaginary parts.
+    """Multiplies complex numbers, given by real and imaginary parts.
 
     Examples:
         >>> product((1.0, 2.0), (3.0, 4.0))

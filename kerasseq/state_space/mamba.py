@@ -256,7 +256,7 @@ class Mamba(CarriesState, Layer):
         return -ops.exp(ops.cast(self.log_rate, self.state_dtype))
 
     def coefficients(self, step: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
-        r"""$e^{\Delta A}$ and $\Delta B$, each `(B, T, E, N)`."""
+        r"""Computes $e^{\Delta A}$ and $\Delta B$, each `(B, T, E, N)`."""
         decay = ops.exp(step[..., None] * self.rates())
         return decay, step[..., None] * B[:, :, None]
 

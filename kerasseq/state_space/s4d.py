@@ -258,7 +258,7 @@ class S4D(CarriesState, Layer):
         return tracing.record(self, "context", a * ops.sigmoid(b))
 
     def coefficients(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        r"""$\Delta A$ and $C \bar B$, each as real and imaginary part `(D, N / 2)`."""
+        r"""Computes $\Delta A$ and $C \bar B$, real and imaginary, `(D, N / 2)`."""
         dtype = self.state_dtype
         step = ops.exp(ops.cast(self.log_step, dtype))[:, None]
         re, im = (
@@ -274,7 +274,7 @@ class S4D(CarriesState, Layer):
         return power, product((C[..., 0], C[..., 1]), B)
 
     def kernel(self, length: int | Tensor) -> Tensor:
-        r"""$K_l$ for the distances l from 0, `(D, length)`.
+        r"""Computes $K_l$ for the distances l from 0, `(D, length)`.
 
         Args:
             length: Number of distances.
@@ -283,7 +283,7 @@ class S4D(CarriesState, Layer):
         return 2 * ops.sum(product(CB, self.powers(length))[0], axis=1)
 
     def powers(self, count: int | Tensor) -> tuple[Tensor, Tensor]:
-        r"""$\bar A^l$ for l from 0, `(D, N / 2, count)`, real and imaginary part.
+        r"""Computes $\bar A^l$ for l from 0, `(D, N / 2, count)`, real and imaginary.
 
         Args:
             count: Number of powers.
@@ -359,7 +359,7 @@ def _toeplitz(K, channels, real):
 def initial_poles(
     initialization: str, state_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Real and imaginary parts of the initial A, one of each conjugate pair.
+    """Returns parts of the initial A, real and imaginary, one of each conjugate pair.
 
     Args:
         initialization: "lin", "inv" or "legs".

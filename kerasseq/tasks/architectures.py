@@ -120,7 +120,7 @@ def build_layers(
 
 
 def _one_layer(architecture, units, count, causal, dropout):
-    """The layer of an architecture whose blocks are inside one layer."""
+    """Returns the layer of an architecture whose blocks are inside one layer."""
     options = {"dropout": dropout, "seed": drawn_seed(dropout), "name": architecture}
     if architecture in TRANSFORMERS:
         check_causal("architecture", architecture, causal)

@@ -267,14 +267,14 @@ def viterbi(M: Tensor, z: Tensor) -> Tensor:
 
 
 def _start(M):
-    """The state before the first step: in the additional tag."""
+    """Returns the state before the first step: in the additional tag."""
     S = M.shape[-1]
     state = np.where(np.arange(S) == S - 1, 0, NEVER)
     return ops.zeros_like(M[:, 0, 0]) + ops.convert_to_tensor(state, M.dtype)
 
 
 def _previous(y, mask):
-    """The tags of the last real step before each step, as one-hot vectors."""
+    """Returns the tags of the last real step before each step, as one-hot vectors."""
     real = ops.cast(mask, "int32")
     rank = ops.cumsum(real, axis=1) - real  # of real steps before a step
     steps = ops.arange(ops.shape(mask)[1], dtype="int32")

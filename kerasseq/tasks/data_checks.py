@@ -21,7 +21,7 @@ OF_DATASETS = ("element_spec", "get_numpy_iterator")
 
 
 def are_batches(x: Any) -> bool:
-    """Whether this gives batches one after the other, such as a `tf.data` set.
+    """Returns whether this gives batches one after the other, such as a `tf.data` set.
 
     Examples:
         >>> are_batches(each for each in [1]), are_batches([1])
@@ -224,7 +224,7 @@ def array_rows(
 
 
 def _id_array(x, vocabulary_size, padding):
-    """An array of ids, padded to one of a few lengths."""
+    """Returns an array of ids, padded to one of a few lengths."""
     array = np.asarray(x)
     if array.ndim != 2:
         raise TypeError(

@@ -31,8 +31,23 @@ def number_of_rows(x: Any) -> int | None:
     return len(x) if isinstance(x, list | tuple) else None
 
 
+def rank(x: Any) -> int | None:
+    """Returns the number of axes of a tensor, array or list; None if it has no shape.
+
+    Examples:
+        >>> rank(np.ones((2, 3))), rank([[1], [2]]), rank([[1], [2, 3]]), rank({})
+        (2, 2, None, None)
+    """
+    if isinstance(x, Mapping | str | type):
+        return None
+    try:
+        return len(x.shape) if hasattr(x, "shape") else np.ndim(x)
+    except (TypeError, ValueError):  # rows of several lengths
+        return None
+
+
 def is_empty_list(x: Any) -> bool:
-    """Whether this is a list without rows, or an array made from one.
+    """Returns whether this is a list without rows, or an array made from one.
 
     Examples:
         >>> is_empty_list(np.array([])), is_empty_list(np.zeros((0, 5)))
@@ -130,6 +145,6 @@ def outputs_of_none(model: keras.Model, x: Any = None) -> Any:
 
 
 def is_ids(x: Any) -> bool:
-    """Whether inputs are an array of ids, `(rows, time)`."""
+    """Returns whether inputs are an array of ids, `(rows, time)`."""
     is_table = isinstance(x, np.ndarray) and x.ndim == 2
     return is_table and np.issubdtype(x.dtype, np.integer)

@@ -127,7 +127,7 @@ def streamed_batches(
         refused: As for `check_streamed`.
     """
     checks.one_of("missing", missing, MISSING)
-    stream = _stream_of(model, x)
+    stream = stream_of(model, x)
     if steps_per_epoch is None or not isinstance(stream, sources.TextStream):
         return stream
     is_waiting = model.awaits_fit or model.task.is_waiting
@@ -139,12 +139,13 @@ def streamed_batches(
         rows = labeled_rows(model, *complete_data(model, "error", *data))
         return rows.in_order(len(rows))[0]
 
+    has_lengths = model.preprocessor.has_texts or model.preprocessor.row_rank == 1
     return encoded_batches(
         stream,
         encode,
         batch_size=checks.whole_number("batch_size", batch_size),
         keep=is_complete if missing == SKIP else None,
-        padding=model.padding_id if model.preprocessor.has_texts else None,
+        padding=model.padding_id if has_lengths else None,
         longest=model.preprocessor.longest,
         per_step=model.per_step,
     )
@@ -164,16 +165,45 @@ def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any
     parts = data if is_several else (data,)
     if steps is None or any(part is not None for part in parts[1:]):
         return parts
-    stream = _stream_of(model, parts[0])
+    stream = stream_of(model, parts[0])
     if not isinstance(stream, sources.TextStream):
         return stream, *parts[1:]
     return sources.as_columns([*itertools.islice(stream.rows(), steps * batch_size)])
 
 
-def _stream_of(model, x):
-    """A stream of texts as a `TextStream`; other inputs as they are."""
-    words, labels = model.preprocessor.reads_words, model._arguments.get("labels")
-    stream = sources.text_stream(x, words=words, labels=labels)
+def first_inputs(
+    model: Any, x: Any, options: Mapping[str, Any], batch_size: int
+) -> tuple[Any, dict[str, Any]]:
+    """Returns the inputs of `steps` batches of a stream, and the other options.
+
+    Args:
+        model: A model with labels.
+        x: As for `predict`.
+        options: As for `keras.Model.predict`.
+        batch_size: Rows in a batch.
+    """
+    others = {name: value for name, value in options.items() if name != "steps"}
+    steps = options.get("steps")
+    stream = x if steps is None else stream_of(model, x)
+    if not isinstance(stream, sources.TextStream):
+        return stream, dict(options)
+    return first_rows(model, stream, steps, batch_size)[0], others
+
+
+def stream_of(model: Any, x: Any) -> Any:
+    """Returns a stream of rows as a `TextStream`; other inputs as they are.
+
+    Args:
+        model: A model with labels.
+        x: As for `fit`.
+    """
+    stream = sources.text_stream(
+        x,
+        words=model.preprocessor.reads_words,
+        labels=model._arguments.get("labels"),
+        is_row=model.preprocessor.is_row,
+        multi_label=model.multi_label,
+    )
     return x if stream is None else stream
 
 

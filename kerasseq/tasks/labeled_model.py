@@ -24,12 +24,14 @@ from kerasseq.tasks.input_rows import (
 from kerasseq.tasks.labeled_data import (
     complete_data,
     evaluated,
+    first_inputs,
     first_rows,
     for_complete_rows,
     inputs_of,
     labeled_rows,
     learned_rows,
     step_weights,
+    stream_of,
     streamed_batches,
 )
 from kerasseq.tasks.labels import Label
@@ -269,6 +271,7 @@ class LabeledModel(TaskModel):
         def predicted(rows):
             return self.scores_of(rows, batch_size=batch_size, **kwargs)
 
+        x, kwargs = first_inputs(self, x, kwargs, batch_size or BATCH_SIZE)
         return for_complete_rows(self, predicted, x, missing)
 
     def scores_of(
@@ -380,8 +383,7 @@ class LabeledModel(TaskModel):
             ([2, 1], ['no', 'yes'])
         """
         x, y, _ = complete_data(self, missing, x, y, method="report")
-        options = {"threshold": threshold, "batch_size": batch_size}
-        return reports.report(self, x, y, **options)
+        return reports.report(self, x, y, threshold=threshold, batch_size=batch_size)
 
     def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> Data:
         """Returns inputs, labels and sample weights, taken apart if `x` holds them.
@@ -391,8 +393,8 @@ class LabeledModel(TaskModel):
             y: As for `fit`.
             sample_weight: As for `fit`.
         """
-        labels = self._arguments.get("labels")
-        return self.preprocessor.data(x, y, sample_weight, labels)
+        data = stream_of(self, x), y, sample_weight
+        return self.preprocessor.data(*data, self._arguments.get("labels"))
 
     def check_method(self, method: str) -> None:
         """Raises if the head does not have a method, such as "fit"."""

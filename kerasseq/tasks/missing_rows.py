@@ -97,7 +97,7 @@ def predictable_rows(
 
 
 def is_complete(row: Sequence[Any]) -> bool:
-    """Whether an input and its label have no empty cell.
+    """Returns whether an input and its label have no empty cell.
 
     Args:
         row: `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
@@ -132,7 +132,7 @@ def spread(predictions: Any, rows: Sequence[int], count: int) -> Any:
 
 
 def _empty_rows(x, y=None):
-    """The first empty cell of each row that has one, as text."""
+    """Returns the first empty cell of each row that has one, as text."""
     empty: dict[int, str] = {}
     for name, part in (("x", x), ("y", y)):
         if _has_cells(part):
@@ -143,7 +143,7 @@ def _empty_rows(x, y=None):
 
 
 def _first(empty):
-    """The first empty cells."""
+    """Returns the first empty cells."""
     return ", ".join([*empty.values()][:FIRST]) + ", …" * (len(empty) > FIRST)
 
 
@@ -165,14 +165,14 @@ def _refuse(empty, count, what, missing, skipping, least=0):
 
 
 def _has_cells(part: Any) -> bool:
-    """Whether rows can have empty cells: lists, and arrays of one axis."""
+    """Returns whether rows can have empty cells: lists, and arrays of one axis."""
     if isinstance(part, list | tuple):
         return True
     return isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in "OUf"
 
 
 def _is_empty(cell: Any) -> bool:
-    """Whether a cell has no value, or a part without one.
+    """Returns whether a cell has no value, or a part without one.
 
     Examples:
         >>> [_is_empty(cell) for cell in (None, float("nan"), " ", ("a", ""), "a", [])]
@@ -194,7 +194,7 @@ def _is_without_words(cell: Any) -> bool:
 
 
 def taken(part: Any, rows: Sequence[int]) -> Any:
-    """Some rows of a list, an array or several by name; None as it is."""
+    """Selects rows of a list, an array or several by name; None as it is."""
     if part is None:
         return None
     if isinstance(part, Mapping):

@@ -12,7 +12,7 @@ from kerasseq.text.tokenizers.with_tokenizer import (
 
 
 def as_plain(value: Any) -> Any:
-    """An argument as plain JSON: a tokenizer or a Keras object as its config.
+    """Returns an argument as plain JSON: a tokenizer or a Keras object as its config.
 
     In a list, each of its items.
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from kerasseq.tasks import sources, text_inputs
+from kerasseq.tasks.input_rows import rank
 from kerasseq.tasks.missing_rows import complete_rows, predictable_rows
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.label_batches import Rows
@@ -22,6 +23,7 @@ class Preprocessor:
         has_texts: Whether rows are texts, which may be empty.
         reads_words: Whether a row is a list of words.
         encodes: Whether inputs differ from what the model reads.
+        row_rank: Number of axes of a row that is an array; -1 if none is.
     """
 
     tokenizer: Tokenizer | None = None
@@ -30,6 +32,7 @@ class Preprocessor:
     has_texts: bool = True
     reads_words: bool = False
     encodes: bool = True
+    row_rank: int = -1
 
     @property
     def is_waiting(self) -> bool:
@@ -51,11 +54,15 @@ class Preprocessor:
         return sources.read(x, y, sample_weight, **options)
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one input, and not a list or a batch."""
+        """Returns whether this is one input, and not a list or a batch."""
         return isinstance(x, str)
 
+    def is_row(self, x: Any) -> bool:
+        """Returns whether an array that a stream yields is one row, and no batch."""
+        return rank(x) == self.row_rank
+
     def has_labels(self, x: Any) -> bool:
-        """Whether these are rows with their labels, and not `(x, y)`."""
+        """Returns whether these are rows with their labels, and not `(x, y)`."""
         return False
 
     def several(self, x: Any) -> Any:

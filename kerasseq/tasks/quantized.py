@@ -43,7 +43,7 @@ def check_no_dropout(model: keras.Model) -> None:
 
 
 def _filter(filters):
-    """The function of a layer that these filters are."""
+    """Returns the function of a layer that these filters are."""
     if filters is None:
         return lambda layer: True
     if callable(filters):
@@ -54,7 +54,7 @@ def _filter(filters):
 
 
 def _none_left(model, layers, filters):
-    """The message about a model without a kernel to round."""
+    """Returns the message about a model without a kernel to round."""
     if layers:
         return f'layer "{layers[0].path}" is quantized already, as are the others'
     names = sorted({layer.name for layer in dense_layers(model).values()})

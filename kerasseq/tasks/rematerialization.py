@@ -78,14 +78,14 @@ def _methods(block):
 
 
 def _seeds(model):
-    """The states of seed generators, which a block may share with others."""
+    """Returns the states of seed generators, which a block may share with others."""
     return [v for v in model.variables if not keras.backend.is_float_dtype(v.dtype)]
 
 
 def _rematerialized(
     method: Callable[..., Nested], mode: str, seeds: Sequence[keras.Variable]
 ) -> Callable[..., Nested]:
-    """A function with the block as its first argument, in place of a method."""
+    """Returns a function with the block as its first argument, in place of a method."""
     signature = inspect.signature(method)
 
     @functools.wraps(method.__func__)

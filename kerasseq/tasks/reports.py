@@ -37,7 +37,7 @@ def report(
 
 
 def _labels(model, y):
-    """The labels of each input, checked; sets of labels as lists."""
+    """Returns the labels of each input, checked; sets of labels as lists."""
     labels, names = model.task.labels, model.labels
     if not model.multi_label:
         return [names[n] for n in labels.encode(y)]
@@ -66,5 +66,5 @@ def _tags(model, x, y, predicted):
 
 
 def _is_ignored(tag):
-    """Whether a tag is a number below 0, which no label is."""
+    """Returns whether a tag is a number below 0, which no label is."""
     return isinstance(tag, int) and tag < 0

@@ -41,7 +41,7 @@ from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.norms import make_norm
 from kerasseq.transformer.rwkv7_block import block_class
 
-CONV_KERNEL = 4
+CONV_KERNEL = 4  # as in Mamba
 MIXES = {
     "rwkv4": (RWKV4TimeMix, RWKV4ChannelMix),
     "rwkv7": (RWKV7TimeMix, RWKV7ChannelMix),
@@ -207,7 +207,7 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
         return x if self.projection is None else kernels.dense(self.projection, x)
 
     def _carriers(self) -> Iterator[keras.layers.Layer]:
-        """The layers inside that carry states, in order."""
+        """Yields the layers inside that carry states, in order."""
         for block in self.blocks:
             yield from block.state_carriers.values()
 

@@ -42,7 +42,7 @@ def outputs_of_rows(
 
 
 def _of_steps(outputs, rows):
-    """The outputs at steps of rows: at words, or up to the end of each row."""
+    """Returns the outputs at steps of rows: at words, or up to the end of each row."""
     if rows.places is not None:
         pairs = zip(outputs, rows.places, strict=True)
         return [output[steps] for output, steps in pairs]

@@ -47,6 +47,7 @@ class SequencePreprocessor(Preprocessor):
         self.has_texts: bool = given is not None
         self.encodes: bool = self.has_texts
         self.reads_words: bool = per_step and self.has_texts
+        self.row_rank: int = 1 if arguments["features"] is None else 2
 
     @property
     def is_waiting(self) -> bool:

@@ -81,7 +81,7 @@ class SequenceModel(LabeledModel):
         TaskModel.__init__(self, inputs, outputs, arguments, **options)
 
     def _outputs_of_layers(self, x, arguments):
-        """The input of the last layer, and the arguments with the pooling."""
+        """Returns the input of the last layer, and the arguments with the pooling."""
         default = POOLING_OF_TEXTS if arguments["tokenizer"] else DEFAULT_POOLING
         pooling = arguments.get("pooling") or default
         for layer in build_layers(

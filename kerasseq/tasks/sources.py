@@ -1,13 +1,14 @@
-"""Data of other libraries as inputs: columns, tables, and streams of texts.
+"""Data of other libraries as inputs: columns, tables, and streams of rows.
 
 Columns of pandas, polars, Arrow and Hugging Face, and what a `tf.data` set, a loader or
-a generator of texts yields, become lists of inputs, labels and sample weights. None of
-these packages is imported: their public methods tell what an object is.
+a generator yields, texts or arrays of one row each, become lists of inputs, labels and
+sample weights. None of these packages is imported: their public methods tell what an
+object is.
 """
 
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -15,11 +16,29 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks import data_checks
+from kerasseq.tasks.columns import (
+    array_of,
+    as_mapping,
+    chosen_columns,
+    class_names,
+    features_of,
+    first_value,
+    holds_texts,
+    is_column,
+    is_table,
+    label_columns,
+    named,
+    names_of,
+    plain,
+    values_of,
+)
+from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.input_rows import rank
 
 ENDLESS = 1 << 48  # more batches than any data have; grain counts up to 2^63 - 1
 KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()  # generators without texts
-LABEL_COLUMNS = ("label", "labels")
 Row = tuple[Any, ...]  # an input, and its label and sample weight if there are
+Labels = int | Sequence[Any] | None
 
 
 def read(
@@ -28,7 +47,7 @@ def read(
     sample_weight: Any = None,
     *,
     words: bool = False,
-    labels: int | Sequence[Any] | None = None,
+    labels: Labels = None,
     rows: int | None = None,
 ) -> tuple[Any, Any, Any]:
     """Returns inputs, labels and sample weights as lists.
@@ -61,36 +80,48 @@ def read(
     if stream is None:
         x, y = _columns(x, y, words, labels)
         data_checks.check_data(x)
-        return x, y, _values(sample_weight)
+        return x, y, values_of(sample_weight)
     if not isinstance(stream, TextStream):  # of arrays, whose first batch was read
-        return stream, _values(y, labels), _values(sample_weight)
-    return stream.lists(_values(y, labels), _values(sample_weight), rows)
+        return stream, values_of(y, labels), values_of(sample_weight)
+    return stream.lists(values_of(y, labels), values_of(sample_weight), rows)
 
 
 def text_stream(
-    x: Any, *, words: bool = False, labels: int | Sequence[Any] | None = None
+    x: Any,
+    *,
+    words: bool = False,
+    labels: Labels = None,
+    is_row: Callable[[Any], bool] | None = None,
+    multi_label: bool = False,
 ) -> Any:
-    """Returns a stream of texts as a `TextStream`; None if `x` is no stream.
+    """Returns a stream of rows as a `TextStream`; None if `x` is no stream.
 
     Args:
         x: As for `read`.
         words: As for `read`.
-        labels: As for `read`.
+        labels: As for `read`. Of rows that are arrays, indices become these names.
+        is_row: Whether an array is one row, and no batch, which is left to Keras; all
+            are batches if None.
+        multi_label: Whether a row that is an array has 0 or 1 for each label.
 
     Returns:
-        A `TextStream` if the first element holds texts, else the stream; None for rows.
+        A `TextStream` if the first element holds texts, or one row that is an array;
+        else the stream; None for rows.
     """
     if isinstance(x, TextStream):
         return x
     if not _is_stream(x):
         return None
-    if x in KNOWN or not _has_strings(getattr(x, "element_spec", "string")):
+    has_strings = _has_strings(getattr(x, "element_spec", "string"))
+    if x in KNOWN or not (has_strings or is_row):
         return x
     elements = elements_of(x)
     first = [*itertools.islice(elements, 1)]
     rest = itertools.chain(first, elements)
-    if first and _holds_texts(first[0]):
+    if first and holds_texts(as_mapping(first[0])):
         return TextStream(x, rest, words, labels)
+    if first and is_row is not None and is_row(_parts_of_row(first[0])[0]):
+        return ArrayStream(x, rest, words, labels, multi_label=multi_label)
     data_checks.check_labels_of_batch(first)
     return generator_of(rest) if isinstance(x, Iterator) else x
 
@@ -110,13 +141,13 @@ class TextStream:
         source: Any,
         elements: Iterator[Any],
         words: bool,
-        labels: int | Sequence[Any] | None,
+        labels: Labels,
     ) -> None:
         self.source = source
         self.elements = elements
         self.words = words
         self.labels = labels
-        self.features: Any = _features(source)
+        self.features: Any = features_of(source)
 
     def again(self) -> "TextStream":
         """Returns the stream from its beginning, which a generator cannot repeat."""
@@ -150,10 +181,11 @@ class TextStream:
         """
         if rows is None and self.has_end is False:
             raise ValueError(
-                "x must be a data set with an end, as its texts are read before "
-                f"training, received {checks.short(self.source)}, which repeats "
-                "without end. Leave .repeat() out, and pass epochs=...; or, if the "
-                "model has its labels and tokenizer, pass steps_per_epoch=..."
+                "x must be a data set with an end, as its rows are read at once, "
+                f"received {checks.short(self.source)}, which repeats without end. "
+                "Leave .repeat() out, and pass epochs=...; or, if the model has its "
+                "labels and tokenizer, pass steps_per_epoch=... to fit, and steps=... "
+                "to evaluate and predict"
             )
         x, own, weights = as_columns([*itertools.islice(self.rows(), rows)])
         pairs = {"y": (y, own), "sample_weight": (sample_weight, weights)}
@@ -167,19 +199,20 @@ class TextStream:
         return x, y, sample_weight if weights is None else weights
 
     def _rows_of(self, element):
-        """The rows of an element of the stream."""
-        is_table = isinstance(element, Mapping)
-        chosen = _chosen(element, self.features) if is_table else None
+        """Yields the rows of an element of the stream."""
+        element = as_mapping(element)
+        has_columns = isinstance(element, Mapping)
+        chosen = chosen_columns(element, self.features) if has_columns else None
         if chosen is not None:
             texts, label = chosen
             x = tuple(element[name] for name in texts)
             parts = [x if len(texts) > 1 else x[0]]
             if label is not None:
-                names = _class_names(self.features, label)
-                parts.append(_named(_plain(element[label]), names, self.labels))
+                names = class_names(self.features, label)
+                parts.append(named(plain(element[label]), names, self.labels))
         else:
             parts = _parts(element, self.words)
-        x, *others = map(_plain, parts)
+        x, *others = map(plain, parts)
         is_of_columns = chosen is not None and isinstance(x, tuple)
         is_array = isinstance(parts[0], np.ndarray)
         is_row = is_of_columns and isinstance(x[0], str)
@@ -193,6 +226,61 @@ class TextStream:
             data_checks.check_labels_of_rows(part, len(x))
         for row, *more in zip(x, *others, strict=True):
             yield _without_padding(row, more) if self.words else (row, *more)
+
+
+class ArrayStream(TextStream):
+    """The rows of a stream of arrays: ids, vectors or images, one by one.
+
+    Labels that are indices become the names that the model has for them, so that rows
+    are trained on as those of lists.
+
+    Args:
+        *args: As for `TextStream`.
+        multi_label: Whether a label is an array of 0 and 1 for all labels.
+    """
+
+    def __init__(self, *args: Any, multi_label: bool = False) -> None:
+        super().__init__(*args)
+        self.multi_label = multi_label
+
+    def again(self) -> "ArrayStream":
+        stream = super().again()
+        stream.multi_label = self.multi_label
+        return stream
+
+    def _rows_of(self, element):
+        x, *others = _parts_of_row(element)
+        if others:
+            others[0] = self._label(plain(others[0]))
+        yield as_array(x), *map(plain, others)
+
+    def _label(self, label):
+        """Returns the label of a row; a list of them for several, or for each step."""
+        names = self.labels
+        if isinstance(names, int):
+            names = range(names)
+        if names is None or self.multi_label and not isinstance(label, list):
+            return label
+        if self.multi_label and len(label) == len(names):
+            return [name for name, is_on in zip(names, label, strict=True) if is_on]
+        several = label if isinstance(label, list) else [label]
+        if all(isinstance(n, int) and 0 <= n < len(names) for n in several):
+            several = [names[n] for n in several]
+        return several if isinstance(label, list) else several[0]
+
+
+def _parts_of_row(element):
+    """Input, label and weight, if there are, of an element that may hold one row."""
+    element = as_mapping(element)
+    if isinstance(element, Mapping):
+        labels = label_columns(element, {})
+        others = [name for name in element if name not in labels]
+        is_row = len(others) == 1 and len(labels) < 2
+        return [element[name] for name in [*others, *labels]] if is_row else [element]
+    if isinstance(element, tuple):
+        return list(element)
+    is_pair = isinstance(element, list) and len(element) > 0 and rank(element[0])
+    return element if is_pair else [element]  # PyTorch collates pairs to lists
 
 
 def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
@@ -215,8 +303,11 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
                 f"weights, received {checks.short(rows[0])} and, at row {n}, "
                 f"{checks.short(row)}"
             )
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[]]
-    return tuple([*columns, None, None][:3])
+    x, *others = [list(column) for column in zip(*rows, strict=True)] or [[]]
+    shapes = {np.shape(row) for row in x if isinstance(row, np.ndarray)}
+    if len(shapes) == 1 and len(*shapes) > 1:
+        x = np.stack(x)  # vectors or images
+    return tuple([x, *others, None, None][:3])
 
 
 def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
@@ -227,7 +318,7 @@ def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_stream(x):
-    """Whether data come one after the other, also as an `IterableDataset`."""
+    """Returns whether data come one after the other, also as an `IterableDataset`."""
     if isinstance(x, type | str | Mapping) or is_column(x):
         return False
     return data_checks.are_batches(x)
@@ -245,13 +336,15 @@ def elements_of(x: Any) -> Iterator[Any]:
 
 
 def count_of(x: Any) -> int | None:
-    """The number of elements of a stream, `ENDLESS` if it repeats, None if unknown."""
+    """Returns the length of a stream, `ENDLESS` if it repeats, None if unknown."""
     if isinstance(x, keras.utils.PyDataset):
         count = x.num_batches
         return ENDLESS if count is None else count
     if hasattr(x, "cardinality"):  # of tf.data: -1 without end, -2 unknown
         count = int(x.cardinality())
         return {-1: ENDLESS, -2: None}.get(count, count)
+    if isinstance(x, itertools.cycle):
+        return ENDLESS
     try:
         return min(len(x), ENDLESS)
     except (TypeError, NotImplementedError):
@@ -274,7 +367,7 @@ def _parts(element, words):
 
 
 def _is_one_row(x, others, words, is_array):
-    """Whether the inputs of an element are one row, and no batch."""
+    """Returns whether the inputs of an element are one row, and no batch."""
     if isinstance(x, str) or hasattr(x, "getexif"):
         return True
     are_texts = all(isinstance(part, str) for part in x)
@@ -314,187 +407,36 @@ def _without_padding(row, others):
     return row, *[part[:count] for part in others[:1]], *others[1:]
 
 
-def _plain(value):
-    """Tensors of bytes or numbers as plain lists of text or numbers.
-
-    Examples:
-        >>> _plain(np.array([b"a", b"b"])), _plain(b"a")
-        (['a', 'b'], 'a')
-    """
-    for method in ("to_list", "tolist"):  # of ragged tensors and of arrays
-        if hasattr(value, method):
-            value = getattr(value, method)()
-    if isinstance(value, list):
-        return list(map(_plain, value))
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    if keras.ops.is_tensor(value):
-        return _plain(keras.ops.convert_to_numpy(value))
-    return value.decode("utf-8") if isinstance(value, bytes) else value
-
-
-def _holds_texts(value):
-    """Whether an element of a stream, or a cell of a table, holds texts or pictures.
-
-    Examples:
-        >>> _holds_texts((["a"], [1])), _holds_texts(np.array(["a"])), _holds_texts(1)
-        (True, True, False)
-    """
-    if isinstance(value, Mapping):
-        return any(map(_holds_texts, value.values()))
-    if isinstance(value, list | tuple):
-        return bool(value) and _holds_texts(value[0])
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return value.size > 0 and _holds_texts(value.flat[0])
-    if getattr(value, "dtype", None) == "string" or hasattr(value, "getexif"):
-        return True  # of TensorFlow, or an image of pillow
-    is_array = isinstance(value, np.ndarray)
-    return isinstance(value, str | bytes) or (is_array and value.dtype.kind in "SU")
-
-
-def is_column(values: Any) -> bool:
-    """Whether this is a column of Hugging Face, also of a data set without length."""
-    return hasattr(values, "column_name") and hasattr(values, "source")
-
-
-def _is_table(values):
-    """Whether this is a table: of pandas, polars, Arrow, Hugging Face, or of lists."""
-    if isinstance(values, Mapping):
-        return any(map(_holds_texts, values.values()))
-    if isinstance(values, type):
-        return False
-    return hasattr(values, "columns") or hasattr(values, "column_names")
-
-
-def _features(source):
-    """The types of columns of Hugging Face, also of the data set in a loader."""
-    for each in (source, getattr(source, "dataset", None)):
-        if isinstance(features := getattr(each, "features", None), Mapping):
-            return features
-    return {}
-
-
-def _class_names(features, column):
-    """The names of a column of `ClassLabel`, or of lists of them; else None."""
-    feature = features.get(column)
-    while hasattr(feature, "feature"):
-        feature = feature.feature
-    return getattr(feature, "names", None)
-
-
-def _named(values, names, labels):
-    """Indices of a `ClassLabel` as names, if the model has these labels."""
-    own = not hasattr(labels, "__len__") or any(name in labels for name in names or ())
-    if not names or isinstance(labels, int) or not own:
-        return values
-    if isinstance(values, list | tuple):
-        return [_named(each, names, labels) for each in values]
-    if not isinstance(values, int):
-        return values
-    return names[values] if values >= 0 else None  # -1 is no label
-
-
-def _values(values, labels=None):
-    """A column as a list; other values as they are."""
-    if isinstance(values, type | Mapping):
-        return values
-    if _is_table(values):
-        return np.asarray(_array_of(values))
-    if is_column(values):
-        names = _class_names(_features(values.source), values.column_name)
-        return _named([_plain(value) for value in values], names, labels)
-    if not hasattr(values, "to_numpy"):
-        return values
-    for method in ("to_pylist", "to_list", "tolist"):
-        if hasattr(values, method):
-            return getattr(values, method)()
-    return values.to_numpy()
-
-
 def _columns(x, y, words, labels):
     """Inputs and labels, columns and tables of which become lists."""
-    if isinstance(x, Mapping) and x and all(map(_is_table, x.values())):
+    if isinstance(x, Mapping) and x and all(map(is_table, x.values())):
         raise ValueError(
             "x must be one data set, received a dictionary of data sets, "
             f"{', '.join(map(repr, x))}. Choose one: data[{next(iter(x))!r}]"
         )
-    if not _is_table(x):
-        return _texts(_values(x, labels), words), _texts(_values(y, labels), words)
+    if not is_table(x):
+        return _texts(values_of(x, labels), words), _texts(values_of(y, labels), words)
     if not len(x):
-        return [], [] if y is None else _values(y, labels)
-    names, features = _names_of(x), _features(x)
-    samples = {name: _first_value(x[name]) for name in names}
-    is_of_numbers = not any(map(_holds_texts, samples.values()))
-    if is_of_numbers and not (y is None and _label_columns(names, features)):
-        return _array_of(x), _values(y, labels)
+        return [], [] if y is None else values_of(y, labels)
+    names, features = names_of(x), features_of(x)
+    samples = {name: first_value(x[name]) for name in names}
+    is_of_numbers = not any(map(holds_texts, samples.values()))
+    if is_of_numbers and not (y is None and label_columns(names, features)):
+        return array_of(x), values_of(y, labels)
     texts = names
     if y is None:
-        texts, label = _chosen(samples, features)
+        texts, label = chosen_columns(samples, features)
         y = None if label is None else x[label]
-    columns = [_values(x[name], labels) for name in texts]
+    columns = [values_of(x[name], labels) for name in texts]
     rows = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
-    return rows, _texts(_values(y, labels), words)
-
-
-def _names_of(table):
-    names = getattr(table, "column_names", getattr(table, "columns", table))
-    return list(names)  # of a dictionary its keys
-
-
-def _array_of(table):
-    """A table of numbers as an array; of pandas as it is."""
-    if hasattr(table, "to_numpy"):
-        array = table.to_numpy()
-        return table if array.dtype.kind != "O" and hasattr(table, "index") else array
-    return np.array([_values(table[name]) for name in _names_of(table)]).T
-
-
-def _first_value(column):
-    """The first value of a column that is not empty."""
-    for value in column:
-        cell = value.as_py() if hasattr(value, "as_py") else _values(value)  # of Arrow
-        if cell is not None and not isinstance(cell, float):
-            return cell
-    return None
-
-
-def _label_columns(names, features):
-    columns = [name for name in names if _class_names(features, name)]
-    return columns or [name for name in names if name in LABEL_COLUMNS]
-
-
-def _chosen(samples, features):
-    """The columns of texts, and the one of labels, None if there are none.
-
-    Args:
-        samples: A value of each column.
-        features: The types of the columns of Hugging Face, or none.
-
-    Raises:
-        ValueError: If several columns might be meant.
-    """
-    names = list(samples)
-    label = _label_columns(names, features)
-    others = [name for name in names if name not in label]
-    texts = [name for name in others if _holds_texts(samples[name])]
-    if not texts and len(others) == 1:
-        texts = others  # of ids
-    if len(label) == 1 and len(texts) == 1:
-        return texts, label[0]
-    if not label and len(texts) == len(names):
-        return texts, None
-    x, y = [*texts, *names][0], [*label, names[-1]][0]
-    raise ValueError(
-        "x must be a column of texts, or a table with one column of texts and one of "
-        f"labels, received the columns {', '.join(map(repr, names))}. Choose columns: "
-        f"x=data[{x!r}], y=data[{y!r}]"
-    )
+    return rows, _texts(values_of(y, labels), words)
 
 
 def _texts(values, words):
     """An array of strings of rank 2 as tuples; of words, or a higher rank, as lists."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "OU":
         return values
-    if words or values.ndim > 2:
+    of_lists = values.size and isinstance(values.flat[0], list | tuple | np.ndarray)
+    if words or of_lists or values.ndim > 2:
         return values.tolist()
     return list(map(tuple, values.tolist())) if values.ndim == 2 else values

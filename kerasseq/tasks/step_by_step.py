@@ -76,7 +76,7 @@ def _tokens(model, x, row):
 
 
 def _sequence_layers(model) -> Sequence[keras.Layer]:
-    """The layers between the inputs and the output, which read the sequence."""
+    """Returns the layers between the inputs and the output, which read the sequence."""
     around = (keras.layers.InputLayer, keras.layers.Embedding, keras.layers.Masking)
     layers = [layer for layer in model.layers if not isinstance(layer, around)]
     pooling = (LastStep, SequencePooling)

@@ -225,7 +225,7 @@ class SequenceTagger(SequenceModel):
         return tag(self, x, **options, best=self._best_paths if self.crf else None)
 
     def _best_paths(self, scores, batch_size):
-        """The tags of a CRF, for rows of about the same length together."""
+        """Returns the tags of a CRF, for rows of about the same length together."""
         crf, lengths = self.crf, np.array([len(row) for row in scores])
         decode = kernels.programs(self).get(
             "decode", None, lambda: kernels.compiled(crf.decode)
@@ -247,7 +247,7 @@ class SequenceTagger(SequenceModel):
 
 
 def _labeled_steps(scores, sample_weight):
-    """The mask of the steps with a label, and the weight of each row."""
+    """Returns the mask of the steps with a label, and the weight of each row."""
     mask = attached_mask(scores)
     if sample_weight is None:
         return mask, ops.ones(ops.shape(scores)[:1], scores.dtype)

@@ -64,7 +64,7 @@ def check_tokenizer(tokenizer: Any) -> Tokenizer | str | None:
 
 
 def are_texts(x: Any) -> bool:
-    """Whether inputs are strings, in a list, an array or a column of a table.
+    """Returns whether inputs are strings, in a list, an array or a column of a table.
 
     Examples:
         >>> are_texts(["a", "b"]), are_texts(np.array(["a"])), are_texts([[1, 2]])
@@ -77,7 +77,7 @@ def are_texts(x: Any) -> bool:
 
 
 def are_words(x: Any) -> bool:
-    """Whether inputs are lists of words.
+    """Returns whether inputs are lists of words.
 
     Examples:
         >>> are_words([["a", "b"], ["c"]]), are_words(["a b"]), are_words([[1], [2]])
@@ -112,7 +112,7 @@ def sentences(x: Any) -> Any:
 
 
 def is_one_sentence(x: Any) -> bool:
-    """Whether this is a text, or a list of words: strings without spaces."""
+    """Returns whether this is a text, or a list of words: strings without spaces."""
     if isinstance(x, str):
         return True
     return are_texts(x) and all(map(_is_word, x))
@@ -123,7 +123,7 @@ def _is_word(text):
 
 
 def _words(row):
-    """The words of a text; other rows as they are."""
+    """Returns the words of a text; other rows as they are."""
     return row.split() if isinstance(row, str) else row
 
 

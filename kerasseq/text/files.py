@@ -31,7 +31,7 @@ def tokens_in_order(ids: dict[str, int], path: str | os.PathLike[str]) -> list[s
     return tokens
 
 
-VERSION = 1
+VERSION = 1  # of the format; raised when older code cannot read a file
 
 
 def write_vocabulary(

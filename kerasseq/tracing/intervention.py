@@ -207,14 +207,14 @@ class Intervention(ModelListener):
         return any(key.startswith(join(path, "")) for key in self._changes)
 
     def replaces(self, layer: keras.Layer, name: str) -> bool:
-        """Whether this value of a layer is replaced."""
+        """Returns whether this value of a layer is replaced."""
         path = self._paths.get(id(layer))
         return (
             path is not None and self.model.built and join(path, name) in self._changes
         )
 
     def is_incomplete(self) -> bool:
-        """Whether a value that shall be replaced has not been computed yet."""
+        """Returns whether a value that shall be replaced has not been computed yet."""
         return self.model.built and not self._changes.keys() <= self._names.keys()
 
     def check_names(self) -> None:
@@ -226,7 +226,7 @@ class Intervention(ModelListener):
 
 
 def is_replaced(layer: keras.Layer, name: str) -> bool:
-    """Whether an open intervention replaces this value of a layer.
+    """Returns whether an open intervention replaces this value of a layer.
 
     Args:
         layer: The layer.

@@ -65,7 +65,7 @@ class Listener:
         return value
 
     def is_open_for(self, model: keras.Layer) -> bool:
-        """Whether the compiled methods of this model must raise an error."""
+        """Returns whether the compiled methods of this model must raise an error."""
         return False
 
 
@@ -247,12 +247,12 @@ def differentiating() -> AbstractContextManager[Listener]:
 
 
 def is_differentiating() -> bool:
-    """Whether gradients are computed in the current context."""
+    """Returns whether gradients are computed in the current context."""
     return any(listener.differentiates for listener in opened())
 
 
 def follows_states() -> bool:
-    """Whether layers must compute the state of each step."""
+    """Returns whether layers must compute the state of each step."""
     return any(listener.follows_states for listener in active())
 
 

@@ -54,7 +54,7 @@ class LossSurface:
         return float(np.mean([a - 2 * b + c for a, b, c in axes]) / h**2)
 
     def rise(self, distance: float) -> float:
-        """How much larger the loss is at this distance, on the mean of both sides.
+        """Computes how much larger the loss is at this distance, as a mean of sides.
 
         Args:
             distance: The distance from the middle, along each axis; between two
@@ -71,7 +71,7 @@ class LossSurface:
         return float(np.mean(found) - self.center)
 
     def _axes(self):
-        """The lines through the middle."""
+        """Returns the lines through the middle."""
         if self.losses.ndim == 1:
             return [self.losses]
         middle = len(self.positions) // 2
@@ -144,7 +144,7 @@ def loss_surface(
 
 
 def _direction(rng: np.random.Generator, w: np.ndarray) -> np.ndarray:
-    """A random direction whose filters are as long as those of the weights.
+    """Returns a random direction whose filters are as long as those of the weights.
 
     Examples:
         >>> w = np.array([[3.0, 0.0], [4.0, 0.0]])

@@ -183,7 +183,7 @@ def _new(layer: keras.Layer) -> keras.Layer:
 
 
 def _has_bias(layer: keras.Layer) -> bool:
-    """Whether it is an `AttentionPosition` with a bias."""
+    """Returns whether it is an `AttentionPosition` with a bias."""
     return getattr(layer, "has_bias", False)
 
 

@@ -163,7 +163,7 @@ def _alpha(e, labels, mask, count):
 
 
 def _log(condition, dtype):
-    """The logarithm of 1 where a condition holds, else of 0."""
+    """Returns the logarithm of 1 where a condition holds, else of 0."""
     zero, never = (ops.cast(x, dtype) for x in (0, NEVER))
     return ops.where(condition, zero, never)
 
@@ -197,7 +197,7 @@ def _states(labels, blank):
 
 
 def _skipped(labels):
-    """Whether a path advances to a state from two before it, `(B, 2L + 2)`."""
+    """Returns whether a path advances to a state from two before it, `(B, 2L + 2)`."""
     new = labels[:, 1:] != labels[:, :-1]
     first = ops.full_like(labels[:, :1], True, dtype="bool")
     return _states(ops.concatenate([first, new], axis=1), False)

@@ -446,7 +446,7 @@ class GRPO(PolicyModel):
 
 
 def _callbacks(model, callbacks, verbose, epochs, steps):
-    """The callbacks of a run, with a history and the progress bar."""
+    """Returns the callbacks of a run, with a history and the progress bar."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         return callbacks
     verbose = 1 if verbose == "auto" else verbose

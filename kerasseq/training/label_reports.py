@@ -133,7 +133,7 @@ def label_report(
 
 
 def _all_labels(names, true, predicted):
-    """The labels of the model, and then others that occur, sorted."""
+    """Returns the labels of the model, and then others that occur, sorted."""
     names = [] if names is None else list(names)
     others = set(true).union(predicted).difference(names)
     return [*names, *sorted(others, key=lambda each: (isinstance(each, str), each))]

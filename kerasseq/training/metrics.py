@@ -101,10 +101,10 @@ class RunningMean(keras.metrics.Mean):
     """A mean over batches that a model keeps itself; it is no part of a saved file."""
 
     def save_own_variables(self, store: Any) -> None:
-        """Save nothing: the next epoch begins at 0."""
+        """Saves nothing: the next epoch begins at 0."""
 
     def load_own_variables(self, store: Any) -> None:
-        """Load nothing, also where an older file has a state."""
+        """Loads nothing, also where an older file has a state."""
 
 
 class MeanOfLosses(RunningMean):

@@ -63,7 +63,7 @@ def gpt_optimizer(
 
 
 def is_no_matrix(weight: keras.Variable) -> bool:
-    """Whether a weight is a bias or belongs to a norm.
+    """Returns whether a weight is a bias or belongs to a norm.
 
     The bias of an attention head is a matrix, so its name is checked as well.
 

@@ -135,7 +135,7 @@ class PolicyModel(keras.Model):
         return total / len(repeated)
 
     def _divergence_of(self, arrays):
-        """The sum over the tokens of answers, in nats."""
+        """Returns the sum over the tokens of answers, in nats."""
         own, fixed = (
             ops.convert_to_numpy(
                 ops.log_softmax(model.predict(arrays["ids"][:, :-1], verbose=0))

@@ -15,8 +15,8 @@ from kerasseq.core.types import FilePath
 from kerasseq.training.votes import Row, Vote, read_votes
 
 ELO_SCALE = 400 / math.log(10)  # points of Elo in a unit of the natural logarithm
-ELO_MEAN = 1000
-QUANTILES = (0.025, 0.975)
+ELO_MEAN = 1000  # of all players: only differences have a meaning
+QUANTILES = (0.025, 0.975)  # of an interval of 95 %
 PART = 2**20  # numbers of the matrices that are computed at a time
 SMALLEST = 1e-3  # a prior that Newton's method can tell from 0
 CONVERGED = 1e-9  # the next step of Newton's method would be its square

@@ -54,7 +54,7 @@ def steps_to_reach(
 
 
 def _values(history, metric) -> list[tuple[float, float]]:
-    """The steps and values of a metric."""
+    """Returns the steps and values of a metric."""
     if isinstance(history, Mapping):
         known, values = list(history), list(enumerate(history.get(metric, ()), 1))
     else:

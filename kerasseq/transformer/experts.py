@@ -311,7 +311,7 @@ class MixtureOfExperts(Layer):
 
 
 def _coefficient(name, value):
-    """The factor of a loss, at least 0."""
+    """Returns the factor of a loss, at least 0."""
     if checks.finite(name, value) < 0:
         raise ValueError(
             f"{name} must not be negative, received {value}. Choose 0 to leave the "

@@ -37,7 +37,7 @@ from kerasseq.kernels import dense, precise
 
 @register
 def gelu_tanh(x: Tensor) -> Tensor:
-    r"""GELU by tanh, the form that GPT-2, BERT and T5 1.1 were trained with.
+    r"""Computes GELU by tanh, the form of GPT-2, BERT and T5 1.1.
 
     $\frac x2 \left(1 + \tanh(\sqrt{2 / \pi}\,(x + 0.044715\,x^3))\right)$.
 

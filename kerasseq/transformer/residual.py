@@ -58,7 +58,7 @@ def post_sublayer(
 def deepnorm_encoder(
     layers: int, decoder_layers: int | None = None
 ) -> tuple[float, float]:
-    r"""α and β of DeepNorm in an encoder of N layers.
+    r"""Returns α and β of DeepNorm in an encoder of N layers.
 
     Args:
         layers: N.
@@ -79,7 +79,7 @@ def deepnorm_encoder(
 
 
 def deepnorm_decoder(layers: int, cross_attention: bool = False) -> tuple[float, float]:
-    r"""α and β of DeepNorm in a decoder of M layers.
+    r"""Returns α and β of DeepNorm in a decoder of M layers.
 
     Args:
         layers: M.

@@ -133,7 +133,7 @@ class RWKV7Block(TransformerDecoder):
 
 
 def block_class(attention: Any) -> type[TransformerDecoder]:
-    """The class of a block for what reads the sequence in it.
+    """Returns the class of a block for what reads the sequence in it.
 
     Args:
         attention: A name, a layer, or None.

@@ -37,7 +37,7 @@ class SampledGradients(NamedTuple):
 def skip_gram(
     v: Tensor, u: Tensor, u_k: Tensor, m: Tensor, a: Tensor
 ) -> SampledGradients:
-    r"""Skip-gram with negative sampling: a word predicts its contexts.
+    r"""Predicts contexts from a word: skip-gram with negative sampling.
 
     $$
     J = -\sum_{i,j} m_{ij} \log \sigma(u_j \cdot v_i)
@@ -66,7 +66,7 @@ def skip_gram(
 
 
 def cbow(u: Tensor, v: Tensor, u_k: Tensor, m: Tensor, a: Tensor) -> SampledGradients:
-    r"""CBOW with negative sampling: the mean of the contexts predicts a word.
+    r"""Predicts a word from the mean of its contexts: CBOW with negative sampling.
 
     $$
     h_i = \frac{\sum_j m_{ij} v_j}{\sum_j m_{ij}}, \qquad
@@ -120,7 +120,7 @@ class GloVeGradients(NamedTuple):
 def glove(
     w: Tensor, w_: Tensor, b: Tensor, b_: Tensor, f: Tensor, log_x: Tensor
 ) -> GloVeGradients:
-    r"""GloVe: products of vectors approximate logarithms of counts.
+    r"""Approximates logarithms of counts by products of vectors: GloVe.
 
     $$
     J = \sum_{i,j} f(X_{ij})
@@ -144,7 +144,7 @@ def glove(
 
 
 def glove_weight(x: np.ndarray, x_max: float, alpha: float) -> np.ndarray:
-    r"""GloVe's weight of a count: $f(x) = \min(1, (x / x_{max})^\alpha)$.
+    r"""Computes GloVe's weight of a count: $f(x) = \min(1, (x / x_{max})^\alpha)$.
 
     Examples:
         >>> glove_weight(np.array([1.0, 100.0, 1e4]), x_max=100, alpha=0.5).tolist()

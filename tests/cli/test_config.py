@@ -24,6 +24,10 @@ def test_options_of_a_file_come_before_typed_ones(tmp_path):
     file.write_text('{"seeds": [1, 2], "models": "svc,gru", "file": null}')
     args = parse(["compare", "--config", str(file), "--run", "r"])
     assert (args.seeds, args.models, args.run) == ([1, 2], ["svc", "gru"], "r")
+    file.write_text('{"task": "scale", "widths": [6, 10], "steps": 7}')
+    for words in (["scale"], ["train", "scale"], ["train"]):
+        args = parse([*words, "--config", str(file), "--steps", "9"])
+        assert (args.widths, args.steps) == ([6, 10], 9)
 
 
 def test_the_record_of_a_run_names_its_task(tmp_path):
@@ -57,6 +61,7 @@ def test_the_record_of_a_run_names_its_task(tmp_path):
         ('{"units": "x"}', ["classify"], 'c.json: argument --units'),
         ('{"units": 3}', [], "c.json names no task"),
         ('{"task": "tag", "arguments": {}}', ["classify"], "of the task tag"),
+        ('{"task": "bert", "arguments": {}}', ["vectors"], "of the task bert"),
         ("[1]", ["classify"], "must have an object of options"),
         ("{", ["classify"], "c.json"),
         ("{}", ["classify", "--resume", "r"], "--config and --resume exclude"),

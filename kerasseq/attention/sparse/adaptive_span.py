@@ -235,7 +235,7 @@ class AdaptiveSpanAttention(MultiHeadAttention):
         return record_heads(self, "heads", masks.zero_masked(out, query_mask)), None
 
     def _bias(self, q, positions, memory):
-        """The bias of the position encoding, and log m(d)."""
+        """Returns the bias of the position encoding, and log m(d)."""
         bias = super()._bias(q, positions, memory)
         z = tracing.record(self, "span", self.spans)
         distance = ops.abs(positions[:, :, None] - memory["position"][:, None])

@@ -310,7 +310,7 @@ class LongformerAttention(MultiHeadAttention):
         return {**memory, "global_query": q, "global_key": k, "global_value": v}
 
     def _join(self, cache, new, index):
-        """The tokens of a cache, and the new ones."""
+        """Returns the tokens of a cache, and the new ones."""
         if not is_rolling(cache):
             names = cache.keys() - {"global"}
             joined = {n: update_cache(cache[n], new[n], index) for n in names}

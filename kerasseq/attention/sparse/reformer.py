@@ -285,7 +285,7 @@ class ReformerAttention(MultiHeadAttention):
         return record_heads(self, "heads", out), found
 
     def _buckets(self, q):
-        """The bucket of each query in each round, `(B, N, H, T)`."""
+        """Returns the bucket of each query in each round, `(B, N, H, T)`."""
         dtype = "float64" if is_float64(q) else "float32"
         q = ops.cast(ops.stop_gradient(q), dtype)
         R = ops.cast(self.rotations, dtype)
@@ -354,7 +354,7 @@ def unit_keys(q: Tensor) -> Tensor:
 
 
 def mask_own_position(real: Tensor | None, T: int | Tensor) -> Tensor:
-    """A mask without the own position, except where there is no other.
+    """Returns a mask without the own position, except where there is no other.
 
     Args:
         real: Boolean `(B, T)`, or None.

@@ -202,6 +202,6 @@ def _write(axis, r, i, text):
 
 
 def _draw_arrow(axis, r, i):
-    """An arrow from a cell to the one of the next device, one step later."""
+    """Returns an arrow from a cell to the one of the next device, one step later."""
     style = {"arrowstyle": "->", "color": "gray", "shrinkA": 0, "shrinkB": 0}
     axis.annotate("", (i + 0.6, r + 0.67), (i + 0.4, r + 0.33), arrowprops=style)

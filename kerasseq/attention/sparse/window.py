@@ -39,7 +39,7 @@ def check_one_sequence(
 def reads_chunks(
     layer: MultiHeadAttention, q: Tensor, attention_mask: Tensor | None, **options: bool
 ) -> bool:
-    """Whether a call reads chunks: it needs no weights, cache or mask of pairs.
+    """Returns whether a call reads chunks: it needs no weights, cache or mask of pairs.
 
     Args:
         layer: The layer, with a `sliding_window`.

@@ -58,7 +58,7 @@ def take_ahead(
 
 
 def _early(order) -> set[Value]:
-    """The values that depend on the input, and else on what all steps share."""
+    """Returns the values that depend on the input, and else on what all steps share."""
     fixed, early = set(), set()
     for v in order:
         if v.op in LEAVES:

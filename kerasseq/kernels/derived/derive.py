@@ -145,7 +145,7 @@ def _is_quick(value: Value, known: dict[Value, bool]) -> bool:
 
 
 def _read_by(back: Backward) -> dict[Value, None]:
-    """The values of the forward pass that the backward pass reads."""
+    """Returns the values of the forward pass that the backward pass reads."""
     wanted = [d for d in (back.input, *back.states) if d is not None]
     wanted += [value for p in back.products for value in (p.left, p.right)]
     wanted += [total.value for total in back.totals]

@@ -95,7 +95,7 @@ class Equations(Writer):
                     self.shown[value] = self._name_of(value, owner)
 
     def _name_of(self, value: Value, owner: Value | None) -> Term:
-        """The gradient of a term, or a letter with a number."""
+        """Returns the gradient of a term, or a letter with a number."""
         if owner is not None and len(self.term(owner).text) <= SHORT:
             return gradient(self.term(owner))
         base = "delta" if value.backward else "q"
@@ -122,7 +122,7 @@ class Equations(Writer):
         return tuple(lines)
 
     def _forward_order(self) -> list[Value]:
-        """The values with names, each after those that it is computed from."""
+        """Returns the values with names, each after those that it is computed from."""
         reached = set(walk(self.derived.new_states, self.parts))
         order = [v for v in self.names.order if v in reached]
         return self._named([*order, *self.derived.new_states])

@@ -116,7 +116,7 @@ def backward(graph: Graph, new_states: Sequence[Value], states: int) -> Backward
 
 
 def _total(graph, value, gradients, parts) -> Value | None:
-    """The sum of what flows to a value, and to its slices."""
+    """Returns the sum of what flows to a value, and to its slices."""
     rounds = []  # each of slices that do not overlap
     for start, d in sorted(parts, key=lambda part: part[0]):
         for others in rounds:

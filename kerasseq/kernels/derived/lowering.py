@@ -61,7 +61,7 @@ def _for(*names: str) -> Callable:
 
 
 def _positive(x: Value) -> Value:
-    """The positive part of x, with the derivative 0 at 0. NaN stays NaN."""
+    """Returns the positive part of x, with the derivative 0 at 0. NaN stays NaN."""
     return where(make("less_equal", x, x.graph.number(0)), 0, x)
 
 

@@ -134,7 +134,7 @@ class Names:
                     self._note(value, self.letters.get(named, name).removesuffix("_t"))
 
     def _name_weights(self, cell, rows, bound) -> dict[int, Term]:
-        """The letters of variables, and of their parts that have names: U_f."""
+        """Returns the letters of variables, and of their parts that have names: U_f."""
         names: dict[int, str] = {}
         for owner in (cell, *children(cell)):
             names |= {id(value): name for name, value in vars(owner).items()}
@@ -192,7 +192,7 @@ def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
 
 
 def _index(key: Any) -> str:
-    """An index as in Python: ":, 2:4"."""
+    """Returns an index as in Python: ":, 2:4"."""
     if isinstance(key, tuple):
         return ", ".join(map(_index, key))
     if not isinstance(key, slice):

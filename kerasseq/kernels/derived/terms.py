@@ -89,7 +89,7 @@ def letter(name: str) -> Term:
 
 
 def _word(name: str) -> Term:
-    """A word, one letter, or a Greek one; Unicode spells lambda without b."""
+    """Returns a word, one letter, or a Greek one; Unicode spells lambda without b."""
     try:
         small = name.replace("lambda", "lamda") if name.islower() else ""
         return Term(unicodedata.lookup(f"GREEK SMALL LETTER {small}"), rf"\{name}")

@@ -276,7 +276,7 @@ class Parameters:
         return known[id(tensor)]
 
     def _put(self, x, known):
-        """An argument of an operation, with numbers for symbolic tensors."""
+        """Returns an argument of an operation, with numbers for symbolic tensors."""
         if isinstance(x, keras.KerasTensor):
             return self._compute(x, known)
         if isinstance(x, list | tuple):

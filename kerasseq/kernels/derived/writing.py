@@ -61,7 +61,7 @@ class Writer:
         return terms.multiply(*self._defined(value))
 
     def _product(self, value: Value) -> Product:
-        """The name of a value, or what it is computed from, as a product."""
+        """Returns the name of a value, or what it is computed from, as a product."""
         shown = self.shown.get(value)
         return self._defined(value) if shown is None else (1, [shown])
 
@@ -122,7 +122,7 @@ class Writer:
         return [(number, factors)]
 
     def _added(self, summands: list[Product]) -> Product:
-        """The sum, with a product in front that is not subtracted."""
+        """Returns the sum, with a product in front that is not subtracted."""
         numbers = [x for x, factors in summands if not factors]
         parts = [s for s in summands if s[1]]
         if sum(numbers) or not parts:
@@ -147,7 +147,7 @@ class Writer:
         return number, [terms.divide(above, below)]
 
     def _slope(self, value: Value) -> Product:
-        """The gradient of tanh or σ."""
+        """Returns the gradient of tanh or σ."""
         y = self.term(value.args[0])
         number, factors = self._product(value.args[1])
         if value.op == "tanh_gradient":
@@ -161,7 +161,7 @@ class Writer:
         return term
 
     def _where(self, value: Value) -> Product:
-        """A factor of 0 or 1, if one choice is 0."""
+        """Returns a factor of 0 or 1, if one choice is 0."""
         condition, a, b = value.args
         without_a, without_b = (x.op == NUMBER and x.detail == 0 for x in (a, b))
         if not (without_a or without_b):
@@ -179,7 +179,7 @@ class Writer:
 
 
 def _is_mean(value: Value) -> bool:
-    """Whether a value is a sum over n units, times 1/n."""
+    """Returns whether a value is a sum over n units, times 1/n."""
     if value.op != "multiply" or value.args[0].op != "sum":
         return False
     total, factor = value.args

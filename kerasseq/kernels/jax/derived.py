@@ -54,7 +54,7 @@ def run(
 
 
 def _loop(derived, path):
-    """The loop as a function that JAX differentiates by the graph."""
+    """Returns the loop as a function that JAX differentiates by the graph."""
     back = _Backward(derived)
     output = {derived.output} if path else set()
 
@@ -174,7 +174,7 @@ class _Backward:
         return self._gradients(values, x, d_states, parameters)
 
     def _gradients(self, values, x, d_states, parameters):
-        """The products and sums over all steps."""
+        """Returns the products and sums over all steps."""
         values = iter(values)
         d = [jnp.zeros_like(w) for w in parameters]
         for p in self.derived.backward.products:

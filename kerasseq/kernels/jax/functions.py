@@ -130,7 +130,7 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
 
 
 def _is_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether it is one step of generating one text on a CPU, in float32."""
+    """Returns whether it is one step of generating one text on a CPU, in float32."""
     kinds = {keras.backend.standardize_dtype(x.dtype) for x in (q, k, v)}
     is_one = tuple(q.shape[:2]) == (1, 1) and k.shape[0] == 1
     return is_one and kinds == {"float32"} and jax.default_backend() == "cpu"
@@ -153,7 +153,7 @@ def _one_query(
     """Attends head by head: in one product for all heads XLA copies all keys."""
 
     def of_head(x: Tensor, n: int) -> Tensor:
-        """The scores `(S,)` of one head, from `(1, N or 1, 1, S)`."""
+        """Returns the scores `(S,)` of one head, from `(1, N or 1, 1, S)`."""
         return x[0, n if x.shape[1] > 1 else 0, 0]
 
     heads = []

@@ -141,7 +141,7 @@ def _fill(x, lengths):
 
 
 def _first(P):
-    """The first P devices."""
+    """Returns the first P devices."""
     found = jax.devices()
     if len(found) < P:
         raise ValueError(

@@ -28,7 +28,7 @@ def _run(
 
 
 def _loop(step, A, B, C, u, h, paths):
-    """The outputs, the last state, and the states written into `paths`."""
+    """Returns the outputs, the last state, and the states written into `paths`."""
     A = A.T
 
     def advance(t, carry):

@@ -207,7 +207,7 @@ class Loops:
         return self._gradients(carried[:count], carried[count:], arrays)
 
     def _gradients(self, d_states, sums, arrays):
-        """The results of `backward`, from what its loop computed."""
+        """Returns the results of `backward`, from what its loop computed."""
         back = self.plan.derived.backward
 
         @functools.cache

@@ -65,7 +65,7 @@ def is_concrete(value: Tensor) -> bool:
 
 
 def plus(x: Tensor, bias: Tensor) -> Tensor:
-    """$x + b$, by `tf.nn.bias_add` where its gradient is faster and exact.
+    """Computes $x + b$, by `tf.nn.bias_add` where its gradient is faster and exact.
 
     The gradient takes a third of the time of that of a sum, and is right in float16,
     where a sum stops at 2048. In bfloat16 that of `bias_add` would stop at 256.
@@ -181,7 +181,7 @@ def keep_shapes(carry: Nested, like: Sequence[Tensor]) -> list[Tensor]:
 
 
 def told(x: Tensor, shape: Shape | tf.TensorShape) -> Tensor:
-    """`x`, which knows its shape, without an operation at run time to check it."""
+    """Returns `x`, which knows its shape, without an operation to check it."""
     x.set_shape(shape)
     return x
 

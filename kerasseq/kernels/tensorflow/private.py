@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def for_xla() -> bool:
-    """Whether XLA compiles the function that is traced now.
+    """Returns whether XLA compiles the function that is traced now.
 
     Name: `tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext`.
     Known in: TensorFlow 2.16 to 2.21.

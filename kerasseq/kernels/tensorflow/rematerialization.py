@@ -113,7 +113,7 @@ def _graph():
 
 
 def _same(found, product):
-    """A product that was found before, with the gradient of one computed again.
+    """Returns a product that was found before, with the gradient of one computed again.
 
     In a graph nothing reads the value of the latter, and it is not computed.
     """

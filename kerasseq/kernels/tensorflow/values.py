@@ -88,7 +88,7 @@ class Values:
         return [self.whole(a, n) for a, n in zip(args, widths, strict=True)]
 
     def _part(self, value, tensor):
-        """A slice: one operation computes all of those that divide a value."""
+        """Returns a slice: one operation computes all of those that divide a value."""
         source, start = value.args[0], value.detail
         if source not in self.tiles:
             return self.do(lambda x: x[:, start : start + value.width], tensor)

@@ -8,7 +8,7 @@ from kerasseq.kernels.torch.functions import is_exporting
 
 
 def runs_now(x: torch.Tensor) -> bool:
-    """Whether values may decide how many rows an expert gets."""
+    """Returns whether values may decide how many rows an expert gets."""
     compiling = torch.compiler.is_compiling() or is_exporting()
     return not compiling and x.device.type != "meta"
 

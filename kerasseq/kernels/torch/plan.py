@@ -314,7 +314,7 @@ class Schedule:
         return place
 
     def _follow(self, place: Place, width: int, others: Sequence[Piece]) -> bool:
-        """Whether pieces lie behind the first one."""
+        """Returns whether pieces lie behind the first one."""
         for piece in others:
             next_place = place._replace(at=place.at + width)
             if all(option != next_place for _, option in self._options(piece)):

@@ -326,7 +326,7 @@ def _place(x: Tensor) -> int:
 
 
 def _places(index: Sequence[Tensor | None]) -> bool:
-    """Whether an index holds numbers of entries, and no masks."""
+    """Returns whether an index holds numbers of entries, and no masks."""
     return all(x is None or x.dtype in (torch.int32, torch.int64) for x in index)
 
 

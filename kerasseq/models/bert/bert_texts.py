@@ -40,6 +40,8 @@ class BERTPreprocessor(Preprocessor):
         ValueError: If there are both or a special token is missing.
     """
 
+    row_rank: int = 1
+
     def __init__(
         self,
         tokenizer: Tokenizer | None,
@@ -81,7 +83,7 @@ class BERTPreprocessor(Preprocessor):
         return isinstance(x, str | tuple)
 
     def rows(self, x: Any) -> Rows | None:
-        """Texts, pairs of texts, rows of ids, or arrays; None for anything else."""
+        """Converts texts, pairs, rows of ids, or arrays; None for anything else."""
         if isinstance(x, dict) or hasattr(x, "shape"):
             return Rows(self._checked(x))
         if not isinstance(x, list | tuple) or not len(x):
@@ -112,7 +114,7 @@ class BERTPreprocessor(Preprocessor):
         return Rows(self._packed(texts).arrays, places=places)
 
     def context_rows(self, x: Any) -> Rows | None:
-        """Texts, or pairs of a question and a text, with the places of its tokens."""
+        """Converts texts, or questions and texts, with the places of their tokens."""
         rows = self.rows(x)
         if rows is None or not _is_texts(x):
             return rows
@@ -144,7 +146,7 @@ class BERTPreprocessor(Preprocessor):
         return {i: token for token, i in self.special_ids.items()}
 
     def never_masked(self) -> list[int]:
-        """The ids of all special tokens."""
+        """Returns the ids of all special tokens."""
         known = [*self.special_ids.values()]
         if self.tokenizer is not None:
             known += map(self.tokenizer.id_of, self.tokenizer.special_tokens)
@@ -160,7 +162,7 @@ class BERTPreprocessor(Preprocessor):
         ]
 
     def encode(self, text: str) -> Sequence[int] | np.ndarray:
-        """The ids of one text."""
+        """Returns the ids of one text."""
         return self._tokenizer().encode(text)
 
     def _tokenizer(self) -> Tokenizer:
@@ -304,7 +306,7 @@ def cut_parts(parts: Sequence[Any], length: int) -> list[Any]:
 
 
 def special_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """What a tokenizer calls BERT's special tokens: as BERT, or as RoBERTa.
+    """Returns a tokenizer's names of BERT's special tokens: BERT's, or RoBERTa's.
 
     Examples:
         >>> from kerasseq.text import WordPieceTokenizer
@@ -318,12 +320,12 @@ def special_names(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _is_texts(x: Any) -> bool:
-    """Whether these are texts or pairs of texts."""
+    """Returns whether these are texts or pairs of texts."""
     return isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], str | tuple)
 
 
 def _is_words(x: Any) -> bool:
-    """Whether these are lists of words."""
+    """Returns whether these are lists of words."""
     if not isinstance(x, list | tuple) or not len(x) or not isinstance(x[0], list):
         return False
     return len(x[0]) > 0 and isinstance(x[0][0], str)

@@ -49,14 +49,14 @@ class GPTFeatures(Features):
     padding: int = 0
 
     def pooled(self) -> Tensor:
-        """Hidden state of the last token, `(B, D)`, or `(B, K, D)` for several rows."""
+        """Returns hidden states of last tokens, `(B, D)`, or `(B, K, D)`."""
         last = LastStep(name="last")(self.sequence, mask=self.real)
         if self.rows is None:
             return last
         return UnflattenChoices(name="together")(last, self.rows)
 
     def is_choice(self) -> Tensor:
-        """Boolean `(B, K)`, False where a row is only padding."""
+        """Returns booleans `(B, K)`, False where a row is only padding."""
         return ops.any(ops.not_equal(self.rows, self.padding), axis=-1)
 
 
@@ -128,7 +128,7 @@ class Choose(Classify):
 
 
 def _answer(row, label, answers):
-    """The index of the right answer, which is given by index or by text."""
+    """Returns the index of the right answer, which is given by index or by text."""
     if not isinstance(label, str):
         return label
     if label not in answers:

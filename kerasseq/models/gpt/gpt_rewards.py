@@ -41,7 +41,7 @@ class PreferenceIds(list[Any]):
     """
 
     def labels(self) -> np.ndarray:
-        """The index of the chosen answer of each row, `(rows,)`."""
+        """Returns the index of the chosen answer of each row, `(rows,)`."""
         return np.zeros(len(self), "int32")
 
 
@@ -102,7 +102,7 @@ class RewardPreprocessor(GPTPreprocessor):
         return self.rows(x)
 
     def _marked(self, texts: tuple[Any, ...], n: int) -> list[int]:
-        """The ids of one row: those of its parts, without marks."""
+        """Returns the ids of one row: those of its parts, without marks."""
         row = [token for part in texts for token in self.encode(part)]
         if not row:
             raise ValueError(

@@ -270,7 +270,7 @@ def _features(
     weight: float,
     dropout: float,
 ) -> GPTFeatures:
-    """The hidden states of all tokens, as `GPTFeatures`."""
+    """Returns the hidden states of all tokens, as `GPTFeatures`."""
     size, rows = preprocessor.vocabulary_size, ids
     if task.multiple_rows:
         ids = FlattenChoices(name="side_by_side")(rows)

@@ -78,11 +78,11 @@ class GPTPreprocessor(BERTPreprocessor):
         }
 
     def rows(self, x: Any) -> Rows | None:
-        """Texts or pairs of texts."""
+        """Converts texts or pairs of texts."""
         return self._read(x, lambda each: [_parts(each)])
 
     def single_rows(self, x: Any) -> Rows | None:
-        """Single texts."""
+        """Converts single texts."""
         return self._read(x, self._single)
 
     def pair_rows(self, x: Any) -> Rows | None:
@@ -125,7 +125,7 @@ class GPTPreprocessor(BERTPreprocessor):
         return Rows(self._packed(texts), places=places)
 
     def context_rows(self, x: Any) -> Rows | None:
-        """Texts, or pairs of a question and a text, with the places of its tokens.
+        """Converts texts, or questions and texts, with the places of their tokens.
 
         Those of no answer are those of the last mark. In a list of ids an id counts
         as a character does in a text.
@@ -144,7 +144,7 @@ class GPTPreprocessor(BERTPreprocessor):
         return dataclasses.replace(rows, places=places)
 
     def _last_pieces(self, words: Any) -> tuple[list[int], np.ndarray]:
-        """The ids of a text, and the last of each word."""
+        """Returns the ids of a text, and the last of each word."""
         parts = [words] if isinstance(words, str) else words
         if not isinstance(parts, list | tuple) or not all(
             isinstance(part, str) for part in parts
@@ -209,7 +209,7 @@ class GPTPreprocessor(BERTPreprocessor):
         return {"ids": ids if self.axes == 3 else ids[:, 0]}
 
     def _marked(self, texts: tuple[Any, ...], n: int) -> list[int]:
-        """The ids of one row."""
+        """Returns the ids of one row."""
         row, parts = [self.start], [self.encode(part) for part in texts]
         if not all(map(len, parts)):
             raise ValueError(
@@ -228,7 +228,7 @@ class GPTPreprocessor(BERTPreprocessor):
         return row
 
     def encode(self, text: Any) -> Sequence[int] | np.ndarray:
-        """The ids of one text, or ids as they are."""
+        """Returns the ids of one text, or ids as they are."""
         if isinstance(text, str):
             return super().encode(text)
         ids = as_array(text) if _is_ids(text) else None
@@ -267,7 +267,7 @@ def _is_list(x: Any) -> bool:
 
 
 def _is_ids(text: object) -> bool:
-    """Whether this is a text as ids, and no string or pair.
+    """Returns whether this is a text as ids, and no string or pair.
 
     Examples:
         >>> _is_ids([3, 1]), _is_ids(["a", "b"]), _is_ids((3, 1))
@@ -281,7 +281,7 @@ def _is_ids(text: object) -> bool:
 
 
 def _parts(each: Any) -> tuple[Any, ...]:
-    """A text or a pair as a tuple of texts."""
+    """Returns a text or a pair as a tuple of texts."""
     return (each,) if isinstance(each, str) or _is_ids(each) else _pair(each)
 
 
@@ -298,7 +298,7 @@ def _is_two(each: Any) -> bool:
 
 
 def _choices(each: Any) -> list[tuple[Any, ...]]:
-    """The rows of one question.
+    """Returns the rows of one question.
 
     Examples:
         >>> _choices(("2 + 2 =", ["4", "5"]))

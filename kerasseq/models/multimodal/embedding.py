@@ -96,7 +96,7 @@ class Embedding:
         self.preprocessor.check_kinds({kind: None})
 
     def _embedded(self, kind, arrays, count, batch_size):
-        """The vectors of rows, of a function from their indices to arrays."""
+        """Returns the vectors of rows, of a function from their indices to arrays."""
         size = checks.whole_number("batch_size", batch_size)
         parts = np.array_split(np.arange(count), max(1, -(-count // size)))
         if not count:
@@ -106,7 +106,7 @@ class Embedding:
         return np.concatenate([ops.convert_to_numpy(each) for each in found])
 
     def _embedding_function(self, kind):
-        """The function from arrays of one kind to vectors, compiled."""
+        """Returns the function from arrays of one kind to vectors, compiled."""
         programs = kernels.programs(self)
 
         def make():

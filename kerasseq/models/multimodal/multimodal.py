@@ -351,7 +351,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
 
 
 def _head(arguments: Config, preprocessor: MultimodalPreprocessor) -> WordsHead:
-    """The head of a model with these arguments."""
+    """Returns the head of a model with these arguments."""
     if arguments["head"] == CONTRASTIVE:
         return ContrastiveHead(preprocessor, arguments["loss"])
     return WritingHead(preprocessor)

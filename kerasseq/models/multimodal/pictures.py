@@ -41,7 +41,7 @@ class PictureReader:
         return "film" if self.frames else "picture"
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one picture, a file or an array, or one film."""
+        """Returns whether this is one picture, a file or an array, or one film."""
         if not self.frames:
             return self.preprocessor.is_one(x)
         return getattr(x, "ndim", 0) == len(self.shape)

@@ -186,13 +186,13 @@ class MultimodalPreprocessor(Preprocessor):
                 )
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one picture, film or sound."""
+        """Returns whether this is one picture, film or sound."""
         if isinstance(x, Mapping) and not {"array", "sampling_rate"} <= x.keys():
             return bool(x) and all(self.is_one_of(kind, x[kind]) for kind in x)
         return len(self.others) == 1 and self.is_one_of(self.others[0], x)
 
     def is_one_of(self, kind: str, x: Any) -> bool:
-        """Whether this is one row of a kind."""
+        """Returns whether this is one row of a kind."""
         if kind == TEXTS:
             return isinstance(x, str)
         if kind == AUDIO and self.sound_reader is not None:

@@ -58,7 +58,7 @@ Choose another patch_size, or crop or resize the images
 
 
 def _several(name, value):
-    """A size as two or three whole numbers."""
+    """Returns a size as two or three whole numbers."""
     if not isinstance(value, list | tuple):
         value = (value, value)
     if len(value) not in (2, 3):

@@ -8,7 +8,7 @@ from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.experts import MixtureOfExperts
 from kerasseq.transformer.norms import make_norm
 
-EPSILON = 1e-6
+EPSILON = 1e-6  # of the norms, as in ViT
 
 
 class Stack:

@@ -50,7 +50,7 @@ class PicturePreprocessor(ImagePreprocessor):
         return x, np.arange(number_of_rows(x) or 0), sample_weight
 
     def has_labels(self, x: Any) -> bool:
-        """Whether these are pictures alone: any list, or files of a folder."""
+        """Returns whether these are pictures alone: any list, or files of a folder."""
         return isinstance(x, list) or inputs.is_labeled(x)
 
     def rows(self, x: Any) -> ImageRows | None:

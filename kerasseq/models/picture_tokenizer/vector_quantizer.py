@@ -244,7 +244,7 @@ class VectorQuantizer(Layer):
 
 
 def _at_least_0(name, value):
-    """A factor of a loss."""
+    """Returns a factor of a loss."""
     if checks.finite(name, value) < 0:
         raise ValueError(
             f"{name} must not be negative, received {value}. Choose 0 to leave the "

@@ -111,7 +111,7 @@ def dropout_masks(
 
 
 def observe(decoder: "RecurrentDecoder") -> loops.ObservedLoop | None:
-    """The listeners of the loop of the decoder, see `tracing.loops`."""
+    """Returns the listeners of the loop of the decoder, see `tracing.loops`."""
     owners = [loops.Owner(layer, layer.cell) for layer in decoder.recurrent_layers]
     if decoder.attention is not None:
         owners.append(loops.Owner(decoder.attention, decoder.attention, True))

@@ -122,7 +122,7 @@ def hand_on(name: str, chosen: choices.Choices) -> None:
 
 
 def is_reinforced(attention: keras.Layer | None) -> bool:
-    """Whether the attention learns its choices from a reward."""
+    """Returns whether the attention learns its choices from a reward."""
     return getattr(attention, "reinforced", False)
 
 

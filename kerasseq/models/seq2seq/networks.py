@@ -72,5 +72,5 @@ def _check_states(name, networks):
 
 
 def has_experts(options: list[dict[str, Any]]) -> bool:
-    """Whether a block has a mixture of experts, which must know the padding."""
+    """Returns whether a block has a mixture of experts, which must know the padding."""
     return any(isinstance(own["feed_forward"], MixtureOfExperts) for own in options)

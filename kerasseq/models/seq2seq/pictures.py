@@ -85,7 +85,7 @@ def is_one(source: Any, shape: Shape) -> bool:
 
 
 def fits(found: Shape, shape: Shape) -> bool:
-    """Whether a source has the shape of the input of the encoder.
+    """Returns whether a source has the shape of the input of the encoder.
 
     Examples:
         >>> fits((5, 4, 3), (None, None, 3)), fits((5, 4), (5, 4, 3))

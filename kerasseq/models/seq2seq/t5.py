@@ -24,6 +24,7 @@ from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.sources import read
+from kerasseq.tasks.streaming import rows_of_steps
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
@@ -332,7 +333,7 @@ class T5Encoder(TaskModel):
                 tokenizer.
             ValueError: If a row is empty, or an id is out of range.
         """
-        x = x if isinstance(x, str) else read(x)[0]
+        x = x if isinstance(x, str) else read(x, rows=rows_of_steps(kwargs))[0]
         is_list = isinstance(x, list | tuple) and len(x)
         if isinstance(x, str) or is_list or has_texts(x):
             x = pad_rows(self.encode(x))

@@ -201,7 +201,7 @@ class Translator(GenerationMixin, TaskModel):
             **kwargs: As for `keras.Model.predict`.
         """
         if not are_arrays(x) and not is_empty_list(x):
-            x, y = pairs = read_pairs(x)
+            x, y = pairs = read_pairs(x, rows=rows_of_steps(kwargs))
             x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)
         return super().predict(x, **kwargs)

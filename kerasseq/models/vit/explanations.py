@@ -55,7 +55,7 @@ def _map(model, images, layer, head):
 def patch_weights(
     A: np.ndarray, grid: tuple[int, int], class_token: bool
 ) -> np.ndarray:
-    """The attention of the pooled vector to each patch.
+    """Returns the attention of the pooled vector to each patch.
 
     Args:
         A: Weights `(B, T, T)`, queries in rows.

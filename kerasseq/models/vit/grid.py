@@ -18,7 +18,7 @@ from kerasseq.kernels import matmul
 
 
 def triangle(x: Tensor) -> Tensor:
-    """The kernel of bilinear interpolation.
+    """Returns the kernel of bilinear interpolation.
 
     Examples:
         >>> keras.ops.convert_to_numpy(triangle(np.array([-1.0, 0.25]))).tolist()
@@ -28,7 +28,7 @@ def triangle(x: Tensor) -> Tensor:
 
 
 def keys(x: Tensor) -> Tensor:
-    """The kernel of bicubic interpolation, with Keys' slope of -1/2.
+    """Returns the kernel of bicubic interpolation, with Keys' slope of -1/2.
 
     Examples:
         >>> keras.ops.convert_to_numpy(keys(np.array([0.0, 0.5, -1.5, 2]))).tolist()
@@ -46,7 +46,7 @@ KERNELS = {"bilinear": triangle, "bicubic": keys}
 def interpolation_matrix(
     old: int, new: int | Tensor, interpolation: str, dtype: DType = "float32"
 ) -> Tensor:
-    """A, which interpolates `old` values to `new` values along one axis.
+    """Returns A, which interpolates `old` values to `new` values along one axis.
 
     Args:
         old: n.

@@ -12,7 +12,7 @@ from kerasseq.datasets.image_folder import LabeledImages, image_files, image_fol
 
 
 def is_path(x: object) -> bool:
-    """Whether this is the path of a file or a folder.
+    """Returns whether this is the path of a file or a folder.
 
     Examples:
         >>> is_path("cat.png"), is_path(np.zeros((2, 2)))
@@ -22,7 +22,7 @@ def is_path(x: object) -> bool:
 
 
 def is_picture(x: Any) -> bool:
-    """Whether this is an image of pillow, as Hugging Face data sets have them.
+    """Returns whether this is an image of pillow, as Hugging Face data sets have them.
 
     Examples:
         >>> from PIL import Image
@@ -33,7 +33,7 @@ def is_picture(x: Any) -> bool:
 
 
 def is_readable(x: Any) -> bool:
-    """Whether this is a file or an image of pillow."""
+    """Returns whether this is a file or an image of pillow."""
     return is_path(x) or is_picture(x)
 
 
@@ -98,7 +98,7 @@ def unlabeled(x: Any) -> Any:
 
 
 def is_one_image(x: Any, channels: int, channels_last: bool) -> bool:
-    """Whether this is a single image, a file or an array without batch axis.
+    """Returns whether this is a single image, a file or an array without batch axis.
 
     Gray images `(B, H, W)` need no axis of channels, so that `(1, H, W)` is a batch.
 

@@ -27,7 +27,7 @@ from kerasseq.models.vit import sizes
 
 
 def extract_patches(x: Tensor, patch_size: tuple[int, int]) -> Tensor:
-    """The patches of images, row by row, each flattened to a vector.
+    """Returns the patches of images, row by row, each flattened to a vector.
 
     Args:
         x: `(B, H, W, C)`.
@@ -247,7 +247,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
 
 
 def check_data_format(data_format: str | None) -> str:
-    """Return `data_format`, or the default of Keras if it is None.
+    """Returns `data_format`, or the default of Keras if it is None.
 
     Examples:
         >>> check_data_format("channels_first")

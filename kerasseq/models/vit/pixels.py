@@ -15,7 +15,7 @@ BYTES, FRACTIONS = (0, 255), (0, 1)  # black and white of integers, and of float
 
 
 def check_range(value_range: Sequence[float] | None) -> tuple[float, float] | None:
-    """Return the range as a pair of floats, or None.
+    """Returns the range as a pair of floats, or None.
 
     Examples:
         >>> check_range((0, 16))
@@ -72,7 +72,7 @@ def check(
     channels: int,
     channels_last: bool,
 ) -> np.ndarray:
-    """Return images as the model takes them, with sizes and values checked.
+    """Returns images as the model takes them, with sizes and values checked.
 
     Args:
         images: Array of `(B, H, W, C)`, or `(B, H, W)` of one channel.

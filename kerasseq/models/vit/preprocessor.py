@@ -79,6 +79,7 @@ class ImagePreprocessor(Preprocessor):
     """
 
     has_texts: bool = False
+    row_rank: int = 3
 
     def __init__(self, arguments: Config) -> None:
         self.arguments = arguments
@@ -98,6 +99,9 @@ class ImagePreprocessor(Preprocessor):
     def is_one(self, x: Any) -> bool:
         x = inputs.as_array(x)
         return inputs.is_one_image(x, self.channels, self.channels_last)
+
+    def is_row(self, x: Any) -> bool:
+        return not inputs.is_readable(x) and self.is_one(x)
 
     def several(self, x: Any) -> Any:
         if not self.is_one(x):

@@ -6,7 +6,7 @@ from kerasseq.core import checks
 
 
 def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]:
-    """A height and a width; one number stands for both.
+    """Returns a height and a width; one number stands for both.
 
     Examples:
         >>> pair("patch_size", 16), pair("image_size", (28, 32))
@@ -29,7 +29,7 @@ def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]
 def grid(
     image_size: Sequence[int | None], patch_size: Sequence[int]
 ) -> tuple[int | None, ...]:
-    """Rows and columns of the grid of patches; None for an unknown size.
+    """Returns rows and columns of the grid of patches; None for an unknown size.
 
     Raises:
         ValueError: If the patch size does not divide the image size.

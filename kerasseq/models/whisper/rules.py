@@ -148,7 +148,7 @@ class TimestampRules:
         return forbid(logits, earlier)
 
     def beginning(self, logits: Tensor, history: History) -> Tensor:
-        """A transcript begins with a time, and not too late."""
+        """Begins a transcript with a time, and not too late."""
         v = np.arange(logits.shape[-1])
         forbidden = v < self.first
         if self.max_initial_index is not None:

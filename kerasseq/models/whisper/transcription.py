@@ -161,13 +161,13 @@ def _find_languages(model, memory, tracks):
 
 
 def _seed(track, options):
-    """The seed of a window, the same for a sound alone and among others."""
+    """Returns the seed of a window, the same for a sound alone and among others."""
     state = np.random.SeedSequence([options.seed, track.seek]).generate_state(1)
     return int(state[0])
 
 
 def _prompt(model, track, options):
-    """The ids before the transcript of a window: context, language, task."""
+    """Returns the ids before the transcript of a window: context, language, task."""
     settings = model.generation
     ids = settings.prompt(track.language, options.task, options.timestamps)
     most = model.decoder.max_length // 2 - 1
@@ -196,7 +196,7 @@ def _add(model, track, written: Written, memory, options):
 
 
 def _pieces(model, written, frames, options):
-    """The segments of a window, and where the next begins."""
+    """Returns the segments of a window, and where the next begins."""
     if options.timestamps:
         first = model.generation.first_timestamp
         return split_at_times(written.ids, first, frames // FACTOR)
@@ -243,7 +243,7 @@ def _remember(track, pieces, written, options, settings):
 
 
 def _transcript(model, track):
-    """The transcript of a sound."""
+    """Returns the transcript of a sound."""
     text = "".join(text_of(model, part.tokens) for part in track.segments)
     times = [np.zeros((0, 2)), *track.times]
     return WhisperTranscript(

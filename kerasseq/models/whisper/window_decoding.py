@@ -64,7 +64,7 @@ class Fallback:
         return RandomSampler(temperature) if temperature else self.sampler
 
     def is_speech(self, log_probability: float, no_speech: float | None) -> bool:
-        """Whether there is speech."""
+        """Returns whether there is speech."""
         if no_speech is None or self.no_speech is None or no_speech <= self.no_speech:
             return True
         return self.log_probability is not None and (
@@ -72,7 +72,7 @@ class Fallback:
         )
 
     def accepts(self, written: Written) -> bool:
-        """Whether a text is likely, and does not repeat itself."""
+        """Returns whether a text is likely, and does not repeat itself."""
         ratio, likely = self.compression_ratio, self.log_probability
         if not written.is_speech:
             return True

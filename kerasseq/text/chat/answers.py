@@ -154,7 +154,7 @@ def preference_texts(
 
 
 def end_of_answer(template: AnyTemplate) -> str:
-    """What a template writes after an answer; empty if it writes nothing.
+    """Returns what a template writes after an answer; empty if it writes nothing.
 
     Examples:
         >>> end_of_answer(ChatTemplate(end="<eos>"))

@@ -71,7 +71,7 @@ class JinjaTemplate:
 
 @functools.lru_cache(maxsize=16)
 def _compiled(source):
-    """The template of Jinja, with what templates of Hugging Face use."""
+    """Returns the template of Jinja, with what templates of Hugging Face use."""
     jinja2 = packages.load("jinja2", "jinja2", _NEEDS)
     ext = packages.load("jinja2.ext", "jinja2", _NEEDS)
     sandbox = packages.load("jinja2.sandbox", "jinja2", _NEEDS)

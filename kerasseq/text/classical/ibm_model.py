@@ -213,7 +213,7 @@ class IBMModel1(Saved):
         return [np.array([ids[w] for w in row]) for row in sentences], words
 
     def _table(self, source, target):
-        """The table t of both sentences, `(T, S)`, with the empty word last."""
+        """Returns the table t of both sentences, `(T, S)`, with the empty word last."""
         self._check_fitted()
         x = [self._source_ids.get(word) for word in self.words(source)]
         y = [self._target_ids.get(word) for word in self.words(target)]

@@ -108,7 +108,7 @@ class _Table(dict):
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether a character is punctuation for BERT, and so always a word.
+    """Returns whether a character is punctuation for BERT, and so always a word.
 
     Examples:
         >>> [is_punctuation(character) for character in "$€¿"]

@@ -202,7 +202,7 @@ def is_path(value: object) -> bool:
 
 
 def advice_for_path(path: str | os.PathLike[str]) -> str:
-    """What to pass in place of a path, as the end of a message."""
+    """Returns what to pass in place of a path, as the end of a message."""
     text = os.fspath(path)
     return f"Pass kerasseq.text.load_tokenizer({json.dumps(text, ensure_ascii=False)})"
 

@@ -247,7 +247,7 @@ class RWKVTokenizer(Tokenizer):
 
 
 def _literal(token):
-    """The literal of a token: of its text if it is UTF-8."""
+    """Returns the literal of a token: of its text if it is UTF-8."""
     try:
         return repr(token.decode("utf-8"))
     except UnicodeDecodeError:

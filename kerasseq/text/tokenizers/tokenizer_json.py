@@ -234,7 +234,7 @@ def unknown_token(model: dict[str, Any]) -> str | None:
 
 
 def _are(part, name, components) -> bool:
-    """Whether a sequence has these components, with their settings."""
+    """Returns whether a sequence has these components, with their settings."""
     parts = part.get(name) if _has(part, type="Sequence") else None
     if not isinstance(parts, list) or len(parts) != len(components):
         return False
@@ -243,7 +243,7 @@ def _are(part, name, components) -> bool:
 
 
 def _has(part, **settings) -> bool:
-    """Whether a component has these settings; missing ones count as equal."""
+    """Returns whether a component has these settings; missing ones count as equal."""
     return isinstance(part, dict) and all(
         part.get(key, value) == value for key, value in settings.items()
     )

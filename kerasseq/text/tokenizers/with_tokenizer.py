@@ -108,7 +108,7 @@ class TextModel:
 
 
 def has_learned(tokenizer: TextTokenizer) -> bool:
-    """Whether a tokenizer has a vocabulary.
+    """Returns whether a tokenizer has a vocabulary.
 
     Examples:
         >>> from kerasseq.text import CharacterTokenizer

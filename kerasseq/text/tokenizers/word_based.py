@@ -27,7 +27,7 @@ class WordBased(Tokenizer):
 
     @abc.abstractmethod
     def _is_unknown(self, word: str) -> bool:
-        """Whether a word is encoded as the unknown token."""
+        """Returns whether a word is encoded as the unknown token."""
 
     @abc.abstractmethod
     def _join(self, tokens: list[str]) -> str:
