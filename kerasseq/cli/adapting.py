@@ -15,7 +15,7 @@ from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "adapter.safetensors"  # in the folder of a run
 MODES = ("nf4", "int8", "int4")
@@ -132,19 +132,19 @@ def _is_linear(layer):
     return layer.activation is keras.activations.linear
 
 
-def save(job: "Job", model: Any) -> dict[str, Any]:
+def save(run: "Run", model: Any) -> dict[str, Any]:
     """Writes the adapter into the folder of the run, and returns its size.
 
     Returns:
         Plain data for the results; empty without an adapter.
     """
-    if job.settings.lora is None:
+    if run.settings.lora is None:
         return {}
-    file = job.folder / FILE
+    file = run.folder / FILE
     model.save_lora_weights(file)
     trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
     size = file.stat().st_size
-    job.console.info(
+    run.console.info(
         f"The adapter has {trained:,} of {model.count_params():,} weights, and takes "
         f"{size / 1e3:,.0f} kB: {file}"
     )

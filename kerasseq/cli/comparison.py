@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, runs, text_tables, verdict
+from kerasseq.cli import contest, labeled, text_tables, verdict
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
+from kerasseq.core import files
 
 MACRO = "macro avg"
 QUANTILES = (0.025, 0.975)
@@ -174,7 +175,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
         )
         for name, each in learners.items()
     ]
-    title = f"F1 on {results['texts'][1]:,} held-out texts, {_seeds(results)}"
+    seeds = contest.seeds_of(results["seeds"])
+    title = f"F1 on {results['texts'][1]:,} held-out texts, {seeds}"
     console.table(title, (*columns, ">seconds"), rows)
     shown = shown_labels(results)
     titles = ("Precision, percent", "Recall, percent", "F1, percent")
@@ -189,11 +191,6 @@ def show(console: Console, results: dict[str, Any]) -> None:
     labeled.show_repeated(console, results["repeated"], results["texts"][1], "texts")
     if results["pretraining"]:
         note_pretraining(console, results["pretraining"])
-
-
-def _seeds(results):
-    count = len(results["seeds"])
-    return f"mean of {count} seeds" if count > 1 else f"seed {results['seeds'][0]}"
 
 
 def _by_label(results, shown, key):
@@ -255,7 +252,7 @@ def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
         {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
         for row in _rows(results)
     )
-    runs.write_csv(file, COLUMNS, rows)
+    files.write_csv(file, COLUMNS, rows)
     text_tables.note_formulas(file, results["support"])
 
 

@@ -25,7 +25,7 @@ from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.options import Option
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
@@ -50,17 +50,17 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, and counts how often the right partner is the nearest.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
-    trained = models.fit(job, head="contrastive", loss=settings.loss)
+    settings = run.settings
+    trained = models.fit(run, head="contrastive", loss=settings.loss)
     model, held_out = trained.model, trained.held_out
     rows = retrieval.candidates(held_out, settings.seed)
     tested = multimodal_data.take(held_out, rows)
@@ -72,7 +72,7 @@ def train(job: "Job") -> runs.Results:
         name: {key: value for key, value in each.items() if key != "ranks"}
         for name, each in found.items()
     }
-    results = job.results(
+    results = run.results(
         *(model, trained.history, trained.steps),
         scores=plain,
         candidates=len(rows),
@@ -80,12 +80,12 @@ def train(job: "Job") -> runs.Results:
         verdict=judged,
         repeated=repeated,
     )
-    retrieval.show(job.console, found)
-    job.console.write(judged["sentence"])
-    labeled.show_repeated(job.console, repeated, len(rows), "pictures")
+    retrieval.show(run.console, found)
+    run.console.write(judged["sentence"])
+    labeled.show_repeated(run.console, repeated, len(rows), "pictures")
     texts = retrieval.nearest(vectors["images"] @ vectors["texts"].T, tested.texts)
-    models.draw(job, trained, rows[:DRAWN], titles(texts, tested.texts)[:DRAWN])
-    return job.finish(results)
+    models.draw(run, trained, rows[:DRAWN], titles(texts, tested.texts)[:DRAWN])
+    return run.finish(results)
 
 
 def titles(texts: list[str], truths: list[Any]) -> list[str]:

@@ -36,7 +36,7 @@ from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.options import Option
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
@@ -82,40 +82,40 @@ UNKNOWN = {
 }
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains codebook and model, and compares them with what needs no model.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    trained = draw_models.fit(job)
-    model, console = trained.model, job.console
-    rows = draw_scores.rows(trained.held_out, job.settings.seed)
+    trained = draw_models.fit(run)
+    model, console = trained.model, run.console
+    rows = draw_scores.rows(trained.held_out, run.settings.seed)
     tested = multimodal_data.take(trained.held_out, rows)
     pictures = draw_pictures.draw_all(model, tested)
     scores = draw_scores.scores(model, trained.learned, tested, pictures)
     judged = draw_scores.judge(scores)
     repeated = labeled.repeated(trained.keys, image_data.keys(tested.images))
-    results = job.results(
+    results = run.results(
         *(model, trained.history, trained.steps),
         **draw_scores.plain(scores),
         verdict=judged,
-        codebook=draw_models.codebook_results(job),
+        codebook=draw_models.codebook_results(run),
         drawn=len(rows),
         repeated=repeated,
     )
     draw_scores.show(console, scores)
     console.write(judged["sentence"])
-    advice = {} if job.settings.file else {"advice": REPEATED}
+    advice = {} if run.settings.file else {"advice": REPEATED}
     labeled.show_repeated(console, repeated, len(rows), "pictures", **advice)
-    title = f"draw on {image_data.printable(job.settings.file or 'scenes')}"
-    job.draw(
+    title = f"draw on {image_data.printable(run.settings.file or 'scenes')}"
+    run.draw(
         lambda: [
-            figures.history(job.folder, trained.history, "loss", title),
-            draw_pictures.save(job.folder, tested.texts, pictures),
+            figures.history(run.folder, trained.history, "loss", title),
+            draw_pictures.save(run.folder, tested.texts, pictures),
         ]
     )
-    return job.finish(results)
+    return run.finish(results)

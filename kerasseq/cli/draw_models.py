@@ -8,16 +8,16 @@ was, and a codebook is trained once.
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import multimodal_data, options, runs
+from kerasseq.cli import multimodal_data, options, runs, schedule
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.job import Job
-from kerasseq.cli.limits import set_patience
 from kerasseq.cli.multimodal_data import Captioned
 from kerasseq.cli.reporting import phase
+from kerasseq.cli.run import Run
 from kerasseq.cli.runs import CODEBOOK
-from kerasseq.core.files import read_json
+from kerasseq.cli.schedule import set_patience
+from kerasseq.core.files import read_json, write_json
 
 if TYPE_CHECKING:
     from kerasseq.models import Multimodal, PictureTokenizer
@@ -25,18 +25,16 @@ if TYPE_CHECKING:
 LABEL = "codebook"
 
 
-def fit(job: Job) -> models.Trained:
+def fit(run: Run) -> models.Trained:
     """Reads the pictures, and trains a codebook and a model on a part of them.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings, task = job.settings, job.task
+    settings, task = run.settings, run.task
     multimodal_data.check(settings, task)
     set_patience(settings, settings.file is not None)
-    pictures, data = job.read(
+    pictures, data = run.read(
         "the pictures", lambda given: multimodal_data.read(given, task)
     )
     learned, held_out = multimodal_data.split(pictures, settings, task)
@@ -44,14 +42,14 @@ def fit(job: Job) -> models.Trained:
     with about(settings.table):
         check_codes(settings, multimodal_data.number_of(learned), patches)
     sizes = {"vocabulary_size": settings.num_codes, "patches": patches}
-    check_memory(settings, len(learned.texts), **sizes)
+    schedule.check_memory(settings, len(learned.texts), **sizes)
     with status("building the codebook"):
         tokenizer, held_out, longest = models.tokenizer_for(settings, learned, held_out)
         codebook = build_codebook(settings)
     parts, keys = (learned, held_out), models.keys_of(learned)
-    job.start(data, models.described(data, settings, parts, patches, longest), keys)
-    if not job.dry:
-        codebook = train_codebook(job, codebook, learned)
+    run.start(data, models.described(data, settings, parts, patches, longest), keys)
+    if not run.dry:
+        codebook = train_codebook(run, codebook, learned)
     with status("building the model"):
         model = build(settings, tokenizer, longest, codebook)
     part, validation = multimodal_data.validation_part(learned, settings, task)
@@ -59,7 +57,7 @@ def fit(job: Job) -> models.Trained:
         sizes = {"batch_size": settings.batch_size, "seed": settings.seed}
         batches = model.batches(part, **sizes)
     steps = models.compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, "accuracy", validation=validation)
+    history = run.fit(model, batches, steps, "accuracy", validation=validation)
     multimodal_data.check_unchanged(pictures, data, settings)
     return models.Trained(model, history, steps, learned, held_out, keys)
 
@@ -94,16 +92,16 @@ def build_codebook(settings: options.Settings) -> "PictureTokenizer":
 
 
 def train_codebook(
-    job: Job, codebook: "PictureTokenizer", learned: Captioned
+    run: Run, codebook: "PictureTokenizer", learned: Captioned
 ) -> "PictureTokenizer":
     """Trains the codebook in its own folder, or loads it if it was trained before.
 
     Args:
-        job: The run.
+        run: The run.
         codebook: The codebook, before its training.
         learned: The pictures to learn from.
     """
-    settings, folder = job.settings, job.folder / CODEBOOK
+    settings, folder = run.settings, run.folder / CODEBOOK
     if (folder / runs.RESULTS).exists():
         with status("loading the codebook"):
             return kerasseq.load_model(folder / runs.MODEL)
@@ -117,8 +115,8 @@ def train_codebook(
     models.compile_with(codebook, settings, steps)
     minutes = settings.max_minutes and settings.max_minutes / 2
     own = {"checkpoint_every": settings.checkpoint_every, "max_minutes": minutes}
-    part = Job(job.task, own, folder, job.console, record={})
-    job.console.info(
+    part = Run(run.task, own, folder, run.console, record={})
+    run.console.info(
         f"{LABEL}: {codebook.count_params():,} parameters, {settings.num_codes:,} "
         f"codes. It is trained first, and saved in {folder}"
     )
@@ -127,13 +125,13 @@ def train_codebook(
         history = part.fit(codebook, batches, steps, "perplexity", LABEL)
     results = {"parameters": codebook.count_params(), **part.stop}
     results |= {name: history[-1][name] for name in ("loss", "perplexity")}
-    runs.write_json(folder / runs.RESULTS, results)
+    write_json(folder / runs.RESULTS, results)
     return codebook
 
 
-def codebook_results(job: Job) -> dict[str, Any]:
+def codebook_results(run: Run) -> dict[str, Any]:
     """Returns the results of the training of the codebook."""
-    return read_json(job.folder / CODEBOOK / runs.RESULTS)
+    return read_json(run.folder / CODEBOOK / runs.RESULTS)
 
 
 def build(

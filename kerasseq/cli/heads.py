@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import adapting, limits, options, tokenize
+from kerasseq.cli import adapting, options, schedule, tokenize
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 # The kinds of folders, which stand in modules that load Keras; a test compares.
 KINDS = {
@@ -107,12 +107,10 @@ def prepare(settings: options.Settings, texts: Sequence[str]) -> tuple[Any, Toke
     Raises:
         UsageError: If the memory does not suffice for model and batch.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
     preset = load_preset(settings)
     tokenizer = make_tokenizer(settings, "\n".join(texts), preset)
     if preset is None:
-        check_memory(settings, len(texts))
+        schedule.check_memory(settings, len(texts))
     return preset, tokenizer
 
 
@@ -221,21 +219,19 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
     return max(2 * longest, SHORTEST)  # a longer sentence is an error
 
 
-def fit(job: "Job", model: Any, batches: Any, validation: Any) -> Any:
+def fit(run: "Run", model: Any, batches: Any, validation: Any) -> Any:
     """Compiles and trains a model with labels, and returns the history.
 
     Args:
-        job: The run.
+        run: The run.
         model: The model.
         batches: Its batches.
         validation: Inputs and labels on which the best step is chosen, or None.
     """
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    settings = job.settings
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+    settings = run.settings
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     rising = int(WARM_UP * steps) if settings.model in MODELS else 0
-    model.compile(adam(settings.learning_rate, steps, rising))
-    history = job.fit(model, batches, steps, "accuracy", validation=validation)
-    adapting.save(job, model)
+    model.compile(schedule.adam(settings.learning_rate, steps, rising))
+    history = run.fit(model, batches, steps, "accuracy", validation=validation)
+    adapting.save(run, model)
     return history

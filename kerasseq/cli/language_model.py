@@ -23,9 +23,9 @@ from kerasseq.cli import (
     figures,
     heads,
     labeled,
-    limits,
     options,
     runs,
+    schedule,
     shard_data,
     tokenize,
     verdict,
@@ -34,13 +34,13 @@ from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.repeats import share_repeated
-from kerasseq.cli.runs import sha256
+from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "text"  # the argument that names the user's data
 PATHS = (FILE, "data")
@@ -67,7 +67,7 @@ DEFAULTS = {
     "learning_rate": PerModel(3e-3, gpt=1e-3),
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
-    **limits.STOPPED,
+    **schedule.STOPPED,
     "patience": None,
     "remat": None,
     "loss_chunk_size": None,
@@ -99,7 +99,7 @@ CHOICES = {
 }
 HELP = {
     "num_heads": "attention heads of a gpt",
-    "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
+    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
 }
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _DATA = "or a folder of ids, of  kerasseq prepare"
@@ -123,22 +123,20 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, compares it with n-gram models and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
+    settings = run.settings
     in_shards = shard_data.are_shards(settings.data)
     read = shard_data.open_shards if in_shards else read_text
-    source, data = job.read("the text", read)
-    limits.set_patience(settings, settings.text is not None or in_shards)
+    source, data = run.read("the text", read)
+    schedule.set_patience(settings, settings.text is not None or in_shards)
     base = adapting.load_base(settings)
     parts = (parts_of_shards if in_shards else parts_of_text)(settings, source, base)
     del source  # a large text need not stay in memory beside its ids
@@ -151,12 +149,12 @@ def train(job: "Job") -> runs.Results:
             ids, settings.sequence_length, settings.batch_size, settings.seed
         )
     if base is None:
-        check_memory(settings, batches.rows, tokenizer.vocabulary_size)
+        schedule.check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = base or build(settings, tokenizer)
     if settings.documents_apart:
         batches, validation = shard_data.batches_apart(model, settings, validation)
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
         adapting.adapt(model, settings)
     model.compile(
@@ -165,18 +163,18 @@ def train(job: "Job") -> runs.Results:
         loss_chunk_size=settings.loss_chunk_size,
     )
     words = data, tokenizer, held_out, ngram_text
-    job.start(data, (shard_data.describe if in_shards else describe)(*words))
+    run.start(data, (shard_data.describe if in_shards else describe)(*words))
     before = None if base is None else own_bits(model, held_out)[0].sum()
-    history = job.fit(model, batches, steps, "bits", validation=validation)
+    history = run.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
         scores = compare(settings, model, ngram_text, held_out)
     if before is not None:
         scores["bits_per_character_of_base"] = before / scores["held_out_characters"]
-    scores |= adapting.save(job, model)
-    results = job.results(model, history, steps, **scores)
-    show(job.console, results)
-    job.draw(lambda: draw(job, model, held_out, history, results))
-    return job.finish(results)
+    scores |= adapting.save(run, model)
+    results = run.results(model, history, steps, **scores)
+    show(run.console, results)
+    run.draw(lambda: draw(run, model, held_out, history, results))
+    return run.finish(results)
 
 
 def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
@@ -448,7 +446,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    job: "Job",
+    run: "Run",
     model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
     held_out: str,
     history: runs.History,
@@ -460,9 +458,9 @@ def draw(
     context = model.context_length  # of a GPT with learned positions, or None
     trace = figures.record(model, ids[None, :context])
     flow = figures.flow_of_last_prediction(model, ids)
-    title = f"{job.settings.model} on {job.record['data']['source']}"
+    title = f"{run.settings.model} on {run.record['data']['source']}"
     lines = bits_of_others(results)
     return [
-        figures.history(job.folder, history, "bits", title, lines),
-        *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1][:context]),
+        figures.history(run.folder, history, "bits", title, lines),
+        *figures.of_trace(run.folder, trace, tokens, flow, tokens[:-1][:context]),
     ]

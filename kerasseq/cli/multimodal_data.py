@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from kerasseq import datasets
-from kerasseq.cli import classify, image_data, labeled, options, runs
+from kerasseq.cli import classify, image_data, labeled, options
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option
+from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages
 from kerasseq.datasets.scene_set import Scenes
@@ -184,9 +185,9 @@ def _scenes(settings, task):
             if name != "count"
         },
     )
-    lines = [str(scenes.images.shape), runs.sha256(scenes.images.tobytes())]
+    lines = [str(scenes.images.shape), sha256(scenes.images.tobytes())]
     data = {"source": SCENES, "rows": len(scenes)}
-    return scenes, {**data, "sha256": runs.sha256_of([*lines, *scenes.texts])}
+    return scenes, {**data, "sha256": sha256_of([*lines, *scenes.texts])}
 
 
 def _folder(settings):
@@ -216,7 +217,7 @@ def _with_checksum(folder, pictures):
         for file, text in zip(*pictures, strict=True)
     ]
     source = os.path.basename(folder) or folder
-    return {"source": source, "rows": len(lines), "sha256": runs.sha256_of(lines)}
+    return {"source": source, "rows": len(lines), "sha256": sha256_of(lines)}
 
 
 def check_unchanged(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from kerasseq.cli.limits import EPOCHS
 from kerasseq.core import backend, checks
 
 T = TypeVar("T")
@@ -41,6 +40,7 @@ NEVER_CAUSAL = ("reformer", "linformer")  # not where the next token is predicte
 CAUSAL = tuple(name for name in ARCHITECTURES if name not in NEVER_CAUSAL)
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
+EPOCHS = 10  # if neither --epochs nor --steps is given
 
 
 class PerModel:

@@ -12,7 +12,7 @@ import kerasseq
 from kerasseq.cli import heads, language_model, options, tokenize
 from kerasseq.cli.console import status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.runs import sha256
+from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
     import keras

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import runs
 from kerasseq.cli.console import Console
+from kerasseq.core import files
 
 OPERATIONS = 6  # of a weight and a token: 2 forward, 4 backward
 FREE, NEEDED = "E free", 3  # sizes
@@ -186,4 +186,4 @@ def write_csv(file: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows
         for seed, each in row["seeds"].items()
     ]
-    runs.write_csv(file, COLUMNS, of_models)
+    files.write_csv(file, COLUMNS, of_models)

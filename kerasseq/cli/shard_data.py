@@ -8,8 +8,8 @@ import numpy as np
 
 from kerasseq.cli import options, tokenize
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
+from kerasseq.core.files import sha256
 from kerasseq.datasets import TokenShards
 from kerasseq.datasets.token_shards import INDEX, NANO_GPT
 from kerasseq.text.tokenizers.tokenizer import Tokenizer

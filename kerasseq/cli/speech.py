@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 from kerasseq.cli import (
     figures,
     labeled,
-    limits,
     options,
     runs,
+    schedule,
     speech_data,
     speech_models,
     speech_scores,
@@ -39,7 +39,7 @@ from kerasseq.cli.options import Option
 from kerasseq.cli.speech_data import MORSE
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = None  # `data` names the folder as well
 PATHS = ("data",)
@@ -67,7 +67,7 @@ DEFAULTS = {
     "batch_size": 16,
     "learning_rate": 2e-3,
     "warm_up": 300,
-    **limits.STOPPED,
+    **schedule.STOPPED,
     "patience": 0,
 }
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
@@ -78,7 +78,7 @@ HELP = {
     "num_heads": "attention heads of a conformer or a whisper",
     "batch_size": "sounds in a batch",
     "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
+    "epochs": f"passes over the sounds (default: {options.EPOCHS}, or as many as "
     f"{LEAST_STEPS:,} steps take)",
     "patience": "validations without a lower loss after which training stops, with "
     "the best weights; 0 trains all steps. At first nothing is learned: choose at "
@@ -112,25 +112,23 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, and compares its transcripts with those of no model.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
+    settings = run.settings
     speech_data.check(settings, DEFAULTS)
     speech_models.check(settings, DEFAULTS)
     speech_data.complete(settings)
-    sounds, data = job.read("the sounds", speech_data.read)
+    sounds, data = run.read("the sounds", speech_data.read)
     learned, held_out = speech_data.split(sounds, settings)
     # All frames of the spectrogram count as one: a lower bound.
-    check_memory(settings, len(learned.texts))
+    schedule.check_memory(settings, len(learned.texts))
     with status("building the model"):
         model = speech_models.build(settings, sounds, learned.texts)
     with status("reading the sounds"), speech_data.named(learned.audio):
@@ -142,19 +140,19 @@ def train(job: "Job") -> runs.Results:
     words = f"{data['source']}: {len(learned.texts):,} sounds to learn from, "
     words += f"{len(held_out.texts):,} held out; {settings.sampling_rate:,} samples a "
     words += f"second, {settings.num_mels} mel bands."
-    job.start(data, words, keys)
+    run.start(data, words, keys)
     steps = compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, None, validation=validation)
+    history = run.fit(model, batches, steps, None, validation=validation)
     texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
     found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
     found |= {"examples": speech_scores.examples(texts, held_out.texts)}
     found |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
     found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
-    results = job.results(model, history, steps, **found)
-    show(job, results)
+    results = run.results(model, history, steps, **found)
+    show(run, results)
     title = f"{settings.model} on {data['source']}"
-    job.draw(lambda: [figures.history(job.folder, history, "loss", title)])
-    return job.finish(results)
+    run.draw(lambda: [figures.history(run.folder, history, "loss", title)])
+    return run.finish(results)
 
 
 def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
@@ -168,18 +166,18 @@ def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) ->
     Returns:
         The number of training steps.
     """
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    steps = schedule.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
     warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
     of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
+    model.compile(
+        schedule.adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam)
+    )
     return steps
 
 
-def show(job: "Job", results: runs.Results) -> None:
+def show(run: "Run", results: runs.Results) -> None:
     """Prints transcripts, the error rates and the sentences about them."""
-    console, tested = job.console, results["held_out"]
+    console, tested = run.console, results["held_out"]
     speech_scores.show_examples(console, results["examples"], "Held-out sounds")
     rows = {**results["baselines"], results["model"]: results}
     title = f"Errors on {tested:,} held-out sounds, per character and per word"

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerasseq import datasets
-from kerasseq.cli import image_data, labeled, options, runs
+from kerasseq.cli import image_data, labeled, options
 from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError, about
+from kerasseq.core.files import sha256
 from kerasseq.datasets.recordings import Recordings
 
 MORSE = "morse"
@@ -61,7 +62,7 @@ def read(settings: options.Settings) -> tuple[Recordings, dict[str, Any]]:
         ]
         source = os.path.basename(settings.data)
     data = {"source": source, "rows": len(sounds.texts)}
-    return sounds, {**data, "sha256": runs.sha256("\n".join(lines))}
+    return sounds, {**data, "sha256": sha256("\n".join(lines))}
 
 
 def messages(settings: options.Settings, count: int) -> Recordings:

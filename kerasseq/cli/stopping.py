@@ -1,28 +1,38 @@
-"""When a run stops: at the steps that are best on a validation part, or by the clock.
+"""When a run stops: after a signal, at the steps that are best, or by the clock.
 
-The losses on the validation part stand in the history, which is a part of each
-checkpoint. So a run that is resumed goes on counting, and needs no other state than the
-best weights.
+Ctrl-C, SIGTERM and SIGHUP stop a run, also one that another program started. The losses
+on the validation part stand in the history, which is a part of each checkpoint. So a
+run that is resumed goes on counting, and needs no other state than the best weights.
+Loads no Keras.
 """
 
+import _thread
+import contextlib
 import math
-import pathlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
-from kerasseq.cli import devices, options
-from kerasseq.cli.reporting import Reporter
-from kerasseq.training import checkpoint
-
-if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+from kerasseq.cli import options
 
 FILE = "best.npz"
 LEAST_INTERVAL = 10  # steps between two validations
 LOSS = "val_loss"
+# A program in the background of a shell, or one whose parent ignores Ctrl-C, starts
+# with SIGINT ignored.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANG_UP = getattr(signal, "SIGHUP", None)  # of a closed terminal; not on Windows
+OUTPUTS = (1, 2)  # file descriptors
+AGAIN = 0.05  # seconds until an interrupt that was lost is raised again
+
+
+# Validation, steps and minutes
 
 
 class Stop(NamedTuple):
@@ -90,51 +100,6 @@ def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
     return len(history) - 1 - best_of(history) >= patience
 
 
-class KeepBest(keras.callbacks.Callback):
-    """Keeps the best weights in a file, and stops when no better ones come.
-
-    Args:
-        saved: The callback that saves checkpoints; it comes after this one, so that no
-            checkpoint is without its best weights.
-        patience: Intervals without a lower loss after which training stops.
-    """
-
-    def __init__(self, saved: checkpoint.Checkpoint, patience: int) -> None:
-        super().__init__()
-        self.saved: checkpoint.Checkpoint = saved
-        self.patience: int = patience
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        history = [*self.saved.history[:epoch], dict(logs or {})]
-        if best_of(history) == epoch:
-            file = self.saved.folder / FILE
-            checkpoint.write_weights(self.model, file, history)
-        if is_over(history, self.patience):
-            self.model.stop_training = True
-
-
-class Deadline(keras.callbacks.Callback):
-    """Stops at the end of an interval if the minutes are over.
-
-    Args:
-        reporter: What counts the seconds, also those before the run was resumed.
-        minutes: The limit.
-    """
-
-    def __init__(self, reporter: Reporter, minutes: float) -> None:
-        super().__init__()
-        self.reporter: Reporter = reporter
-        self.minutes: float = minutes
-
-    @property
-    def is_over(self) -> bool:
-        return self.reporter.seconds >= 60 * self.minutes
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if self.is_over:
-            self.model.stop_training = True
-
-
 def interval(
     settings: options.Settings,
     steps_per_epoch: int,
@@ -158,23 +123,6 @@ def interval(
     if validation is None:
         return longest
     return min(longest, max(steps_per_epoch, LEAST_INTERVAL))
-
-
-def callbacks(
-    job: "Job", saved: checkpoint.Checkpoint, patience: int | None
-) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks of a run that stop it.
-
-    Args:
-        job: The run.
-        saved: The callback that saves its checkpoints.
-        patience: Intervals without a lower loss after which it stops, or None.
-    """
-    minutes = getattr(job.settings, "max_minutes", None)
-    if devices.is_worker():  # the first process stops the others
-        minutes = None
-    used = [KeepBest(saved, patience)] if patience else []
-    return used + ([Deadline(job.reporter, minutes)] if minutes else [])
 
 
 def reason(
@@ -205,23 +153,94 @@ def reason(
     return Stop(why, best["step"], best[LOSS])
 
 
-def restore_best(
-    model: keras.Model, folder: pathlib.Path, history: Sequence[dict[str, float]]
-) -> bool:
-    """Sets the best weights of a history, and returns whether the run has them.
+# Signals
+
+
+@contextlib.contextmanager
+def handled(handler: Callable[..., Any] = signal.default_int_handler) -> Iterator[None]:
+    """Handles the signals until the block ends.
+
+    SIGHUP is handled once, as shell and terminal may each send it. It stays ignored if
+    it was before, as by `nohup`.
 
     Args:
-        model: The model, with the last weights.
-        folder: The folder of the run.
-        history: Its history.
+        handler: The handler; by default one that raises `KeyboardInterrupt`.
 
-    Raises:
-        ValueError: If the file is damaged, or of another model.
+    Yields:
+        Nothing. Outside the main thread, where Python allows no handlers, this does
+        nothing.
     """
-    file = folder / FILE
-    if not file.exists() or not history:
-        return False
-    if checkpoint.read(file)[1]["epochs"] != best_of(history) + 1:
-        return False  # it is of a training whose checkpoint was deleted
-    checkpoint.restore_weights(model, file)
-    return True
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = dict.fromkeys(SIGNALS, handler)
+    if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
+        handlers[HANG_UP] = _HangUp(handler)
+    before = {number: signal.signal(number, new) for number, new in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            handled_once = signal.getsignal(number) is signal.SIG_IGN
+            if not (handled_once and isinstance(old, _HangUp)):
+                signal.signal(number, signal.SIG_DFL if old is None else old)
+
+
+class _HangUp:
+    """Handles the first SIGHUP, and ignores the others."""
+
+    def __init__(self, handler: Callable[..., Any]):
+        self.handler: Callable[..., Any] = handler
+
+    def __call__(self, number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        _leave_terminal()
+        self.handler(number, frame)
+
+
+def _leave_terminal():
+    """Discards further output to a terminal, as writing to a closed one fails."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for output in OUTPUTS:
+        with contextlib.suppress(OSError):  # it may be closed
+            if stat.S_ISCHR(os.fstat(output).st_mode):
+                os.dup2(null, output)
+    os.close(null)
+
+
+def interrupt_at_once() -> None:
+    """Lets the next signal raise `KeyboardInterrupt`, until the block of `handled`."""
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def none_lost() -> Iterator[None]:
+    """Raises each `KeyboardInterrupt` again that Python drops, until the block ends.
+
+    A handler runs between any two instructions, also inside a callback of the garbage
+    collector (JAX has one), of a weak reference or in `__del__`. Python passes an error
+    that is raised there to `sys.unraisablehook`, and the program goes on.
+
+    Yields:
+        Nothing.
+    """
+    before = sys.unraisablehook
+    pending: list[threading.Timer] = []
+
+    def hook(dropped):
+        if dropped.exc_type is not KeyboardInterrupt:
+            before(dropped)
+            return
+        # Not at once: the hook itself runs inside the callback.
+        pending.append(threading.Timer(AGAIN, _thread.interrupt_main))
+        pending[-1].daemon = True
+        pending[-1].start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        for timer in pending:
+            timer.cancel()

@@ -25,14 +25,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import adapting, heads, labeled, limits, options, runs
+from kerasseq.cli import adapting, heads, labeled, options, runs, schedule
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.core.files import sha256
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 BASELINE_WORDS = 30_000  # that logistic regression is fitted to
 PART = 8192  # sentences that are tagged at a time
@@ -59,7 +60,7 @@ DEFAULTS = {
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
-    **limits.STOPPED,
+    **schedule.STOPPED,
 }
 
 
@@ -89,22 +90,22 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, evaluates it and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
+    settings = run.settings
     if settings.crf and settings.model in heads.MODELS:
         raise UsageError(
             f"--crf is for recurrent models, not for {settings.model}. Leave it "
             "out, or choose another model"
         )
-    tagged, data = job.read("the sentences", read)
+    tagged, data = run.read("the sentences", read)
     with status("splitting the sentences"):
         training, held_out = split(tagged, settings.held_out, settings.seed)
     tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
@@ -121,7 +122,7 @@ def train(job: "Job") -> runs.Results:
             batch_size=settings.batch_size,
             seed=settings.seed,
         )
-    job.start(
+    run.start(
         data,
         f"{data['source']}: {len(lines):,} sentences with {len(model.labels)} tags, "
         f"{len(held_out.sentences):,} held out; {tokenizer.vocabulary_size:,} kinds of "
@@ -129,7 +130,7 @@ def train(job: "Job") -> runs.Results:
         keys(training),
     )
     validation = part_of(training, validated) if len(validated) else None
-    history = heads.fit(job, model, batches, validation and tuple(validation))
+    history = heads.fit(run, model, batches, validation and tuple(validation))
     results = evaluate(model, tested) | {
         "sizes": np.array([len(words) for words in tested.sentences]),
         "baselines": baselines(training, tested),
@@ -140,7 +141,7 @@ def train(job: "Job") -> runs.Results:
     crf = [] if settings.crf or settings.model in heads.MODELS else ["--crf"]
     advice = [*crf, "--preset FOLDER", "more sentences"][:2]
     counts |= {"what": "sentences", "advice": advice}
-    return labeled.report(job, model, history, results, **counts)
+    return labeled.report(run, model, history, results, **counts)
 
 
 def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
@@ -164,7 +165,7 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
         )
     words = [word for part in tagged for row in part for word in row]  # and tags
     data = {"source": source, "rows": len(tagged.sentences)}
-    return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
+    return tagged, {**data, "sha256": sha256("\n".join(words))}
 
 
 def check_columns(given: Any, is_conll: bool) -> None:

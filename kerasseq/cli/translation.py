@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, limits, options, runs, translation_scores
+from kerasseq.cli import (
+    figures,
+    heads,
+    options,
+    runs,
+    schedule,
+    translation_scores,
+)
 from kerasseq.cli.console import (
     Console,
     note,
@@ -30,13 +37,13 @@ from kerasseq.cli.console import (
 )
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
-from kerasseq.cli.runs import sha256
+from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
 from kerasseq.datasets import split as split_pairs
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 Translations = list[Any]  # as from the method `translate` of a model
 FILE = "pairs"  # the argument that names the user's data
@@ -97,49 +104,47 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, translates the held-out texts and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
-    pairs, data = job.read("the pairs", load_pairs)
+    settings = run.settings
+    pairs, data = run.read("the pairs", load_pairs)
     with about(settings.pairs):
         training_pairs, held_out = split(pairs, settings.seed)
-    limits.set_patience(settings, settings.pairs is not None)
+    schedule.set_patience(settings, settings.pairs is not None)
     learned, validation = validation_part(training_pairs, settings)
     tokenizers = [
         heads.trained_tokenizer(settings, "\n".join(texts)) for texts in training_pairs
     ]
     sizes = [t.vocabulary_size for t in tokenizers]
-    check_memory(settings, len(training_pairs.sources), sizes[1])
+    schedule.check_memory(settings, len(training_pairs.sources), sizes[1])
     with status("building the model"):
         model = build(settings, tokenizers)
     with status("batching the pairs"):
         batches = model.batches(
             *learned, batch_size=settings.batch_size, seed=settings.seed
         )
-    job.start(
+    run.start(
         data,
         f"{data['source']}: {len(training_pairs.sources):,} training pairs, "
         f"{len(held_out.sources):,} held out; vocabularies of {sizes[0]:,} and "
         f"{sizes[1]:,} tokens.",
     )
     steps = number_of_steps(settings)
-    history = job.fit(model, batches, steps, "accuracy", validation=validation)
+    history = run.fit(model, batches, steps, "accuracy", validation=validation)
     tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
     texts, references = [t.text for t in translations], tested.targets
     others = translation_scores.answers(training_pairs, tested)
     evaluate, advice = translation_scores.evaluate, ["more pairs", "--epochs"]
-    results = job.results(
+    results = run.results(
         *(model, history, steps),
         **evaluate(texts, references),
         baselines={name: evaluate(each, references) for name, each in others.items()},
@@ -147,9 +152,9 @@ def train(job: "Job") -> runs.Results:
             *(settings.model, texts, others, references, advice)
         ),
     )
-    show(job.console, results, translations, tested)
-    job.draw(lambda: draw(job, translations, history))
-    return job.finish(results)
+    show(run.console, results, translations, tested)
+    run.draw(lambda: draw(run, translations, history))
+    return run.finish(results)
 
 
 def number_of_steps(settings: options.Settings) -> int:
@@ -210,8 +215,6 @@ def build(
     settings: options.Settings, tokenizers: list[Tokenizer]
 ) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
     """Builds and compiles the model."""
-    from kerasseq.cli.fitting import adam  # loads Keras
-
     set_seed(settings.seed)
     steps, warm_up = number_of_steps(settings), 0
     if settings.model == "transformer":
@@ -234,7 +237,7 @@ def build(
             num_layers=settings.num_layers,
             dropout=settings.dropout,
         )
-    model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
+    model.compile(schedule.adam(settings.learning_rate, steps, warm_up, last=0.02))
     return model
 
 
@@ -269,11 +272,11 @@ def examples(rows: list[Any], translations: Translations) -> list[Any]:
     return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
 
 
-def draw(job: "Job", translations: Translations, history: runs.History) -> list[Any]:
+def draw(run: "Run", translations: Translations, history: runs.History) -> list[Any]:
     """Draws the training, and the alignments of some translations."""
-    title = f"{job.settings.model} on {job.record['data']['source']}"
-    files = [figures.history(job.folder, history, "accuracy", title)]
+    title = f"{run.settings.model} on {run.record['data']['source']}"
+    files = [figures.history(run.folder, history, "accuracy", title)]
     if translations[0].alignment is not None:
         shown = examples(translations, translations)
-        files.append(figures.alignments(job.folder / "alignments.png", shown))
+        files.append(figures.alignments(run.folder / "alignments.png", shown))
     return files

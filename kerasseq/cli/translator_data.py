@@ -7,8 +7,8 @@ import kerasseq
 from kerasseq.cli import options
 from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.runs import sha256
 from kerasseq.cli.translation import PAIRS
+from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, named_sentences, read_pairs, split
 
 NAMED = "named"

@@ -90,7 +90,7 @@ def test_a_file_of_the_best_weights_that_is_damaged_or_deleted(
 ):
     write(tmp_path / "words.csv", rows())
     with monkeypatch.context() as patched:  # stops when everything is trained
-        patched.setattr(stopping, "restore_best", lambda *args: 1 / 0)
+        patched.setattr(fitting, "restore_best", lambda *args: 1 / 0)
         command(*RUN, *FAST, code=1)
     file = tmp_path / "r" / stopping.FILE
     whole = file.read_bytes()
