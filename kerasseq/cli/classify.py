@@ -21,12 +21,11 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
-    heads,
     labeled,
     options,
     runs,
     schedule,
+    text_models,
     text_tables,
 )
 from kerasseq.cli.console import note, status
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
-MODELS = (*options.ARCHITECTURES, "bag", *heads.MODELS)
+MODELS = (*options.ARCHITECTURES, "bag", *text_models.MODELS)
 POOLING = ("last", "mean", "max", "mean_max")
 DEFAULTS = {
     "model": "gru",
@@ -60,7 +59,7 @@ DEFAULTS = {
     "num_layers": PerModel(1, bert=2, gpt=2),
     "num_heads": 4,
     "preset": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "dropout": PerModel(0.5, bag=0.3, bert=0.1, gpt=0.1),
     "pooling": PerModel("mean_max", bag=None, bert=None, gpt=None),
     "batch_size": 32,
@@ -73,7 +72,7 @@ FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING, **adapting.CHOICES}
+CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING, **text_models.CHOICES}
 HELP = {
     "file": f"a file: {text_tables.KINDS}",
     "tokenizer": f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe; "
@@ -84,7 +83,7 @@ HELP = {
 _POOLING = "of the outputs of the last layer: what is classified"
 OPTIONS = (
     Option("--pooling", "pooling", _POOLING, "NAME", "model"),
-    *adapting.OPTIONS,
+    *text_models.OPTIONS,
 )
 
 
@@ -98,7 +97,7 @@ def train(run: "Run") -> runs.Results:
         The results, as plain data.
     """
     settings = run.settings
-    if settings.pooling and settings.model in heads.MODELS:
+    if settings.pooling and settings.model in text_models.MODELS:
         raise UsageError(
             f"--pooling is not for {settings.model}, whose token [CLS] or last token "
             "is classified. Leave it out, or choose another --model"
@@ -115,10 +114,10 @@ def train(run: "Run") -> runs.Results:
     x, y = part_of(texts, labels, rows)
     if settings.tokenizer is None and settings.preset is None:
         settings.tokenizer = chosen_tokenizer(x)
-    preset, tokenizer = heads.prepare(settings, x)
+    preset, tokenizer = text_models.prepare(settings, x)
     with status("building the model"):
         names = sorted(set(labels))
-        model = heads.build(settings, "classify", names, tokenizer, x, preset)
+        model = text_models.build(settings, "classify", names, tokenizer, x, preset)
     with status("tokenizing the texts", sum(map(len, x))):
         learned, validated = labeled.validation_part(y, settings)
         batches = model.batches(
@@ -134,7 +133,7 @@ def train(run: "Run") -> runs.Results:
         x,
     )
     validation = part_of(x, y, validated) if len(validated) else None
-    history = heads.fit(run, model, batches, validation)
+    history = text_models.fit(run, model, batches, validation)
     chosen = labeled.bounded(tested, settings.seed)
     held_out = part_of(texts, labels, chosen)
     results = evaluate(model, *held_out)

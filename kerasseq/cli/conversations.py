@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
     asking,
     conversation_data,
     figures,
@@ -30,6 +29,7 @@ from kerasseq.cli import (
     preference_data,
     runs,
     schedule,
+    text_models,
     verdict,
 )
 from kerasseq.cli.console import Console, set_seed, status
@@ -43,7 +43,7 @@ FILE = None  # it reads two
 PATHS = ("file", "text")
 DEFAULTS = {
     "base": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "file": None,
     "text": None,
     "text_weight": 0.1,
@@ -54,7 +54,7 @@ DEFAULTS = {
     **schedule.TRAINED,
     "max_minutes": None,
 }
-CHOICES = adapting.CHOICES
+CHOICES = text_models.CHOICES
 HELP = {
     "held_out": "fraction of the conversations that is held out",
     "batch_size": "conversations in a batch, and blocks of the text among them",
@@ -64,8 +64,8 @@ _FILE = 'conversations: JSON lines with "messages"'
 _TEXT = "a text whose blocks are mixed with the conversations"
 _WEIGHT = "what a token of the text counts, beside 1 of an answer"
 OPTIONS = (
-    adapting.BASE._replace(help="the language model to train further"),
-    *adapting.OPTIONS,
+    text_models.BASE._replace(help="the language model to train further"),
+    *text_models.OPTIONS,
     Option("--file", str, _FILE, "FILE", "data"),
     Option("--text", str, _TEXT, "FILE", "data"),
     Option("--text-weight", options.positive, _WEIGHT, "X", "training"),
@@ -99,7 +99,7 @@ def train(run: "Run") -> runs.Results:
     before = scores_of(model, held_out, end, settings.batch_size)
     set_seed(settings.seed)
     with about(settings.base):
-        adapting.adapt(model, settings)
+        text_models.adapt(model, settings)
     batches = batches_of(model, learned, blocks, settings)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     compile_model(model, settings, steps)
@@ -112,7 +112,7 @@ def train(run: "Run") -> runs.Results:
     after = scores_of(model, held_out, end, settings.batch_size)
     scores = compare(before, after)
     scores |= {"conversations": len(talks), "held_out": len(held_out)}
-    scores |= {"repeated": repeated, **adapting.save(run, model)}
+    scores |= {"repeated": repeated, **text_models.save(run, model)}
     results = run.results(model, history, steps, **scores)
     show(run.console, results)
     labeled.show_repeated(run.console, repeated, len(held_out), "conversations")

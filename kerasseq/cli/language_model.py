@@ -19,14 +19,13 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
     figures,
-    heads,
     labeled,
     options,
     runs,
     schedule,
     shard_data,
+    text_models,
     tokenize,
     verdict,
 )
@@ -49,7 +48,7 @@ TEXTS = ("python-reference",)
 DEFAULTS = {
     "model": "peephole_lstm",
     "base": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "text": None,
     "data": None,
     "documents_apart": False,
@@ -95,7 +94,7 @@ CHOICES = {
     "data": TEXTS,
     "position": POSITIONS,
     "remat": ("full", "activations"),
-    **adapting.CHOICES,
+    **text_models.CHOICES,
 }
 HELP = {
     "num_heads": "attention heads of a gpt",
@@ -109,8 +108,8 @@ _REMAT = "what the backward pass computes again, to save memory"
 _CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
-    adapting.BASE,
-    *adapting.OPTIONS,
+    text_models.BASE,
+    *text_models.OPTIONS,
     Option("--text", str, "a file: a text", "FILE", "data"),
     Option("--data", shard_data.name_or_folder(TEXTS), _DATA, "NAME|DIR", "data"),
     Option("--documents-apart", None, _APART, group="data"),
@@ -137,7 +136,7 @@ def train(run: "Run") -> runs.Results:
     read = shard_data.open_shards if in_shards else read_text
     source, data = run.read("the text", read)
     schedule.set_patience(settings, settings.text is not None or in_shards)
-    base = adapting.load_base(settings)
+    base = text_models.load_base(settings)
     parts = (parts_of_shards if in_shards else parts_of_text)(settings, source, base)
     del source  # a large text need not stay in memory beside its ids
     tokenizer, ids, held_out, ngram_text = parts
@@ -156,7 +155,7 @@ def train(run: "Run") -> runs.Results:
         batches, validation = shard_data.batches_apart(model, settings, validation)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
-        adapting.adapt(model, settings)
+        text_models.adapt(model, settings)
     model.compile(
         optimizer(model, settings, steps),
         remat=settings.remat,
@@ -170,7 +169,7 @@ def train(run: "Run") -> runs.Results:
         scores = compare(settings, model, ngram_text, held_out)
     if before is not None:
         scores["bits_per_character_of_base"] = before / scores["held_out_characters"]
-    scores |= adapting.save(run, model)
+    scores |= text_models.save(run, model)
     results = run.results(model, history, steps, **scores)
     show(run.console, results)
     run.draw(lambda: draw(run, model, held_out, history, results))
@@ -233,7 +232,7 @@ def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
         UsageError: If it cannot have the special tokens of the template.
     """
     if not settings.chat:
-        return heads.trained_tokenizer(settings, text)
+        return text_models.trained_tokenizer(settings, text)
     template = kerasseq.text.ChatTemplate()
     special = template.special_tokens
     if settings.tokenizer in WITHOUT_SPECIAL:
@@ -241,7 +240,7 @@ def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
             f"--chat needs a tokenizer with the special tokens {', '.join(special)}, "
             f"received --tokenizer {settings.tokenizer}. Choose word, bpe or unigram"
         )
-    tokenizer = heads.trained_tokenizer(settings, text, special)
+    tokenizer = text_models.trained_tokenizer(settings, text, special)
     if tokenizer.chat_template is None:  # one from a file may have its own
         if not set(special) <= set(tokenizer.vocabulary):
             raise UsageError(

@@ -11,12 +11,12 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import (
     figures,
-    heads,
     image_data,
     multimodal_data,
     options,
     runs,
     schedule,
+    text_models,
 )
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
@@ -242,7 +242,7 @@ def tokenizer_for(
         The tokenizer, the held-out pictures whose captions it knows, and the tokens of
         the longest caption.
     """
-    tokenizer = heads.trained_tokenizer(settings, "\n".join(learned.texts))
+    tokenizer = text_models.trained_tokenizer(settings, "\n".join(learned.texts))
     check_known(tokenizer, learned.texts, settings)
     held_out = with_known_words(tokenizer, held_out)
     texts = dict.fromkeys([*learned.texts, *held_out.texts])

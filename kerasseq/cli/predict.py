@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from kerasseq.cli import (
-    adapting,
     competitor,
     draw_predict,
     generate,
@@ -41,6 +40,7 @@ from kerasseq.cli import (
     options,
     runs,
     tables,
+    text_models,
     text_tables,
     word_vectors,
 )
@@ -62,7 +62,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("predict")
     options.add_run(parser)
-    adapting.add_adapter(parser)
+    text_models.add_adapter(parser)
     options.add(parser, "--text", str, "a text", "TEXT")
     text = "a second text for BERT, which may follow the first"
     options.add(parser, "--next", str, text, "TEXT")
@@ -153,7 +153,7 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     if record and record["task"] == "classify":  # as in training and evaluation
         inputs = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
-    model, _ = adapting.load_model(args.folder, args.adapter)
+    model, _ = text_models.load_model(args.folder, args.adapter)
     predict, rows = predictor(model, args.folder, record)
     if predict is fill:
         inputs = pairs(inputs, args.next)
@@ -203,7 +203,7 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
     check_no_forecast(args)
     files = image_data.files(args.file, args.missing)
     choose_backend(args.backend)
-    model, _ = adapting.load_model(args.folder, args.adapter)
+    model, _ = text_models.load_model(args.folder, args.adapter)
     predictions = images.classify(model, files)
     return [
         {"file": image_data.printable(file), **as_row(each)}
@@ -249,7 +249,7 @@ def _continued(args):
         encoding = None if args.encoding == "utf-8" else args.encoding
         table = tables.read_table(args.file, encoding)
     choose_backend(args.backend)
-    model, record = adapting.load_model(args.folder, args.adapter)
+    model, record = text_models.load_model(args.folder, args.adapter)
     steps = args.horizon or record["arguments"]["horizon"]
     with about(args.file):
         if table is not None:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
     figures,
     generate,
     labeled,
@@ -33,6 +32,7 @@ from kerasseq.cli import (
     preference_scores,
     runs,
     schedule,
+    text_models,
 )
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about
@@ -59,7 +59,7 @@ METHODS = ("dpo", "reward", "grpo")
 DEFAULTS = {
     "method": "dpo",
     "base": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "file": None,
     "prompts": None,
     "reward": None,
@@ -76,7 +76,7 @@ DEFAULTS = {
     "max_minutes": None,
     "checkpoint_every": PerMethod(100, grpo=10),
 }
-CHOICES = {"method": METHODS, **adapting.CHOICES}
+CHOICES = {"method": METHODS, **text_models.CHOICES}
 HELP = {
     "held_out": "fraction of the votes or prompts that is held out",
     "batch_size": "votes in a batch; of grpo the prompts in it",
@@ -98,8 +98,8 @@ _ITERATIONS = "of grpo: updates on the same answers"
 _EPSILON = "of grpo: ratios beyond 1 - X and 1 + X are cut"
 OPTIONS = (
     Option("--method", "method", "how to train", "NAME", "model"),
-    adapting.BASE._replace(help=_BASE),
-    *adapting.OPTIONS,
+    text_models.BASE._replace(help=_BASE),
+    *text_models.OPTIONS,
     Option("--file", str, _FILE, "FILE", "data"),
     Option("--prompts", str, _PROMPTS, "FILE", "data"),
     Option("--reward", str, _REWARD, "RUN", "data"),
@@ -244,7 +244,7 @@ def build(settings: options.Settings, base: Any, reward: Any = None) -> tuple[An
     is_reward = settings.method == "reward"
     model = base.with_head("reward") if is_reward else base
     with about(settings.base):
-        adapting.adapt(model, settings)
+        text_models.adapt(model, settings)
     if is_reward:
         return model, model
     if settings.method == "dpo":
@@ -283,7 +283,7 @@ def finish(
     metric: str,
 ) -> runs.Results:
     """Saves the adapter, shows the scores, draws the training, and ends the run."""
-    scores |= adapting.save(run, model)
+    scores |= text_models.save(run, model)
     method = {"method": run.settings.method}
     results = run.results(model, history, steps, **method, **scores)
     preference_scores.show(run.console, results)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import heads, language_model, options, tokenize
+from kerasseq.cli import language_model, options, text_models, tokenize
 from kerasseq.cli.console import status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.core.files import sha256
@@ -116,7 +116,7 @@ def _text(settings):
         text, record = language_model.read_text(settings)
     with about(settings.text):
         text, held_out = language_model.split(text, settings.held_out)
-        tokenizer = heads.trained_tokenizer(settings, text)
+        tokenizer = text_models.trained_tokenizer(settings, text)
         with status("tokenizing the text", len(text)):
             ids = tokenize.encode(tokenizer, text)
         tested = tokenize.encode(tokenizer, held_out)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import adapting, heads, labeled, options, runs, schedule
+from kerasseq.cli import labeled, options, runs, schedule, text_models
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
@@ -39,7 +39,7 @@ BASELINE_WORDS = 30_000  # that logistic regression is fitted to
 PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
-MODELS = (*options.ARCHITECTURES, *heads.MODELS)
+MODELS = (*options.ARCHITECTURES, *text_models.MODELS)
 DEFAULTS = {
     "model": "lstm",
     "file": None,
@@ -56,7 +56,7 @@ DEFAULTS = {
     "num_layers": PerModel(1, bert=2, gpt=2),
     "num_heads": 4,
     "preset": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
@@ -64,7 +64,7 @@ DEFAULTS = {
 }
 
 
-CHOICES = {"model": MODELS, "data": DATA, **adapting.CHOICES}
+CHOICES = {"model": MODELS, "data": DATA, **text_models.CHOICES}
 HELP = {
     "file": "a file: words with tags",
     "missing": "for sentences with a line without word or tag",
@@ -86,7 +86,7 @@ CRF = "find the tags of a sentence together, by a conditional random field"
 OPTIONS = (
     *COLUMNS,
     Option("--crf", None, CRF, group="model"),
-    *adapting.OPTIONS,
+    *text_models.OPTIONS,
 )
 
 
@@ -100,7 +100,7 @@ def train(run: "Run") -> runs.Results:
         The results, as plain data.
     """
     settings = run.settings
-    if settings.crf and settings.model in heads.MODELS:
+    if settings.crf and settings.model in text_models.MODELS:
         raise UsageError(
             f"--crf is for recurrent models, not for {settings.model}. Leave it "
             "out, or choose another model"
@@ -111,9 +111,11 @@ def train(run: "Run") -> runs.Results:
     tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
     tested = part_of(held_out, np.sort(tested))
     lines = [" ".join(words) for words in training.sentences]
-    preset, tokenizer = heads.prepare(settings, lines)
+    preset, tokenizer = text_models.prepare(settings, lines)
     with status("building the model"):
-        model = heads.build(settings, "tag", tagged.names, tokenizer, lines, preset)
+        model = text_models.build(
+            settings, "tag", tagged.names, tokenizer, lines, preset
+        )
     with status("tokenizing the words", sum(map(len, lines))):
         kinds = np.zeros(len(lines), int).tolist()  # any sentence may be held out
         learned, validated = labeled.validation_part(kinds, settings)
@@ -130,7 +132,7 @@ def train(run: "Run") -> runs.Results:
         keys(training),
     )
     validation = part_of(training, validated) if len(validated) else None
-    history = heads.fit(run, model, batches, validation and tuple(validation))
+    history = text_models.fit(run, model, batches, validation and tuple(validation))
     results = evaluate(model, tested) | {
         "sizes": np.array([len(words) for words in tested.sentences]),
         "baselines": baselines(training, tested),
@@ -138,7 +140,7 @@ def train(run: "Run") -> runs.Results:
     }
     counts = {"rows": len(lines), "tested": len(tested.sentences)}
     counts["held_out"] = len(held_out.sentences)
-    crf = [] if settings.crf or settings.model in heads.MODELS else ["--crf"]
+    crf = [] if settings.crf or settings.model in text_models.MODELS else ["--crf"]
     advice = [*crf, "--preset FOLDER", "more sentences"][:2]
     counts |= {"what": "sentences", "advice": advice}
     return labeled.report(run, model, history, results, **counts)

@@ -22,13 +22,12 @@ import pathlib
 from typing import Any
 
 from kerasseq.cli import (
-    adapting,
     devices,
-    heads,
     options,
     runs,
     shard_data,
     stopping,
+    text_models,
 )
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import (
@@ -156,8 +155,8 @@ def new_run(
     _check_file(task, arguments)
     if "documents_apart" in TASKS[task].DEFAULTS:
         arguments = shard_data.with_shards(arguments)
-    arguments = heads.with_preset(arguments)
-    arguments = adapting.with_base(arguments, TASKS[task].DEFAULTS)
+    arguments = text_models.with_preset(arguments)
+    arguments = text_models.with_base(arguments, TASKS[task].DEFAULTS)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
     if settings.get("model") == "transformer" and "attention" in arguments:
         raise UsageError(

@@ -16,25 +16,14 @@ then:
 
 import math
 import os
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import (
-    figures,
-    heads,
-    options,
-    runs,
-    schedule,
-    translation_scores,
-)
-from kerasseq.cli.console import (
-    Console,
-    note,
-    set_seed,
-    status,
-)
+from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
+from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.core.files import sha256
@@ -45,6 +34,8 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from kerasseq.cli.run import Run
 
+BUCKETS = 512  # of hashed characters and pairs of characters
+ROWS = 20_000  # training pairs, at most, that the most similar one is among
 Translations = list[Any]  # as from the method `translate` of a model
 FILE = "pairs"  # the argument that names the user's data
 MODELS = options.ARCHITECTURES
@@ -120,7 +111,8 @@ def train(run: "Run") -> runs.Results:
     schedule.set_patience(settings, settings.pairs is not None)
     learned, validation = validation_part(training_pairs, settings)
     tokenizers = [
-        heads.trained_tokenizer(settings, "\n".join(texts)) for texts in training_pairs
+        text_models.trained_tokenizer(settings, "\n".join(texts))
+        for texts in training_pairs
     ]
     sizes = [t.vocabulary_size for t in tokenizers]
     schedule.check_memory(settings, len(training_pairs.sources), sizes[1])
@@ -142,15 +134,13 @@ def train(run: "Run") -> runs.Results:
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
     texts, references = [t.text for t in translations], tested.targets
-    others = translation_scores.answers(training_pairs, tested)
-    evaluate, advice = translation_scores.evaluate, ["more pairs", "--epochs"]
+    others = answers(training_pairs, tested)
+    advice = ["more pairs", "--epochs"]
     results = run.results(
         *(model, history, steps),
         **evaluate(texts, references),
         baselines={name: evaluate(each, references) for name, each in others.items()},
-        verdict=translation_scores.verdict_of(
-            *(settings.model, texts, others, references, advice)
-        ),
+        verdict=verdict_of(*(settings.model, texts, others, references, advice)),
     )
     show(run.console, results, translations, tested)
     run.draw(lambda: draw(run, translations, history))
@@ -280,3 +270,95 @@ def draw(run: "Run", translations: Translations, history: runs.History) -> list[
         shown = examples(translations, translations)
         files.append(figures.alignments(run.folder / "alignments.png", shown))
     return files
+
+
+# Scores, also of answers that need no model
+
+
+def evaluate(translations: list[str], references: list[str]) -> dict[str, Any]:
+    """Computes the scores of translations; None where a package is missing."""
+    training = kerasseq.training
+    exact = training.exact_match(translations, references)
+    scores = {"exact": exact, "tested": len(translations)}
+    try:
+        scores["bleu"] = training.bleu(translations, references, tokenize="char")
+        scores["chrf"] = training.chrf(translations, references)
+    except ImportError as error:
+        note(str(error))
+        scores |= {"bleu": None, "chrf": None}
+    return scores
+
+
+def of_each(translations: list[str], references: list[str]) -> tuple[str, np.ndarray]:
+    """Returns the score of each translation by itself, and what it is.
+
+    Examples:
+        >>> what, scores = of_each(["one", "ten"], ["one", "two"])
+        >>> scores.tolist()[0]
+        100.0
+    """
+    rows = zip(translations, references, strict=True)
+    try:
+        scores = [kerasseq.training.chrf([one], [other]) for one, other in rows]
+        return "mean chrF of a translation", np.array(scores)
+    except ImportError:
+        equal = np.array(translations) == np.array(references)
+        return "exact matches in percent", 100.0 * equal
+
+
+def answers(training: Pairs, tested: Pairs) -> dict[str, list[str]]:
+    """Returns the source itself, and the target of the most similar training source.
+
+    Args:
+        training: The training pairs.
+        tested: The held-out pairs.
+    """
+    with status("translating by the most similar training pair"):
+        known = np.stack([_counts(text) for text in training.sources[:ROWS]])
+        nearest = [_nearest(known, text) for text in tested.sources]
+    return {
+        "a copy of the source": tested.sources,
+        "the most similar training pair": [training.targets[n] for n in nearest],
+    }
+
+
+def _counts(text: str) -> np.ndarray:
+    """Counts hashed characters and pairs of them, and scales the counts to norm 1."""
+    parts = [*text, *(text[n : n + 2] for n in range(len(text) - 1))]
+    hashed = [zlib.crc32(part.encode("utf-8", "replace")) % BUCKETS for part in parts]
+    counts = np.bincount(hashed, minlength=BUCKETS).astype("float32")
+    return counts / max(float(np.linalg.norm(counts)), 1.0)
+
+
+def _nearest(known: np.ndarray, text: str) -> int:
+    """Returns the row that is most similar to a text.
+
+    Examples:
+        >>> _nearest(np.stack([_counts("one two"), _counts("three")]), "two one")
+        0
+    """
+    return int(np.argmax(known @ _counts(text)))
+
+
+def verdict_of(
+    name: str,
+    translations: list[str],
+    others: dict[str, list[str]],
+    references: list[str],
+    advice: list[str],
+) -> dict[str, Any]:
+    """Returns whether the translations are better than answers without a model.
+
+    Args:
+        name: The model.
+        translations: Its translations.
+        others: The other answers, by name.
+        references: The right ones.
+        advice: The options that are most likely to help.
+    """
+    what, own = of_each(translations, references)
+    scores = {other: of_each(each, references)[1] for other, each in others.items()}
+    means = {other: float(each.mean()) for other, each in scores.items()}
+    better_by = verdict.difference(own - scores[verdict.best_of(means)])
+    words = name, float(own.mean()), means, what, better_by, advice
+    return verdict.verdict(*words, rows="held-out pairs")

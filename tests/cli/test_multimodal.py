@@ -14,7 +14,6 @@ from kerasseq.cli import (
     caption_scores,
     main,
     multimodal_data,
-    retrieval,
 )
 from kerasseq.datasets import captioned_images
 from tests.cli.conftest import at_step, snapshot
@@ -228,7 +227,7 @@ def test_pictures_in_both_parts_and_captions_of_several_pictures(
     assert not set(learned.images) & set(held_out.images)
     truths = multimodal_data.true_captions(held_out)
     assert all(len(each) == 2 for each in truths)
-    assert len(retrieval.candidates(held_out, 0)) <= 4
+    assert len(contrastive.candidates(held_out, 0)) <= 4
 
 
 def test_words_that_training_does_not_have(command, refused, tmp_path):
@@ -248,15 +247,17 @@ def test_scores_by_hand():
         "images": np.array([[1, 0], [0, 1.0]]),
         "texts": np.array([[0, 1], [1, 0.0]]),
     }
-    both = retrieval.scores(found)
+    both = contrastive.scores(found)
     assert both["picture → caption"]["right"] == both["caption → picture"]["right"] == 0
-    same = retrieval.scores({"images": np.ones((40, 2)), "texts": np.ones((40, 2))})
+    same = contrastive.scores({"images": np.ones((40, 2)), "texts": np.ones((40, 2))})
     assert same["picture → caption"]["right"] == 0  # one vector for all finds nothing
-    assert not retrieval.judge(same)["better"]
+    assert not contrastive.judge(same)["better"]
     eye = np.eye(40)
-    assert retrieval.judge(retrieval.scores({"images": eye, "texts": eye}))["better"]
-    one = retrieval.scores({"images": eye[:1], "texts": eye[:1]})
-    assert "nothing to choose from" in retrieval.judge(one)["sentence"]
+    assert contrastive.judge(contrastive.scores({"images": eye, "texts": eye}))[
+        "better"
+    ]
+    one = contrastive.scores({"images": eye[:1], "texts": eye[:1]})
+    assert "nothing to choose from" in contrastive.judge(one)["sentence"]
 
 
 def test_wrong_arguments(captions, contrastive, refused, tmp_path):
