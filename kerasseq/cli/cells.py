@@ -24,7 +24,7 @@ import numpy as np
 from kerasseq.cli import cell_tasks, contest, options, runs, verdict
 from kerasseq.cli.console import Console
 from kerasseq.cli.options import Option
-from kerasseq.core import backend, files
+from kerasseq.core import backend
 from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ def train(run: "Run") -> runs.Results:
         "run": str(run.folder),
     }
     show(run.console, results)
-    write_csv(run.folder / TABLE, results)
-    run.console.info(f"Scores: {run.folder / TABLE}")
+    contest.write_table(run, TABLE, COLUMNS, rows_of(results))
     return run.finish(results)
 
 
@@ -234,12 +233,12 @@ def show(console: Console, results: dict[str, Any]) -> None:
         console.write(sentence)
 
 
-def write_csv(file: Any, results: dict[str, Any]) -> None:
-    """Writes the score of each cell, task and seed."""
+def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns a row of the table for each cell, task and seed."""
     rows = [
         (task, cell, seed, *results["sizes"][f"{task}-{cell}"], score)
         for task, by_cell in results["scores"].items()
         for cell, values in by_cell.items()
         for seed, score in zip(results["seeds"], values, strict=True)
     ]
-    files.write_csv(file, COLUMNS, [dict(zip(COLUMNS, r, strict=True)) for r in rows])
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]

@@ -180,8 +180,8 @@ def train(run: "Run") -> runs.Results:
         "run": str(run.folder),
     }
     comparison.show(run.console, results)
-    comparison.write_csv(run.folder / TABLE, results)
-    run.console.info(f"Scores: {run.folder / TABLE}")
+    text_tables.note_formulas(run.folder / TABLE, results["support"])
+    contest.write_table(run, TABLE, comparison.COLUMNS, comparison.rows_of(results))
     run.draw(lambda: [figures.comparison(run.folder / FIGURE, results)])
     return run.finish(results)
 

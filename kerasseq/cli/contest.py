@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import rich.progress
@@ -20,7 +20,7 @@ import rich.progress
 from kerasseq.cli import runs
 from kerasseq.cli.console import MAX_SILENCE, bars_of_steps, note, progress
 from kerasseq.cli.run import Run, write_record
-from kerasseq.core.files import read_json, write_json
+from kerasseq.core.files import read_json, write_csv, write_json
 from kerasseq.core.progress import read_progress, read_state, request_stop
 
 if TYPE_CHECKING:
@@ -201,6 +201,26 @@ def fit(model: "keras.Model", batches: Iterable[Any], steps: int, what: str) -> 
         )
         words = {"verbose": 0, "shuffle": False, "callbacks": [shown]}
         model.fit(batches, steps_per_epoch=steps, **words)
+
+
+def write_table(
+    run: Run,
+    name: str,
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, object]],
+    what: str = "Scores",
+) -> None:
+    """Writes the table of a contest, and says where.
+
+    Args:
+        run: The run of the contest.
+        name: The name of the file.
+        columns: The columns of the table.
+        rows: Its rows.
+        what: What is in it.
+    """
+    write_csv(run.folder / name, columns, rows)
+    run.console.info(f"{what}: {run.folder / name}")
 
 
 def seeds_of(seeds: Sequence[int]) -> str:

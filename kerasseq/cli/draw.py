@@ -140,12 +140,7 @@ def fit(run: Run) -> models.Trained:
         run: The run.
     """
     settings, task = run.settings, run.task
-    multimodal_data.check(settings, task)
-    schedule.set_patience(settings, settings.file is not None)
-    pictures, data = run.read(
-        "the pictures", lambda given: multimodal_data.read(given, task)
-    )
-    learned, held_out = multimodal_data.split(pictures, settings, task)
+    pictures, data, (learned, held_out) = models.read_parts(run)
     patches = (settings.image_size // settings.patch_size) ** 2
     with about(settings.table):
         check_codes(settings, multimodal_data.number_of(learned), patches)
@@ -164,7 +159,7 @@ def fit(run: Run) -> models.Trained:
     with status("writing the pictures as ids"):
         sizes = {"batch_size": settings.batch_size, "seed": settings.seed}
         batches = model.batches(part, **sizes)
-    steps = models.compile_for(model, settings, batches.steps_per_epoch)
+    steps = models.compile_model(model, settings, batches)
     history = run.fit(model, batches, steps, "accuracy", validation=validation)
     multimodal_data.check_unchanged(pictures, data, settings)
     return models.Trained(model, history, steps, learned, held_out, keys)
@@ -220,7 +215,7 @@ def train_codebook(
         images, batch_size=settings.batch_size, seed=settings.seed
     )
     steps = settings.codebook_steps
-    models.compile_with(codebook, settings, steps)
+    codebook.compile(schedule.adamw(settings, steps))
     minutes = settings.max_minutes and settings.max_minutes / 2
     own = {"checkpoint_every": settings.checkpoint_every, "max_minutes": minutes}
     part = Run(run.task, own, folder, run.console, record={})

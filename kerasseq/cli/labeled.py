@@ -453,13 +453,12 @@ def report(
     show(run.console, results, title_of(tested, held_out, what), name)
     show_baselines(run.console, results, run.seconds, rows)
     show_repeated(run.console, results["repeated"], tested, what)
-    title = f"{results['model']} on {run.record['data']['source']}"
     file = run.folder / "confusion.png"
     run.draw(
         lambda: [
-            figures.history(run.folder, history, "accuracy", title, lines),
-            figures.confusion(file, results["confusion"], results["labels"], title),
-            *more(title),
+            figures.history(run.folder, history, "accuracy", run.title, lines),
+            figures.confusion(file, results["confusion"], results["labels"], run.title),
+            *more(run.title),
         ]
     )
     return run.finish(results)

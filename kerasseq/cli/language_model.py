@@ -457,9 +457,8 @@ def draw(
     context = model.context_length  # of a GPT with learned positions, or None
     trace = figures.record(model, ids[None, :context])
     flow = figures.flow_of_last_prediction(model, ids)
-    title = f"{run.settings.model} on {run.record['data']['source']}"
     lines = bits_of_others(results)
     return [
-        figures.history(run.folder, history, "bits", title, lines),
+        figures.history(run.folder, history, "bits", run.title, lines),
         *figures.of_trace(run.folder, trace, tokens, flow, tokens[:-1][:context]),
     ]

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.
 SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
 TUBE = 2  # frames of a patch of a film
-WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 LEAST_STEPS = 1500  # if neither --epochs nor --steps is given
 DEFAULTS: dict[str, Any] = {
     "units": 64,
@@ -70,10 +69,10 @@ OPTIONS = (
 )
 
 
-class Trained:
+class Trained(NamedTuple):
     """What a task gets after the training.
 
-    Args:
+    Attributes:
         model: The model.
         history: The history of its training.
         steps: Its steps.
@@ -82,21 +81,12 @@ class Trained:
         keys: What tells equal pictures, of `learned`.
     """
 
-    def __init__(
-        self,
-        model: "kerasseq.models.Multimodal",
-        history: runs.History,
-        steps: int,
-        learned: Captioned,
-        held_out: Captioned,
-        keys: list[bytes],
-    ) -> None:
-        self.model = model
-        self.history = history
-        self.steps = steps
-        self.learned = learned
-        self.held_out = held_out
-        self.keys = keys
+    model: "kerasseq.models.Multimodal"
+    history: runs.History
+    steps: int
+    learned: Captioned
+    held_out: Captioned
+    keys: list[bytes]
 
 
 def fit(run: "Run", **options_of_head: Any) -> Trained:
@@ -107,12 +97,7 @@ def fit(run: "Run", **options_of_head: Any) -> Trained:
         **options_of_head: `head`, and `loss` for "contrastive".
     """
     settings, task = run.settings, run.task
-    multimodal_data.check(settings, task)
-    schedule.set_patience(settings, settings.file is not None)
-    pictures, data = run.read(
-        "the pictures", lambda given: multimodal_data.read(given, task)
-    )
-    learned, held_out = multimodal_data.split(pictures, settings, task)
+    pictures, data, (learned, held_out) = read_parts(run)
     patches = number_of_patches(settings)
     schedule.check_memory(settings, len(learned.texts), patches=patches)
     with status("building the model"):
@@ -122,12 +107,25 @@ def fit(run: "Run", **options_of_head: Any) -> Trained:
     keys, longest = keys_of(learned), model.preprocessor.longest
     parts = (learned, held_out)
     run.start(data, described(data, settings, parts, patches, longest), keys)
-    steps = compile_for(model, settings, batches.steps_per_epoch)
+    steps = compile_model(model, settings, batches)
     metric = "accuracy" if task == CAPTIONS else None
     with model.reading(batches):
         history = run.fit(model, batches, steps, metric, validation=validation)
     multimodal_data.check_unchanged(pictures, data, settings)
     return Trained(model, history, steps, learned, held_out, keys)
+
+
+def read_parts(
+    run: "Run",
+) -> tuple[Captioned, dict[str, Any], tuple[Captioned, Captioned]]:
+    """Reads the pictures, and returns them, their record, and their two parts."""
+    settings, task = run.settings, run.task
+    multimodal_data.check(settings, task)
+    schedule.set_patience(settings, settings.file is not None)
+    pictures, data = run.read(
+        "the pictures", lambda given: multimodal_data.read(given, task)
+    )
+    return pictures, data, multimodal_data.split(pictures, settings, task)
 
 
 def keys_of(learned: Captioned) -> list[bytes]:
@@ -297,29 +295,12 @@ def with_known_words(tokenizer: Any, pictures: Captioned) -> Captioned:
     return multimodal_data.take(pictures, rows)
 
 
-def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
-    """Compiles a model with AdamW: warm-up, then a cosine to 0.
-
-    Args:
-        model: The model.
-        settings: Arguments of the run.
-        steps_per_epoch: Batches in an epoch.
-
-    Returns:
-        The number of training steps.
-    """
-    steps = schedule.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
-    compile_with(model, settings, steps)
+def compile_model(model: Any, settings: options.Settings, batches: Any) -> int:
+    """Compiles a model for the steps of its training, and returns their number."""
+    per_epoch = batches.steps_per_epoch
+    steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
+    model.compile(schedule.adamw(settings, steps))
     return steps
-
-
-def compile_with(model: Any, settings: options.Settings, steps: int) -> None:
-    """Compiles a model for a number of steps, as `compile_for`."""
-    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
-    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(
-        schedule.adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam)
-    )
 
 
 def draw(run: "Run", trained: Trained, rows: list[int], titles: list[str]) -> None:

@@ -290,6 +290,5 @@ def finish(
     what = "votes" if "votes" in results else "prompts"
     count = results["held_out"]
     labeled.show_repeated(run.console, results["repeated"], count, what)
-    title = f"{run.settings.method} on {run.record['data']['source']}"
-    run.draw(lambda: [figures.history(run.folder, history, metric, title)])
+    run.draw(lambda: [figures.history(run.folder, history, metric, run.title)])
     return run.finish(results)

@@ -161,8 +161,8 @@ def train(run: "Run") -> runs.Results:
         "run": str(run.folder),
     }
     scale_scores.show(run.console, results)
-    scale_scores.write_csv(run.folder / TABLE, results["widths"])
-    run.console.info(f"Losses: {run.folder / TABLE}")
+    rows = scale_scores.rows_of(results["widths"])
+    contest.write_table(run, TABLE, scale_scores.COLUMNS, rows, "Losses")
     run.draw(lambda: [figures.scaling(run.folder / FIGURE, results)])
     return run.finish(results)
 

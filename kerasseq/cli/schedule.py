@@ -22,6 +22,7 @@ PATIENCE = 5
 STOPPED: dict[str, Any] = {"epochs": None, "steps": None, "patience": PATIENCE}
 STOPPED |= {"max_minutes": None, "checkpoint_every": 100, "seed": 0}
 LONG_EPOCHS, FEW_STEPS = 60, 3000  # if no limit is given, the shorter of the two
+WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of `adamw`
 BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
 # Parameters of a layer, as a multiple of the square of its width.
@@ -116,6 +117,18 @@ def adam(
     if weight_decay is None:
         return keras.optimizers.Adam(rates, **more)
     return keras.optimizers.AdamW(rates, weight_decay=weight_decay, **more)
+
+
+def adamw(settings: SimpleNamespace, steps: int) -> "keras.optimizers.Optimizer":
+    """Returns AdamW whose rate rises in `--warm-up` steps, and then falls to 0.
+
+    Args:
+        settings: Arguments of the run.
+        steps: Training steps.
+    """
+    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
+    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
+    return adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam)
 
 
 def check_memory(

@@ -84,7 +84,6 @@ DEFAULTS = {
     "patience": 0,
 }
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
-WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
 HELP = {
     "held_out": "fraction of the sounds that is held out",
@@ -154,7 +153,9 @@ def train(run: "Run") -> runs.Results:
     words += f"{len(held_out.texts):,} held out; {settings.sampling_rate:,} samples a "
     words += f"second, {settings.num_mels} mel bands."
     run.start(data, words, keys)
-    steps = compile_for(model, settings, batches.steps_per_epoch)
+    per_epoch = batches.steps_per_epoch
+    steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
+    model.compile(schedule.adamw(settings, steps))
     history = run.fit(model, batches, steps, None, validation=validation)
     texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
     found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
@@ -163,29 +164,8 @@ def train(run: "Run") -> runs.Results:
     found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
     results = run.results(model, history, steps, **found)
     show(run, results)
-    title = f"{settings.model} on {data['source']}"
-    run.draw(lambda: [figures.history(run.folder, history, "loss", title)])
+    run.draw(lambda: [figures.history(run.folder, history, "loss", run.title)])
     return run.finish(results)
-
-
-def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
-    """Compiles a model with AdamW: warm-up, then a cosine to 0.
-
-    Args:
-        model: The model.
-        settings: Arguments of the run.
-        steps_per_epoch: Batches in an epoch.
-
-    Returns:
-        The number of training steps.
-    """
-    steps = schedule.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
-    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
-    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(
-        schedule.adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam)
-    )
-    return steps
 
 
 def show(run: "Run", results: runs.Results) -> None:

@@ -379,7 +379,7 @@ def save(run: "Run", model: Any) -> dict[str, Any]:
 def add_adapter(parser: options.Options) -> None:
     """Adds `--adapter` to the parser of a command that uses a model."""
     text = "an adapter for the model: a file, a folder of PEFT, or a run with --lora"
-    options.add(parser, "--adapter", str, text, "ADAPTER")
+    options.add(parser, "--adapter", str, text, "FILE")
 
 
 def load_model(folder: str, adapter: str | None) -> tuple[Any, dict[str, Any] | None]:

@@ -155,12 +155,7 @@ def number_of_steps(settings: options.Settings) -> int:
 def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     """Returns the pairs, and their source with a checksum."""
     if settings.pairs is not None:
-        pairs, report = read_pairs(
-            settings.pairs, encoding=settings.encoding, strict=settings.strict
-        )
-        if report.problems:
-            note(str(report))
-        settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+        pairs = read_file(settings)
         source = os.path.basename(settings.pairs)
     else:
         settings.data = source = settings.data or PAIRS[0]
@@ -169,6 +164,17 @@ def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     lines = "\n".join(map("\t".join, zip(*pairs, strict=True)))
     count = len(pairs.sources)
     return pairs, {"source": source, "pairs": count, "sha256": sha256(lines)}
+
+
+def read_file(settings: options.Settings) -> Pairs:
+    """Reads the pairs of `--pairs`, and notes which lines are none."""
+    pairs, report = read_pairs(
+        settings.pairs, encoding=settings.encoding, strict=settings.strict
+    )
+    if report.problems:
+        note(str(report))
+    settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+    return pairs
 
 
 def split(pairs: Pairs, seed: int) -> list[Pairs]:
@@ -264,8 +270,7 @@ def examples(rows: list[Any], translations: Translations) -> list[Any]:
 
 def draw(run: "Run", translations: Translations, history: runs.History) -> list[Any]:
     """Draws the training, and the alignments of some translations."""
-    title = f"{run.settings.model} on {run.record['data']['source']}"
-    files = [figures.history(run.folder, history, "accuracy", title)]
+    files = [figures.history(run.folder, history, "accuracy", run.title)]
     if translations[0].alignment is not None:
         shown = examples(translations, translations)
         files.append(figures.alignments(run.folder / "alignments.png", shown))

@@ -7,6 +7,7 @@ the seeds.
 
 import itertools
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import contest, runs, translator_data, verdict
 from kerasseq.cli.console import Console, clock, status
-from kerasseq.core import files
 
 LEARNED = 1.0  # BLEU below which a difference says nothing
 QUANTILES = (0.025, 0.975)
@@ -285,12 +285,8 @@ def short_text(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 2]} …"
 
 
-def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
-    """Writes a row for each model, seed and bin of lengths."""
-    files.write_csv(file, COLUMNS, _rows(results))
-
-
-def _rows(results):
+def rows_of(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields a row of the table for each model, seed and bin of lengths."""
     for name, each in results["models"].items():
         low, high = each["interval"]
         for seed, scores in each["seeds"].items():

@@ -133,6 +133,6 @@ def train(run: "Run") -> runs.Results:
         "run": str(run.folder),
     }
     translator_scores.show(run.console, results)
-    translator_scores.write_csv(run.folder / TABLE, results)
-    run.console.info(f"Scores: {run.folder / TABLE}")
+    rows = translator_scores.rows_of(results)
+    contest.write_table(run, TABLE, translator_scores.COLUMNS, rows)
     return run.finish(results)

@@ -191,15 +191,14 @@ def show(console: Console, results: runs.Results) -> None:
 
 def draw(run: "Run", model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
     """Draws the training, and the most frequent words in the plane."""
-    title = f"{run.settings.model} on {run.record['data']['source']}"
-    files = [figures.history(run.folder, history, "loss", title)]
+    files = [figures.history(run.folder, history, "loss", run.title)]
     if importlib.util.find_spec("sklearn") is None:
         note(
             "no figure of the words: scikit-learn is not installed. "
             + packages.install("scikit-learn")
         )
     elif len(model.words) > 2 and model.dimensions > 1:
-        files.append(draw_words(model, model.words[:DRAWN], run.folder, title))
+        files.append(draw_words(model, model.words[:DRAWN], run.folder, run.title))
     return files
 
 
