@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from kerasseq import datasets
 from kerasseq.cli import classify, image_data, labeled, options
 from kerasseq.cli.console import note, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
 from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
@@ -130,12 +130,8 @@ def check(settings: options.Settings, task: str) -> None:
         settings.data = SCENES
         return
     defaults = {**DEFAULTS, "noise": NOISE[task]}
-    for name in OF_SCENES:
-        if getattr(settings, name, defaults[name]) != defaults[name]:
-            raise UsageError(
-                f"--{name} is for scenes, received the folder {settings.file}. Leave "
-                "it out"
-            )
+    others = [n for n in OF_SCENES if getattr(settings, n, defaults[n]) != defaults[n]]
+    refuse(others, f"is for scenes, received the folder {settings.file}. Leave it out")
 
 
 def read(settings: options.Settings, task: str) -> tuple[Captioned, dict[str, Any]]:

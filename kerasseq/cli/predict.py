@@ -47,7 +47,7 @@ from kerasseq.cli import (
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, print_json, print_result
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, given, refuse
 from kerasseq.cli.prediction_files import check_out, write
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
 from kerasseq.core.padding import pad_rows
@@ -130,10 +130,8 @@ def run(args: argparse.Namespace) -> None:
 
 def check_no_sampling(args: argparse.Namespace) -> None:
     """Raises a `UsageError` if options of a model that draws are given."""
-    for name in (*generate.SAMPLING, "seed"):
-        if getattr(args, name) is not None:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} is for a run of kerasseq train draw")
+    of_drawing = given(args, *generate.SAMPLING, "seed")
+    refuse(of_drawing, "is for a run of kerasseq train draw")
 
 
 def draw(args: argparse.Namespace, record: Any) -> None:
@@ -292,10 +290,9 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     plain = args.file.lower().removesuffix(".gz")
     is_table, is_conll = plain.endswith(TABLES), plain.endswith(SENTENCES)
     trained = (record or {}).get("arguments", {})
-    for name in ("column", "no_header"):
-        if getattr(args, name) is not None and not is_table:
-            name = name.replace("_", "-")
-            raise UsageError(f"--{name} is for a table, received {args.file}")
+    if not is_table:
+        of_table = given(args, "column", "no_header")
+        refuse(of_table, f"is for a table, received {args.file}")
     check_columns(args, is_conll)
     if is_conll:
         tagged = read_file(args.file, args.encoding, args, trained)

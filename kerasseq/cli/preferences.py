@@ -35,7 +35,7 @@ from kerasseq.cli import (
     text_models,
 )
 from kerasseq.cli.console import set_seed, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option, PerModel
 
 if TYPE_CHECKING:
@@ -137,12 +137,9 @@ def check_options(settings: options.Settings) -> None:
                 f"--method {method} needs --{name}, received none. See  kerasseq train "
                 "preferences --help"
             )
-    for name in REFUSED[method]:
-        if getattr(settings, name):
-            raise UsageError(
-                f"--{name.replace('_', '-')} is not for --method {method}. Leave it "
-                "out, or choose another --method"
-            )
+    others = [name for name in REFUSED[method] if getattr(settings, name)]
+    advice = "Leave it out, or choose another --method"
+    refuse(others, f"is not for --method {method}. {advice}")
 
 
 def on_votes(run: "Run") -> runs.Results:

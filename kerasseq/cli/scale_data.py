@@ -11,7 +11,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import language_model, options, text_models, tokenize
 from kerasseq.cli.console import status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import about, given, refuse
 from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ def _check_options(settings):
     if settings.data == PASSAGES:
         unfit["sequence_length"] = "a passage is read as a whole"
     for name, why in unfit.items():
-        if getattr(settings, name) is not None:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} cannot be chosen: {why}. Leave it out")
+        refuse(given(settings, name), f"cannot be chosen: {why}. Leave it out")
 
 
 def _text(settings):

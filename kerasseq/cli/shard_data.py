@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kerasseq.cli import options, tokenize
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, refuse
 from kerasseq.core import checks
 from kerasseq.core.files import sha256
 from kerasseq.datasets import TokenShards
@@ -57,12 +57,10 @@ def with_shards(arguments: dict[str, Any]) -> dict[str, Any]:
     if not os.path.exists(os.path.join(data, INDEX)):
         _check_nano_gpt(data, arguments.get("tokenizer"))
         return {**arguments, "data": os.path.abspath(data)}
-    for name in OF_SHARDS:
-        if name in arguments:
-            raise UsageError(
-                f"--{name.replace('_', '-')} cannot be chosen with --data {data}, "
-                "whose tokenizer is there. Leave it out"
-            )
+    refuse(
+        [name for name in OF_SHARDS if name in arguments],
+        f"cannot be chosen with --data {data}, whose tokenizer is there. Leave it out",
+    )
     return {**arguments, "data": os.path.abspath(data)}
 
 

@@ -38,7 +38,7 @@ from kerasseq.cli import (
     text_models,
 )
 from kerasseq.cli.console import set_seed, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import refuse
 from kerasseq.cli.options import Option
 from kerasseq.cli.speech_data import MORSE
 from kerasseq.datasets.recordings import Recordings
@@ -188,12 +188,11 @@ def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
     """Raises a `UsageError` if an option is for another model."""
     if settings.model != WHISPER:
         return
-    for name in ("spec_augment", "normalization"):
-        if getattr(settings, name) != defaults[name]:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for models with CTC, received --model "
-                "whisper. Leave it out"
-            )
+    of_ctc = ("spec_augment", "normalization")
+    refuse(
+        [name for name in of_ctc if getattr(settings, name) != defaults[name]],
+        "is for models with CTC, received --model whisper. Leave it out",
+    )
 
 
 def late(model: str) -> str:

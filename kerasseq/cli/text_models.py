@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import kerasseq
 from kerasseq.cli import options, runs, schedule, tokenize
 from kerasseq.cli.console import note, set_seed, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
 from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -27,7 +27,7 @@ ADAPTER = "adapter.safetensors"  # in the folder of a run
 MODES = ("nf4", "int8", "int4")
 DEFAULTS = {"lora": None, "quantize": None}
 CHOICES = {"quantize": MODES}
-OF_BASE = ("model", "units", "num_layers", "num_heads", "position", "dropout")
+OF_BASE = ("units", "num_layers", "num_heads", "position", "dropout")
 OF_BASE += ("tokenizer", "vocabulary_size", "chat")
 FASTER = 5  # times the rate of training all weights
 _BASE = "train the model of a run of language-model further"
@@ -71,12 +71,10 @@ def with_preset(arguments: dict[str, Any]) -> dict[str, Any]:
     preset = arguments.get("preset")
     if preset is None:
         return arguments
-    for name in OF_PRESET:
-        if name in arguments:
-            raise UsageError(
-                f"--{name.replace('_', '-')} cannot be chosen with --preset, whose "
-                "folder determines it. Leave it out"
-            )
+    refuse(
+        [name for name in OF_PRESET if name in arguments],
+        "cannot be chosen with --preset, whose folder determines it. Leave it out",
+    )
     model = kind_of(preset)
     if arguments.get("model", model) != model:
         raise UsageError(
@@ -270,13 +268,12 @@ def with_base(arguments: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
         UsageError: If an argument contradicts the base, or needs one.
     """
     source = next((name for name in ("base", "preset") if name in arguments), None)
-    for name in DEFAULTS:
-        if name in arguments and source is None:
-            known = [f"--{n}" for n in ("base", "preset") if n in defaults]
-            raise UsageError(
-                f"--{name} adapts a trained model, received none. Add "
-                f"{' or '.join(known)}, or leave it out"
-            )
+    if source is None:
+        known = " or ".join(f"--{n}" for n in ("base", "preset") if n in defaults)
+        refuse(
+            [name for name in DEFAULTS if name in arguments],
+            f"adapts a trained model, received none. Add {known}, or leave it out",
+        )
     if "quantize" in arguments and "lora" not in arguments:
         raise UsageError(
             "--quantize rounds kernels, which then cannot be trained: add --lora 8, or "
@@ -296,12 +293,10 @@ def with_base(arguments: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
 def _with_record(arguments):
     """Adds the kind of the model of the base, and how much it reads."""
     base = arguments["base"]
-    for name in OF_BASE:
-        if name in arguments and name != "model":
-            raise UsageError(
-                f"--{name.replace('_', '-')} cannot be chosen with --base, whose model "
-                "has its own. Leave it out"
-            )
+    refuse(
+        [name for name in OF_BASE if name in arguments],
+        "cannot be chosen with --base, whose model has its own. Leave it out",
+    )
     _, record = runs.find_model(base)
     if record is None or record["task"] != "language-model":
         what = "a file" if record is None else f"a run of {record['task']}"

@@ -37,7 +37,7 @@ from kerasseq.cli.console import (
     note,
     print_json,
 )
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, refuse
 from kerasseq.cli.run import DryRun, Run, free_folder
 from kerasseq.core.files import read_json
 
@@ -182,10 +182,8 @@ def _check_file(task, arguments):
             files.append("unlabeled")
         if name in arguments and not any(arguments.get(each) for each in files):
             named = " or ".join(f"--{each}" for each in files)
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for {named}, received none. Add "
-                f"{named}, or leave it out"
-            )
+            why = f"is for {named}, received none. Add {named}, or leave it out"
+            refuse([name], why)
 
 
 def resumed_run(args: argparse.Namespace, console: Console) -> Run:
