@@ -31,7 +31,7 @@ import webbrowser
 from collections.abc import Iterator
 
 import kerasseq
-from kerasseq.cli import options, stopping
+from kerasseq.cli import control, options
 from kerasseq.cli.console import Console, note
 from kerasseq.core import backend, packages
 
@@ -280,7 +280,7 @@ def _answers(address):
 def _wait(process):
     """Waits for a process, and ends it as Ctrl-C does when this one is ended."""
     try:
-        with stopping.handled():
+        with control.signals_handled():
             code = process.wait()
     except KeyboardInterrupt:
         with contextlib.suppress(OSError):

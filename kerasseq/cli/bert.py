@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, schedule, tokenize, verdict
+from kerasseq.cli import (
+    figures,
+    options,
+    runs,
+    schedule,
+    text_models,
+    verdict,
+)
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.options import Option
 from kerasseq.core.files import sha256
@@ -107,7 +114,9 @@ def train(run: "Run") -> runs.Results:
     documents, data = run.read("the text", read)
     documents, held_out = split(documents, data["source"])
     text = "\n".join("\n".join(document) for document in documents)
-    tokenizer = tokenize.make("wordpiece", settings.vocabulary_size, text)
+    tokenizer = text_models.tokenizer_by_name(
+        "wordpiece", settings.vocabulary_size, text
+    )
     sized = options.Settings(**{**vars(settings), "model": "transformer"})
     schedule.check_memory(sized, settings.batch_size)
     with status("building the model"):

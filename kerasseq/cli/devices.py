@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kerasseq.cli import errors, options, stopping
+from kerasseq.cli import control, errors, options
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import backend
 
@@ -221,7 +221,9 @@ def run_workers(
         ]
         first, *others = processes
         try:
-            with stopping.handled(lambda number, frame: first.send_signal(number)):
+            with control.signals_handled(
+                lambda number, frame: first.send_signal(number)
+            ):
                 code = _wait(first, others, shared)
         finally:
             for process in processes:

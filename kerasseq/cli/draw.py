@@ -35,10 +35,10 @@ from kerasseq.cli import (
 )
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.control import phase
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.multimodal_data import Captioned
 from kerasseq.cli.options import Option
-from kerasseq.cli.reporting import phase
 from kerasseq.cli.run import Run
 from kerasseq.cli.runs import CODEBOOK
 from kerasseq.core.files import read_json, write_json

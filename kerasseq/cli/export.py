@@ -20,7 +20,7 @@ import importlib.util
 from typing import Any
 
 import kerasseq
-from kerasseq.cli import classify, labeled, options, runs, stopping, tag
+from kerasseq.cli import classify, control, labeled, options, runs, tag
 from kerasseq.cli.console import Console, note, print_json, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import packages
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     samples, what = None, "random inputs"
     if args.quantize is not None:
         samples, what = held_out(record)
-    with stopping.handled(), status(f"exporting to {args.format}"):
+    with control.signals_handled(), status(f"exporting to {args.format}"):
         exported = kerasseq.exporting.export_model(
             file,
             args.out,

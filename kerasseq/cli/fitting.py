@@ -12,7 +12,7 @@ import keras
 import rich.progress
 
 from kerasseq import training
-from kerasseq.cli import devices, stopping
+from kerasseq.cli import control, devices, schedule
 from kerasseq.cli.console import (
     MAX_SILENCE,
     Console,
@@ -22,7 +22,7 @@ from kerasseq.cli.console import (
     quiet,
     status,
 )
-from kerasseq.cli.reporting import Reporter
+from kerasseq.cli.control import Reporter
 from kerasseq.cli.runs import HISTORY, MODEL, History
 from kerasseq.core.files import replacing, write_json
 from kerasseq.core.progress import SAVE
@@ -43,7 +43,7 @@ def fit(
     metric: str | None,
     validation: Any,
     saved_model: keras.Model,
-) -> tuple[History, stopping.Stop]:
+) -> tuple[History, schedule.Stop]:
     """Trains up to a number of steps, including those before the run was stopped.
 
     Args:
@@ -67,13 +67,13 @@ def fit(
     folder, reporter = run.folder, run.reporter
     patience = None if validation is None else run.settings.patience
     per_epoch = batches.steps_per_epoch
-    interval = stopping.interval(run.settings, per_epoch, steps, validation)
+    interval = schedule.interval(run.settings, per_epoch, steps, validation)
     epochs, rest = training.restore(model, folder), training.batches_done(folder)
     if not epochs and not rest and (folder / HISTORY).exists():
         note(f"{checkpoint.FILE} is missing in {folder}: training starts from scratch")
     parts = _parts(epochs, rest, steps, interval)
     before = checkpoint.read(folder / checkpoint.FILE)[1]["history"] if epochs else []
-    if stopping.is_over(before, patience):
+    if schedule.is_over(before, patience):
         parts = []
     done = parts[0].first_step if parts else steps
     reporter.rewind(done)
@@ -120,8 +120,8 @@ def fit(
     history = write_history(folder, intervals, steps, interval)
     has_best = restore_best(model, folder, intervals)
     if patience and not has_best:
-        note(f"{stopping.FILE} is missing in {folder}: the last weights are kept")
-    return history, stopping.reason(history, steps, patience, has_best)
+        note(f"{schedule.BEST} is missing in {folder}: the last weights are kept")
+    return history, schedule.reason(history, steps, patience, has_best)
 
 
 def _stream(batches, first_step):
@@ -196,10 +196,10 @@ def restore_best(
     Raises:
         ValueError: If the file is damaged, or of another model.
     """
-    file = folder / stopping.FILE
+    file = folder / schedule.BEST
     if not file.exists() or not history:
         return False
-    if checkpoint.read(file)[1]["epochs"] != stopping.best_of(history) + 1:
+    if checkpoint.read(file)[1]["epochs"] != schedule.best_of(history) + 1:
         return False  # it is of a training whose checkpoint was deleted
     checkpoint.restore_weights(model, file)
     return True
@@ -425,7 +425,9 @@ class Interrupt(keras.callbacks.Callback):
         self.requested: bool = False
 
     def __enter__(self) -> Self:
-        self.handled: AbstractContextManager[None] = stopping.handled(self.request)
+        self.handled: AbstractContextManager[None] = control.signals_handled(
+            self.request
+        )
         self.handled.__enter__()
         return self
 
@@ -434,7 +436,7 @@ class Interrupt(keras.callbacks.Callback):
 
     def request(self, signum: int, frame: FrameType | None) -> None:
         """Handles the first Ctrl-C."""
-        stopping.interrupt_at_once()
+        control.interrupt_at_once()
         self.requested = True
         note("stopping after this step; Ctrl-C again stops at once")
 
@@ -468,10 +470,10 @@ class KeepBest(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         history = [*self.saved.history[:epoch], dict(logs or {})]
-        if stopping.best_of(history) == epoch:
-            file = self.saved.folder / stopping.FILE
+        if schedule.best_of(history) == epoch:
+            file = self.saved.folder / schedule.BEST
             checkpoint.write_weights(self.model, file, history)
-        if stopping.is_over(history, self.patience):
+        if schedule.is_over(history, self.patience):
             self.model.stop_training = True
 
 

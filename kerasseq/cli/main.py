@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import config, console, devices, errors, options, stopping
+from kerasseq.cli import config, console, control, devices, errors, options
 from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
 from kerasseq.core import checks
 
@@ -41,7 +41,7 @@ def _run(argv):
     try:
         args, names = _parse(sys.argv[1:] if argv is None else list(argv))
         errors.typed_options.set(names)
-        with stopping.none_lost(), console.silence(args.quiet):
+        with control.no_signal_lost(), console.silence(args.quiet):
             COMMANDS[args.command].run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version

@@ -8,7 +8,7 @@ import re
 import time
 
 import kerasseq.text
-from kerasseq.cli import options, tokenize
+from kerasseq.cli import options, text_models, tokenize
 from kerasseq.cli.console import Console, note, print_json, progress, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import TokenShards, documents, prepare_shards, shard_writing
@@ -161,9 +161,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _tokenizer(args, text) -> Tokenizer:
     """Loads or trains the tokenizer; that of the folder, if there are ids in it."""
-    if args.tokenizer not in tokenize.CLASSES:
-        return tokenize.make(args.tokenizer, args.vocabulary_size, "")
-    cls, is_sized = tokenize.CLASSES[args.tokenizer]
+    if args.tokenizer not in text_models.TOKENIZERS:
+        return text_models.tokenizer_by_name(args.tokenizer, args.vocabulary_size, "")
+    cls, is_sized = text_models.TOKENIZERS[args.tokenizer]
     made = pathlib.Path(args.out)
     if (made / INDEX).exists() and (made / TOKENIZER).exists():
         tokenizer = kerasseq.text.load_tokenizer(made / TOKENIZER)
@@ -185,7 +185,9 @@ def _tokenizer(args, text) -> Tokenizer:
         raise ValueError(f"the files have no text: {', '.join(args.source[:3])}")
     special = (shard_writing.END_TOKENS[0],) if args.tokenizer in WITH_END else ()
     start = time.perf_counter()
-    tokenizer = tokenize.train(args.tokenizer, args.vocabulary_size, sample, special)
+    tokenizer = text_models.train_tokenizer(
+        args.tokenizer, args.vocabulary_size, sample, special
+    )
     speed = len(sample) / MEGABYTE / (time.perf_counter() - start)
     note(
         f"the tokenizer is trained on {len(sample):,} characters, {speed:.2f} million "

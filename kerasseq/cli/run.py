@@ -44,7 +44,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import devices, figures, options
 from kerasseq.cli.console import Console, note, status
-from kerasseq.cli.reporting import Reporter
+from kerasseq.cli.control import Reporter
 from kerasseq.cli.runs import HISTORY, RESULTS, RUN, History, Results
 from kerasseq.core import backend
 from kerasseq.core.files import replacing, write_json

@@ -1,11 +1,16 @@
-"""How a run trains: number of steps, learning rate, and whether the memory suffices.
+"""How a run trains: memory, learning rate, number of steps, and when it stops.
 
-With the defaults of options that tasks share. Loads no Keras.
+With a validation part it stops when no step is better than the best one. The losses
+there stand in the history, which is a part of each checkpoint. So a run that is resumed
+goes on counting, and needs no other state than the best weights. Loads no Keras.
 """
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from kerasseq.cli import options
 from kerasseq.cli.errors import UsageError
@@ -25,6 +30,9 @@ LONG_EPOCHS, FEW_STEPS = 60, 3000  # if no limit is given, the shorter of the tw
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of `adamw`
 BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
+BEST = "best.npz"  # in the folder of a run: the weights of the best step
+LEAST_INTERVAL = 10  # steps between two validations
+LOSS = "val_loss"
 # Parameters of a layer, as a multiple of the square of its width.
 SQUARES = {"elman": 2, "gated": 4, "gru": 6, "min_gru": 2, "min_lstm": 3, "bag": 0}
 SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit", *options.SPARSE), 12)
@@ -175,3 +183,124 @@ def _check_bytes(needed, what):
             f"{what}, which take {needed / 2**30:,.0f} GiB; this machine has "
             f"{checks.memory() / 2**30:,.0f} GiB. Choose smaller sizes"
         )
+
+
+# When a run stops
+
+
+class Stop(NamedTuple):
+    """Why a run stopped, and which weights it keeps.
+
+    Attributes:
+        reason: "patience", "steps" or "minutes".
+        step: The step whose weights are kept.
+        loss: Their loss on the validation part; None without one.
+    """
+
+    reason: str
+    step: int
+    loss: float | None = None
+
+    def sentence(self, steps: int, patience: int | None) -> str:
+        """Says which step was best and why training stopped.
+
+        Args:
+            steps: The number of steps that were trained.
+            patience: Validations without a better loss that were allowed.
+
+        Examples:
+            >>> Stop("patience", 40, 0.25).sentence(90, 5)
+            'Training stopped after 90 steps, as 5 validations brought no lower loss. \
+The weights of step 40 are kept: validation loss 0.25.'
+        """
+        why = {
+            "patience": f", as {patience} validations brought no lower loss",
+            "minutes": ", as --max-minutes are over",
+            "steps": ", the limit of --steps or --epochs",
+        }[self.reason]
+        first = f"Training stopped after {steps:,} steps{why}."
+        if self.loss is None:
+            return first
+        kept = f"The weights of step {self.step:,} are kept"
+        return f"{first} {kept}: validation loss {self.loss:.4g}."
+
+
+def losses_of(history: Sequence[dict[str, float]]) -> list[float]:
+    """Returns the validation losses of the intervals; infinity in place of NaN."""
+    losses = [float(numbers.get(LOSS, math.inf)) for numbers in history]
+    return [math.inf if math.isnan(loss) else loss for loss in losses]
+
+
+def best_of(history: Sequence[dict[str, float]]) -> int:
+    """Returns the index of the interval with the lowest validation loss.
+
+    Examples:
+        >>> best_of([{"val_loss": 3.0}, {"val_loss": 2.0}, {"val_loss": 2.5}])
+        1
+    """
+    return int(np.argmin(losses_of(history)))
+
+
+def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
+    """Whether the last validations brought no lower loss.
+
+    Examples:
+        >>> is_over([{"val_loss": 2.0}, {"val_loss": 3.0}, {"val_loss": 2.5}], 2)
+        True
+    """
+    if not patience or not history or LOSS not in history[-1]:
+        return False
+    return len(history) - 1 - best_of(history) >= patience
+
+
+def interval(
+    settings: options.Settings,
+    steps_per_epoch: int,
+    steps: int,
+    validation: Any,
+) -> int:
+    """Returns the steps between two checkpoints: about an epoch with a validation part.
+
+    Args:
+        settings: Arguments of the run.
+        steps_per_epoch: Steps of a pass over the data.
+        steps: Steps of the run.
+        validation: The validation part, or None.
+
+    Examples:
+        >>> settings = options.Settings(checkpoint_every=100)
+        >>> interval(settings, 17, 900, None), interval(settings, 17, 900, "a part")
+        (100, 17)
+    """
+    longest = min(settings.checkpoint_every, steps)
+    if validation is None:
+        return longest
+    return min(longest, max(steps_per_epoch, LEAST_INTERVAL))
+
+
+def reason(
+    history: Sequence[dict[str, float]],
+    steps: int,
+    patience: int | None,
+    has_best: bool,
+) -> Stop:
+    """Returns why a run stopped, and which weights it keeps.
+
+    Args:
+        history: Its history, with the step of each interval.
+        steps: The steps that were allowed.
+        patience: Intervals without a lower loss that were allowed, or None.
+        has_best: Whether it has the best weights.
+
+    Examples:
+        >>> losses = [{"step": 10, "val_loss": 2.0}, {"step": 20, "val_loss": 3.0}]
+        >>> reason(losses, 90, 1, has_best=True)
+        Stop(reason='patience', step=10, loss=2.0)
+    """
+    done, why = history[-1]["step"], "steps"
+    if done < steps:
+        why = "patience" if is_over(history, patience) else "minutes"
+    if not patience:
+        return Stop(why, done)
+    best = history[best_of(history) if has_best else -1]
+    return Stop(why, best["step"], best[LOSS])

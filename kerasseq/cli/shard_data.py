@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import options, tokenize
+from kerasseq.cli import options, text_models
 from kerasseq.cli.errors import UsageError, refuse
 from kerasseq.core import checks
 from kerasseq.core.files import sha256
@@ -96,7 +96,7 @@ def part_of(settings: options.Settings, part: str) -> TokenShards:
     of_nano_gpt, index = {}, os.path.join(settings.data, INDEX)
     if os.path.isdir(settings.data) and not os.path.exists(index):
         name = settings.tokenizer
-        tokenizer = tokenize.make(name, settings.vocabulary_size, "")
+        tokenizer = text_models.tokenizer_by_name(name, settings.vocabulary_size, "")
         of_nano_gpt = {"tokenizer": tokenizer, "end": END_OF_GPT2}
     return TokenShards(
         settings.data,

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import options, runs, schedule, tokenize
+from kerasseq.cli import options, runs, schedule
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
+from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
@@ -53,6 +54,14 @@ MODELS = tuple(KINDS)
 CONFIG = "config.json"
 OF_PRESET = ("units", "num_layers", "num_heads", "tokenizer", "vocabulary_size")
 LEARNING_RATE, EPOCHS = 5e-5, 3.0  # of fine-tuning, if they are not given
+TOKENIZERS = {  # by name; whether the vocabulary size is an argument
+    "character": ("CharacterTokenizer", False),
+    "word": ("WordTokenizer", True),
+    "bpe": ("BytePairTokenizer", True),
+    "wordpiece": ("WordPieceTokenizer", True),
+    "unigram": ("UnigramTokenizer", True),
+}
+MAX_TRAINING = 5_000_000  # characters that a tokenizer with a size is trained on
 SPECIAL_TOKENS = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")  # that a BERT needs
 WARM_UP = 0.1  # of the steps
 MEASURED = 1000  # longest texts, whose tokens are counted
@@ -169,10 +178,53 @@ def trained_tokenizer(
 ) -> Tokenizer:
     """Trains the tokenizer that is named, or loads it from a path."""
     name = settings.tokenizer
-    made = tokenize.make(name, settings.vocabulary_size, text, special_tokens)
-    if name not in tokenize.CLASSES:  # a path, to resume from any folder
+    made = tokenizer_by_name(name, settings.vocabulary_size, text, special_tokens)
+    if name not in TOKENIZERS:  # a path, to resume from any folder
         settings.tokenizer = os.path.abspath(name)
     return made
+
+
+def tokenizer_by_name(
+    name: str, vocabulary_size: int, text: str, special_tokens: Sequence[str] = ()
+) -> Tokenizer:
+    """Trains a tokenizer on a text, or loads one.
+
+    Args:
+        name: A name from `TOKENIZERS`, or the path of a tokenizer.
+        vocabulary_size: Maximum number of tokens, if it is trained.
+        text: The training text.
+        special_tokens: Tokens for a tokenizer that is trained, and has none of its own.
+
+    Raises:
+        FileNotFoundError: If `name` is neither a name nor a path.
+    """
+    if name not in TOKENIZERS:
+        if not os.path.exists(name):
+            raise FileNotFoundError(
+                f'unknown tokenizer "{name}".{checks.nearest(name, TOKENIZERS)} Choose '
+                f"from {', '.join(options.TOKENIZERS)}, or give a file or folder"
+            )
+        return kerasseq.text.load_tokenizer(name)
+    if TOKENIZERS[name][1] and len(text) > MAX_TRAINING:
+        note(
+            f"the tokenizer is trained on the first {MAX_TRAINING:,} of the "
+            f"{len(text):,} characters"
+        )
+        text = text[:MAX_TRAINING]
+    return train_tokenizer(name, vocabulary_size, text, special_tokens)
+
+
+def train_tokenizer(
+    name: str, vocabulary_size: int, text: str, special_tokens: Sequence[str] = ()
+) -> Tokenizer:
+    """Trains a tokenizer by name on a text of any size; see `tokenizer_by_name`."""
+    cls, is_sized = TOKENIZERS[name]
+    arguments = (vocabulary_size,) if is_sized else ()
+    special = {"special_tokens": special_tokens}
+    if not special_tokens or name == "wordpiece":
+        special = {}
+    with status("training the tokenizer", len(text)):
+        return getattr(kerasseq.text, cls)(*arguments, **special).fit(text)
 
 
 def build(

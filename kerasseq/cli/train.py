@@ -22,11 +22,11 @@ import pathlib
 from typing import Any
 
 from kerasseq.cli import (
+    control,
     devices,
     options,
     runs,
     shard_data,
-    stopping,
     text_models,
 )
 from kerasseq.cli.commands import ALIASES, TASKS
@@ -88,7 +88,10 @@ def execute(run: Run) -> runs.Results:
     SIGTERM and SIGHUP have the effect of Ctrl-C, and so has `runs.request_stop`.
     """
     try:
-        with stopping.handled(), contextlib.nullcontext() if run.dry else run.reporter:
+        with (
+            control.signals_handled(),
+            contextlib.nullcontext() if run.dry else run.reporter,
+        ):
             if run.in_processes:
                 name_backend(run.backend_name)
             else:
