@@ -77,27 +77,17 @@ HELP = {
     "steps": f"training steps, instead of --epochs (default: {STEPS})",
     "vocabulary_size": "maximum number of tokens in the vocabulary of WordPiece",
 }
+_MASKED = "fraction of the tokens to predict"
+_MARKED = "fraction of these that becomes [MASK]"
+_RANDOM = "fraction that becomes a random token"
 _NEXT = "fraction of the pairs whose second sentence follows the first"
 _MASKS = "masked tokens and sentence pairs"
 OPTIONS = (
     Option("--text", str, "a file: a text", "FILE", "data"),
-    *(
-        Option(name, kind, text, "X", _MASKS)
-        for name, kind, text in (
-            ("--mask-rate", options.probability, "fraction of the tokens to predict"),
-            (
-                "--mask-token-rate",
-                options.share,
-                "fraction of these that becomes [MASK]",
-            ),
-            (
-                "--random-token-rate",
-                options.share,
-                "fraction that becomes a random token",
-            ),
-            ("--next-rate", options.share, _NEXT),
-        )
-    ),
+    Option("--mask-rate", options.probability, _MASKED, "X", _MASKS),
+    Option("--mask-token-rate", options.share, _MARKED, "X", _MASKS),
+    Option("--random-token-rate", options.share, _RANDOM, "X", _MASKS),
+    Option("--next-rate", options.share, _NEXT, "X", _MASKS),
 )
 
 

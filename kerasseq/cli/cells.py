@@ -51,7 +51,6 @@ _SIZE = "parameters of each model, within 5 %%"
 _TESTED = "test rows of each task"
 _FEW = options.integer(2, 10**6)
 OPTIONS = (
-    Option("--models --model", "model", "", "NAME", "model"),
     Option("--tasks", "task", "", "NAME", "data"),
     Option("--parameters", options.integer(100), _SIZE, group="model"),
     Option("--examples", _FEW, "training rows of each task", group="training"),

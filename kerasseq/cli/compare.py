@@ -97,7 +97,6 @@ _LABELS = "column of the labels, one or several in a cell"
 _STEPS = "steps of the pre-training of BERT"
 _SAMPLES = "bootstrap samples of the held-out texts"
 OPTIONS = (
-    Option("--models --model", "model", "", "NAME", "model"),
     Option("--labels --label", str, _LABELS, "COLUMN", "data"),
     Option("--separator", str, _SEPARATOR, "X", "data"),
     Option("--unlabeled", str, _UNLABELED, "FILE", "data"),

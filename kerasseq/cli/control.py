@@ -253,7 +253,7 @@ def _leave_terminal():
 
 
 def interrupt_at_once() -> None:
-    """Lets the next signal raise `KeyboardInterrupt`, in a block of `signals_handled`."""
+    """Lets the next signal raise `KeyboardInterrupt`; in `signals_handled`."""
     for number in SIGNALS:
         signal.signal(number, signal.default_int_handler)
 

@@ -70,15 +70,11 @@ HELP = {
     f"of {multimodal_data.SIZE} pixels, else for at most about 8 × 8)",
 }
 _CODES = "ids of the codebook, which patches are written with"
+_STEPS = "training steps of the codebook, before those of the model"
 OPTIONS = (
     *multimodal_data.OPTIONS,
     Option("--num-codes --codes", options.integer(2, 2**16), _CODES, group="model"),
-    Option(
-        "--codebook-steps",
-        options.integer(),
-        "training steps of the codebook, before those of the model",
-        group="training",
-    ),
+    Option("--codebook-steps", options.integer(), _STEPS, group="training"),
     *models.OPTIONS,
 )
 REPEATED = "Scenes without noise repeat: they differ by what captions say, and a little"

@@ -90,7 +90,7 @@ _TEXT = "column of the captions (default: text, caption or sentence)"
 _TABLE = "the table, csv, tsv or jsonl (default: the only one in the folder)"
 _FRAMES = "frames of a film of one moving shape; 1 for pictures"
 _SOUND = "scenes have a sound as well, tones that tell what there is to see"
-_TOKENIZER = options.SHARED["tokenizer"].help
+_TOKENIZER = options.SHARED["tokenizer"].help + " (default: word for scenes, else bpe)"
 OPTIONS = (
     Option("file", str, _FOLDER, "FOLDER", "data"),
     Option("--file", str, "the same", "FOLDER", "data"),
@@ -109,13 +109,7 @@ OPTIONS = (
     Option("--patch-size", options.integer(at_most=4096), _PATCH, group="data"),
     Option("--channels", options.integer(at_most=4), _CHANNELS, group="data"),
     Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
-    Option(
-        "--tokenizer",
-        str,
-        f"{_TOKENIZER} (default: word for scenes, else bpe)",
-        "NAME",
-        "data",
-    ),
+    Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
 )
 CHOICES = {
     "data": (SCENES,),

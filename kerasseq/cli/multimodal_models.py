@@ -52,21 +52,10 @@ HELP = {
     f"the best weights; 0 trains all steps (default: {schedule.PATIENCE} for a folder, "
     "else 0)",
 }
-_EXPERTS = "experts in the last layer, of half the width, of which two read each token"
-OPTIONS = (
-    Option(
-        "--num-experts --experts",
-        options.integer(2, 1024),
-        f"{_EXPERTS} (default: none)",
-        group="model",
-    ),
-    Option(
-        "--warm-up",
-        options.integer(0),
-        "steps in which the learning rate rises",
-        group="training",
-    ),
-)
+_NUMBER = options.integer(2, 1024)
+_EXPERTS = "experts in the last layer, of half the width, of which two read each token "
+_EXPERTS += "(default: none)"
+OPTIONS = (Option("--num-experts --experts", _NUMBER, _EXPERTS, group="model"),)
 
 
 class Trained(NamedTuple):

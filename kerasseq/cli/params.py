@@ -49,21 +49,12 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("params")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the model to count")
-    parser.add_argument(
-        "--all", action="store_true", help="print each weight with its shape"
-    )
-    parser.add_argument(
-        "--layer",
-        metavar="NAME",
-        help="count layers by the name of their architecture, such as lstm, mamba or "
-        "transformer; needs --length and --units",
-    )
-    parser.add_argument(
-        "--input-dim",
-        type=options.integer(),
-        metavar="N",
-        help="features of the inputs of --layer; the units by default",
-    )
+    options.add(parser, "--all", None, "print each weight with its shape")
+    text = "count layers by the name of their architecture, such as lstm, mamba or "
+    text += "transformer; needs --length and --units"
+    options.add(parser, "--layer", str, text, "NAME")
+    text = "features of the inputs of --layer; the units by default"
+    options.add(parser, "--input-dim", options.integer(), text)
     group = parser.add_argument_group("other sizes")
     for attribute, (names, what) in SIZES.items():
         kind = {"type": options.integer(), "metavar": "N", "help": what}

@@ -104,23 +104,16 @@ _RATE = "samples a second; others are resampled (default: 16000; 8000 for morse)
 _NORM = "of the convolution of a conformer"
 _AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
+_COUNT = "messages in Morse code"
 OPTIONS = (
     Option("--data", str, _DATA, "FOLDER", "data"),
-    Option(
-        "--count", options.integer(2, 10**6), "messages in Morse code", group="data"
-    ),
+    Option("--count", options.integer(2, 10**6), _COUNT, group="data"),
     Option("--audio-column", str, _AUDIO, "COLUMN", "data"),
     Option("--text-column", str, _TEXT, "COLUMN", "data"),
     Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
     Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
     Option("--normalization", "normalization", _NORM, "NAME", "model"),
     Option("--spec-augment", None, _AUGMENT, group="training"),
-    Option(
-        "--warm-up",
-        options.integer(0),
-        "steps in which the learning rate rises",
-        group="training",
-    ),
 )
 
 

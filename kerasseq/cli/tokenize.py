@@ -81,37 +81,24 @@ examples:
     source.add_argument("--file", metavar="FILE", help="a text file instead")
     options.add_encoding(parser)
     add_tokenizer(parser)
-    parser.add_argument(
-        "--corpus",
-        metavar="FILE",
-        help="a text file to train on (default: the reference of Python)",
-    )
-    parser.add_argument(
-        "--table", action="store_true", help="print id and offsets of each token"
-    )
-    parser.add_argument(
-        "--merges", action="store_true", help="print the first merges of the training"
-    )
-    parser.add_argument("--save", metavar="FILE", help="save the tokenizer as JSON")
+    text, shown = "a text file to train on", "the reference of Python"
+    options.add(parser, "--corpus", str, text, "FILE", shown=shown)
+    options.add(parser, "--table", None, "print id and offsets of each token")
+    options.add(parser, "--merges", None, "print the first merges of the training")
+    options.add(parser, "--save", str, "save the tokenizer as JSON", "FILE")
     options.add_json(parser)
 
 
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     """Adds the tokenizer, and the size of one that is trained."""
-    parser.add_argument(
-        "--tokenizer",
-        default="bpe",
-        metavar="NAME",
-        help=f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe)",
+    text = f"{', '.join(options.TOKENIZERS)}, or a file or folder"
+    options.add(parser, "--tokenizer", str, text, "NAME", default="bpe")
+    names = "--vocabulary-size --vocab-size"
+    text, default = (
+        "maximum number of tokens in the vocabulary",
+        options.VOCABULARY_SIZE,
     )
-    parser.add_argument(
-        *("--vocabulary-size", "--vocab-size"),
-        type=options.integer(),
-        default=options.VOCABULARY_SIZE,
-        metavar="N",
-        help="maximum number of tokens in the vocabulary (default: "
-        f"{options.VOCABULARY_SIZE})",
-    )
+    options.add(parser, names, options.integer(), text, default=default)
 
 
 def run(args: argparse.Namespace) -> None:

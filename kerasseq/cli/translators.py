@@ -74,7 +74,6 @@ _SAMPLES = "bootstrap samples of the held-out pairs"
 _PROCESSES = "models that train at the same time, each in a process of its own"
 _COUNT = options.integer(20, 10**6)
 OPTIONS = (
-    Option("--models --model", "model", "", "NAME", "model"),
     Option("--tokenizers --tokenizer", "tokenizer", "", "NAME", "data"),
     *(row for row in translation.OPTIONS if row.argument in ("pairs", "strict")),
     Option("--count", _COUNT, "training pairs of --data", group="data"),

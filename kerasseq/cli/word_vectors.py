@@ -65,6 +65,7 @@ HELP = {
     "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
 }
 _SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
+_NEGATIVES = "negative words for each, not for glove"
 _SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
 OPTIONS = (
     Option("text", str, "a text, as --text", "TEXT", "data"),
@@ -73,9 +74,7 @@ OPTIONS = (
     Option("--subsample", options.share, _SUBSAMPLE, "X", "data"),
     Option("--dimensions --size", options.units, "size of a vector", group="model"),
     Option("--window", _SMALL, "largest distance of a context", group="model"),
-    Option(
-        "--negatives", _SMALL, "negative words for each, not for glove", group="model"
-    ),
+    Option("--negatives", _SMALL, _NEGATIVES, group="model"),
     Option("--seed", options.integer(0, 2**31 - 1), "random seed", group="training"),
 )
 
