@@ -94,11 +94,8 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     text = f"{', '.join(options.TOKENIZERS)}, or a file or folder"
     options.add(parser, "--tokenizer", str, text, "NAME", default="bpe")
     names = "--vocabulary-size --vocab-size"
-    text, default = (
-        "maximum number of tokens in the vocabulary",
-        options.VOCABULARY_SIZE,
-    )
-    options.add(parser, names, options.integer(), text, default=default)
+    text, size = "maximum number of tokens in the vocabulary", options.VOCABULARY_SIZE
+    options.add(parser, names, options.integer(), text, default=size)
 
 
 def run(args: argparse.Namespace) -> None:
