@@ -1,4 +1,4 @@
-"""`kerasseq tokenize`, and how other commands tokenize texts."""
+"""`kerasseq tokenize`, and the tokens of texts that other commands read."""
 
 import argparse
 import array
