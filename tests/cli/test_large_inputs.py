@@ -51,7 +51,7 @@ def test_held_out_and_ngram_characters_are_bounded(command, text_path):
 
 
 def test_tokenizer_is_trained_on_a_bounded_part(monkeypatch, capsys):
-    monkeypatch.setattr(tokenize, "MAX_TRAINING", 30)
+    monkeypatch.setattr(text_models, "MAX_TRAINING", 30)
     made = text_models.tokenizer_by_name("word", 100, "to be or not " * 3 + "that is")
     assert "on the first 30 of the 46 characters" in capsys.readouterr().err
     assert "be" in made.vocabulary and "that" not in made.vocabulary

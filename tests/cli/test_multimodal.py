@@ -15,6 +15,7 @@ from kerasseq.cli import (
     main,
     multimodal_data,
 )
+from kerasseq.cli import contrastive as retrieval
 from kerasseq.datasets import captioned_images
 from tests.cli.conftest import at_step, snapshot
 
@@ -227,7 +228,7 @@ def test_pictures_in_both_parts_and_captions_of_several_pictures(
     assert not set(learned.images) & set(held_out.images)
     truths = multimodal_data.true_captions(held_out)
     assert all(len(each) == 2 for each in truths)
-    assert len(contrastive.candidates(held_out, 0)) <= 4
+    assert len(retrieval.candidates(held_out, 0)) <= 4
 
 
 def test_words_that_training_does_not_have(command, refused, tmp_path):
@@ -247,17 +248,15 @@ def test_scores_by_hand():
         "images": np.array([[1, 0], [0, 1.0]]),
         "texts": np.array([[0, 1], [1, 0.0]]),
     }
-    both = contrastive.scores(found)
+    both = retrieval.scores(found)
     assert both["picture → caption"]["right"] == both["caption → picture"]["right"] == 0
-    same = contrastive.scores({"images": np.ones((40, 2)), "texts": np.ones((40, 2))})
+    same = retrieval.scores({"images": np.ones((40, 2)), "texts": np.ones((40, 2))})
     assert same["picture → caption"]["right"] == 0  # one vector for all finds nothing
-    assert not contrastive.judge(same)["better"]
+    assert not retrieval.judge(same)["better"]
     eye = np.eye(40)
-    assert contrastive.judge(contrastive.scores({"images": eye, "texts": eye}))[
-        "better"
-    ]
-    one = contrastive.scores({"images": eye[:1], "texts": eye[:1]})
-    assert "nothing to choose from" in contrastive.judge(one)["sentence"]
+    assert retrieval.judge(retrieval.scores({"images": eye, "texts": eye}))["better"]
+    one = retrieval.scores({"images": eye[:1], "texts": eye[:1]})
+    assert "nothing to choose from" in retrieval.judge(one)["sentence"]
 
 
 def test_wrong_arguments(captions, contrastive, refused, tmp_path):
