@@ -7,6 +7,7 @@ import keras
 import pytest
 
 import kerasseq
+import kerasseq.cli
 
 pytestmark = pytest.mark.everywhere("each backend has files of its own")
 
@@ -50,6 +51,7 @@ def test_attention_runs_through_few_files():
 
 
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8}
+WORDS = ("fine", "dull", "warm", "cold")
 SIZES = {"source_vocabulary_size": 11, "target_vocabulary_size": 13}
 TOKENIZER = kerasseq.text.CharacterTokenizer().fit(["to be or not"])
 MODELS = {
@@ -74,3 +76,25 @@ def test_translation_runs_through_few_files(name):
     files = files_of(lambda: model.translate([[3, 1, 5]]))
     assert "/decoding/loop.py" in files
     assert len(files) <= 22, files
+
+
+@pytest.mark.once("the command line")
+def test_the_command_runs_through_few_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kerasseq.cli.figures.available", lambda: False)
+    rows = [
+        f"{kind},a {word} film" for kind, word in zip("ab" * 6, WORDS * 3, strict=True)
+    ]
+    pathlib.Path("films.csv").write_text("\n".join(["label,text", *rows]))
+    words = ["train", "classify", "--file", "films.csv", "--model", "bag"]
+    words += ["--steps", "2", "--tokenizer", "word", "--units", "3"]
+    codes = []
+    files = files_of(lambda: codes.append(kerasseq.cli.main(words)))
+    assert codes == [0, 0]
+    of_command = [name for name in files if name.startswith("/cli/")]
+    assert {"/cli/train.py", "/cli/run.py", "/cli/classify.py"} <= {*of_command}
+    assert len(of_command) <= 16, of_command
+    # What the command calls around the `fit` of the model.
+    around = ("/cli/", "/core/", "/datasets/", "/training/")
+    assert len([name for name in files if name.startswith(around)]) <= 38, files
+    assert len(files) <= 81, files

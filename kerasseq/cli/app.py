@@ -31,7 +31,7 @@ import webbrowser
 from collections.abc import Iterator
 
 import kerasseq
-from kerasseq.cli import options, signals
+from kerasseq.cli import control, options
 from kerasseq.cli.console import Console, note
 from kerasseq.core import backend, checks, packages
 from kerasseq.published.architectures import architectures
@@ -301,7 +301,7 @@ def _answers(address):
 def _wait(process):
     """Waits for a process, and ends it as Ctrl-C does when this one is ended."""
     try:
-        with signals.handled():
+        with control.signals_handled():
             code = process.wait()
     except KeyboardInterrupt:
         with contextlib.suppress(OSError):

@@ -21,14 +21,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, limits, options, runs, tokenize, verdict
+from kerasseq.cli import (
+    figures,
+    options,
+    runs,
+    schedule,
+    text_models,
+    verdict,
+)
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.options import Option
-from kerasseq.cli.runs import sha256
+from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
     from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 Documents = list[list[str]]  # lists of sentences
@@ -50,7 +57,7 @@ DEFAULTS = {
     "sequence_length": 32,
     "batch_size": 64,
     "learning_rate": 3e-3,
-    **limits.TRAINED,
+    **schedule.TRAINED,
 }
 STEPS = 400  # if neither --epochs nor --steps is given
 COUNTING = 2000  # documents that are generated
@@ -70,48 +77,38 @@ HELP = {
     "steps": f"training steps, instead of --epochs (default: {STEPS})",
     "vocabulary_size": "maximum number of tokens in the vocabulary of WordPiece",
 }
+_MASKED = "fraction of the tokens to predict"
+_MARKED = "fraction of these that becomes [MASK]"
+_RANDOM = "fraction that becomes a random token"
 _NEXT = "fraction of the pairs whose second sentence follows the first"
 _MASKS = "masked tokens and sentence pairs"
 OPTIONS = (
     Option("--text", str, "a file: a text", "FILE", "data"),
-    *(
-        Option(name, kind, text, "X", _MASKS)
-        for name, kind, text in (
-            ("--mask-rate", options.probability, "fraction of the tokens to predict"),
-            (
-                "--mask-token-rate",
-                options.share,
-                "fraction of these that becomes [MASK]",
-            ),
-            (
-                "--random-token-rate",
-                options.share,
-                "fraction that becomes a random token",
-            ),
-            ("--next-rate", options.share, _NEXT),
-        )
-    ),
+    Option("--mask-rate", options.probability, _MASKED, "X", _MASKS),
+    Option("--mask-token-rate", options.share, _MARKED, "X", _MASKS),
+    Option("--random-token-rate", options.share, _RANDOM, "X", _MASKS),
+    Option("--next-rate", options.share, _NEXT, "X", _MASKS),
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, measures it before and after, and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import adam, check_memory  # loads Keras
-
-    settings = job.settings
-    documents, data = job.read("the text", read)
+    settings = run.settings
+    documents, data = run.read("the text", read)
     documents, held_out = split(documents, data["source"])
     text = "\n".join("\n".join(document) for document in documents)
-    tokenizer = tokenize.make("wordpiece", settings.vocabulary_size, text)
+    tokenizer = text_models.tokenizer_by_name(
+        "wordpiece", settings.vocabulary_size, text
+    )
     sized = options.Settings(**{**vars(settings), "model": "transformer"})
-    check_memory(sized, settings.batch_size)
+    schedule.check_memory(sized, settings.batch_size)
     with status("building the model"):
         model = build(settings, tokenizer)
     with status("tokenizing the text", len(text)):
@@ -125,10 +122,10 @@ def train(job: "Job") -> runs.Results:
         tested = model.batches(held_out, batch_size=MAX_TESTED).batch(0)
     steps = STEPS
     if settings.epochs or settings.steps:
-        steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+        steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     warm_up = int(WARM_UP * steps)
-    model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
-    job.start(
+    model.compile(schedule.adam(settings.learning_rate, steps, warm_up, last=0.02))
+    run.start(
         data,
         f"{data['source']}: {len(documents):,} documents with {len(text):,} "
         f"characters, {len(held_out):,} held out; {tokenizer.vocabulary_size:,} "
@@ -136,10 +133,10 @@ def train(job: "Job") -> runs.Results:
     )
     _, y, weights = tested
     before = predict(model, tested, "measuring the model before training")
-    history = job.fit(model, batches, steps, "tokens_accuracy")
+    history = run.fit(model, batches, steps, "tokens_accuracy")
     after = predict(model, tested, "measuring the model")
     simple = most_frequent(batches, y)
-    results = job.results(
+    results = run.results(
         *(model, history, steps),
         before=accuracies(before, y, weights),
         after=accuracies(after, y, weights),
@@ -147,9 +144,9 @@ def train(job: "Job") -> runs.Results:
         pairs=len(y["next"]),
         verdicts=verdicts(after, simple, y, weights),
     )
-    show(job.console, results)
-    job.draw(lambda: draw(job, model, held_out, history, results))
-    return job.finish(results)
+    show(run.console, results)
+    run.draw(lambda: draw(run, model, held_out, history, results))
+    return run.finish(results)
 
 
 def read(settings: options.Settings) -> tuple[Documents, dict[str, Any]]:
@@ -325,19 +322,19 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    job: "Job",
+    run: "Run",
     model: "kerasseq.models.BERT",
     held_out: Documents,
     history: runs.History,
     results: runs.Results,
 ) -> list[Any]:
     """Draws the training, and the attention over a held-out text."""
-    title = f"BERT on {job.record['data']['source']}"
+    title = f"BERT on {run.record['data']['source']}"
     lines = {"most frequent token": results["baselines"]["tokens"]}
     x, tokens = example(model, " ".join(held_out[0]))
     return [
-        figures.history(job.folder, history, "tokens_accuracy", title, lines),
-        figures.attention(job.folder, figures.record(model, x), tokens),
+        figures.history(run.folder, history, "tokens_accuracy", title, lines),
+        figures.attention(run.folder, figures.record(model, x), tokens),
     ]
 
 

@@ -32,7 +32,7 @@ from kerasseq.cli import (
 from kerasseq.cli import multimodal_models as models
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
@@ -43,18 +43,18 @@ HELP = {**models.HELP, "batch_size": "pictures in a batch"}
 OPTIONS = (*multimodal_data.OPTIONS, *models.OPTIONS)
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, and compares its captions with those that need no model.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    trained = models.fit(job, head="caption")
+    trained = models.fit(run, head="caption")
     model, held_out = trained.model, trained.held_out
-    rows = caption_scores.rows(held_out, job.settings.seed)
+    rows = caption_scores.rows(held_out, run.settings.seed)
     tested = multimodal_data.take(held_out, rows)
     every = multimodal_data.true_captions(held_out)
     spelled = caption_scores.speller(model.preprocessor.tokenizer)
@@ -62,7 +62,7 @@ def train(job: "Job") -> runs.Results:
     texts = caption_scores.describe(model, tested)
     own = caption_scores.scores(texts, truths)
     others = caption_scores.baselines(
-        trained.learned, tested, truths, job.settings, spelled
+        trained.learned, tested, truths, run.settings, spelled
     )
     judged = caption_scores.judge(own, others)
     repeated = labeled.repeated(trained.keys, image_data.keys(tested.images))
@@ -70,7 +70,7 @@ def train(job: "Job") -> runs.Results:
     examples = caption_scores.examples(names, texts, truths)
     for each in (own, *others.values()):
         each.pop("right")
-    results = job.results(
+    results = run.results(
         *(model, trained.history, trained.steps),
         **own,
         baselines=others,
@@ -79,12 +79,12 @@ def train(job: "Job") -> runs.Results:
         described=len(rows),
         repeated=repeated,
     )
-    console = job.console
+    console = run.console
     caption_scores.show_examples(console, examples)
     title = f"Captions of {len(rows):,} held-out picture{'s' * (len(rows) > 1)}"
     caption_scores.show(console, title, {**others, "the model": own})
     console.write(judged["sentence"])
     labeled.show_repeated(console, repeated, len(rows), "pictures")
     titles = contrastive.titles(texts, truths)
-    models.draw(job, trained, rows[:DRAWN], titles[:DRAWN])
-    return job.finish(results)
+    models.draw(run, trained, rows[:DRAWN], titles[:DRAWN])
+    return run.finish(results)

@@ -8,8 +8,8 @@ import numpy as np
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import options
-from kerasseq.cli.console import progress, set_seed, status
+from kerasseq.cli import contest, options, schedule
+from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -173,8 +173,6 @@ def train(
     """
     import keras
 
-    from kerasseq.cli.fitting import adam  # loads Keras
-
     task = TASKS[name]
     keras.utils.clear_session()
     with status(f"finding the width of {cell} on {name}"):
@@ -187,22 +185,11 @@ def train(
             raise UsageError(f"--parameters: {cell} on {name}: {error}") from error
     set_seed(seed)
     model, steps = task.build(cell, matched.width), settings.steps
-    model.compile(adam(settings.learning_rate, steps, int(WARM_UP * steps)))
+    model.compile(schedule.adam(settings.learning_rate, steps, int(WARM_UP * steps)))
     rows = task.data(settings.examples, seed)
     batches = kerasseq.training.ArrayBatches(*rows, settings.batch_size, seed)
-    with progress(f"training {cell} on {name}, seed {seed}, steps", steps) as show:
-        model.fit(
-            batches.stream(0),
-            steps_per_epoch=steps,
-            epochs=1,
-            verbose=0,
-            shuffle=False,
-            callbacks=[
-                keras.callbacks.LambdaCallback(
-                    on_train_batch_end=lambda batch, logs: show(batch + 1)
-                )
-            ],
-        )
+    what = f"{cell} on {name}, seed {seed}"
+    contest.fit(model, batches.stream(0), steps, what)
     predicted = np.asarray(model.predict(test.x, batch_size=500, verbose=0))
     return {
         "score": task.score(test.y, predicted),

@@ -15,6 +15,7 @@ Examples:
   kerasseq compare --resume runs/cells-1
 """
 
+import pathlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,10 @@ from kerasseq.cli import cell_tasks, contest, options, runs, verdict
 from kerasseq.cli.console import Console
 from kerasseq.cli.options import Option
 from kerasseq.core import backend
-from kerasseq.core.files import read_json
+from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = None  # there are no data of the user
 STORED, TABLE = "cells", "cells.csv"
@@ -50,7 +51,6 @@ _SIZE = "parameters of each model, within 5 %%"
 _TESTED = "test rows of each task"
 _FEW = options.integer(2, 10**6)
 OPTIONS = (
-    Option("--models --model", "model", "", "NAME", "model"),
     Option("--tasks", "task", "", "NAME", "data"),
     Option("--parameters", options.integer(100), _SIZE, group="model"),
     Option("--examples", _FEW, "training rows of each task", group="training"),
@@ -58,77 +58,69 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains each cell on each task with each seed, unless stored, and compares.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
+    settings = run.settings
     tests = {
         name: cell_tasks.TASKS[name].data(settings.test_examples, cell_tasks.TEST_SEED)
         for name in settings.tasks
     }
     parts = b"".join(test.x.tobytes() + test.y.tobytes() for test in tests.values())
-    data = {"source": ", ".join(settings.tasks), "sha256": runs.sha256(parts)}
-    job.check_data(data)
-    job.start(
+    data = {"source": ", ".join(settings.tasks), "sha256": sha256(parts)}
+    run.check_data(data)
+    run.start(
         data,
         f"{len(settings.models)} cells on {len(settings.tasks)} tasks, on "
-        f"{backend.chosen()}. The run is saved in {job.folder}",
+        f"{backend.chosen()}. The run is saved in {run.folder}",
     )
     names = contest.names(
         [f"{task}-{cell}" for task in settings.tasks for cell in settings.models],
         settings.seeds,
     )
-    job.end_dry_run(f"{len(names)} models", competitors=names)
-    folder = job.folder / STORED
+    run.end_dry_run(f"{len(names)} models", competitors=names)
 
-    def run(name, follow):
-        (task, cell), seed = contest.parts(name)[0].split("-"), contest.parts(name)[1]
+    def measure(name):
+        model, seed = contest.parts(name)
+        task, cell = model.split("-")
         start = time.perf_counter()
         found = cell_tasks.train(task, cell, seed, settings, tests[task])
         found["seconds"] = round(time.perf_counter() - start, 3)
-        folder.mkdir(exist_ok=True)
-        runs.write_json(folder / f"{name}.json", found)
-        job.console.info(
-            f"{task}, {cell}, seed {seed}: {found['score']:.3f} "
-            f"({names.index(name) + 1} of {len(names)})"
-        )
+        return found, f"{task}, {cell}, seed {seed}: {found['score']:.3f}"
 
-    found = contest.train_all(
-        job, names, lambda name: stored(folder / f"{name}.json"), run
-    )
+    found = contest.measure_all(run, names, STORED, measure, stored)
     results = {
-        "task": job.task,
+        "task": run.task,
         "seeds": settings.seeds,
         "steps": settings.steps,
         **compare(settings.tasks, settings.models, found),
-        "run": str(job.folder),
+        "run": str(run.folder),
     }
-    show(job.console, results)
-    write_csv(job.folder / TABLE, results)
-    job.console.info(f"Scores: {job.folder / TABLE}")
-    return job.finish(results)
+    show(run.console, results)
+    contest.write_table(run, TABLE, COLUMNS, rows_of(results))
+    return run.finish(results)
 
 
-def stored(file: Any) -> dict[str, Any] | None:
+def stored(file: pathlib.Path) -> dict[str, Any] | None:
     """Reads the result of a cell on a task; None if it is not trained yet.
 
     Raises:
         ValueError: If the file is damaged.
     """
-    if not file.exists():
-        return None
-    with runs.reading(file, "train this cell again"):
-        record = read_json(file)
+
+    def check(record):
         for key in ("score", "width", "parameters", "seconds"):
             if not np.isfinite(record[key]):
                 raise ValueError(f"{key} must be a number, received {record[key]}")
-    return record
+        return record
+
+    return contest.read_stored(file, "train this cell again", check)
 
 
 def compare(
@@ -218,8 +210,8 @@ def _gain(task, by_cell, cell, other):
 
 def show(console: Console, results: dict[str, Any]) -> None:
     """Prints the scores, the ranks and the sentences."""
-    scores, ranks, count = results["scores"], results["ranks"], len(results["seeds"])
-    seeds = f"mean of {count} seeds" if count > 1 else f"seed {results['seeds'][0]}"
+    scores, ranks = results["scores"], results["ranks"]
+    seeds = contest.seeds_of(results["seeds"])
     cells = list(results["mean_ranks"])
     columns = ("cell", *(f">{task}" for task in scores))
     metrics = ", ".join(f"{cell_tasks.TASKS[t].metric} of {t}" for t in scores)
@@ -240,12 +232,12 @@ def show(console: Console, results: dict[str, Any]) -> None:
         console.write(sentence)
 
 
-def write_csv(file: Any, results: dict[str, Any]) -> None:
-    """Writes the score of each cell, task and seed."""
+def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns a row of the table for each cell, task and seed."""
     rows = [
         (task, cell, seed, *results["sizes"][f"{task}-{cell}"], score)
         for task, by_cell in results["scores"].items()
         for cell, values in by_cell.items()
         for seed, score in zip(results["seeds"], values, strict=True)
     ]
-    runs.write_csv(file, COLUMNS, [dict(zip(COLUMNS, r, strict=True)) for r in rows])
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]

@@ -18,7 +18,7 @@ import argparse
 import contextlib
 from typing import Any
 
-from kerasseq.cli import adapting, generate, lines, options, runs
+from kerasseq.cli import generate, lines, options, runs, text_models
 from kerasseq.cli.console import Console, choose_backend, note, print_json, status
 from kerasseq.cli.errors import UsageError, one_line, truncate_word
 from kerasseq.cli.tokenize import note_unknown
@@ -36,7 +36,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("chat")
     options.add_run(parser)
-    adapting.add_adapter(parser)
+    text_models.add_adapter(parser)
     text = "one message, to be answered instead of a dialogue"
     options.add(parser, "--prompt", str, text, "TEXT")
     text = "instructions, with which each conversation begins"

@@ -20,18 +20,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import adapting, heads, labeled, limits, options, runs, text_tables
+from kerasseq.cli import (
+    labeled,
+    options,
+    runs,
+    schedule,
+    text_models,
+    text_tables,
+)
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.core.files import sha256
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
-MODELS = (*options.ARCHITECTURES, "bag", *heads.MODELS)
+MODELS = (*options.ARCHITECTURES, "bag", *text_models.MODELS)
 POOLING = ("last", "mean", "max", "mean_max")
 DEFAULTS = {
     "model": "gru",
@@ -51,12 +59,12 @@ DEFAULTS = {
     "num_layers": PerModel(1, bert=2, gpt=2),
     "num_heads": 4,
     "preset": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "dropout": PerModel(0.5, bag=0.3, bert=0.1, gpt=0.1),
     "pooling": PerModel("mean_max", bag=None, bert=None, gpt=None),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bag=1e-2, bert=1e-3, gpt=1e-3),
-    **limits.STOPPED,
+    **schedule.STOPPED,
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
@@ -64,38 +72,38 @@ FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING, **adapting.CHOICES}
+CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING, **text_models.CHOICES}
 HELP = {
     "file": f"a file: {text_tables.KINDS}",
     "tokenizer": f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe; "
     "character for texts of one or two words)",
-    "epochs": f"passes over the texts, at most (default: {limits.EPOCHS}; more for a "
-    f"small table, up to {limits.LONG_EPOCHS})",
+    "epochs": f"passes over the texts, at most (default: {options.EPOCHS}; more for a "
+    f"small table, up to {schedule.LONG_EPOCHS})",
 }
 _POOLING = "of the outputs of the last layer: what is classified"
 OPTIONS = (
     Option("--pooling", "pooling", _POOLING, "NAME", "model"),
-    *adapting.OPTIONS,
+    *text_models.OPTIONS,
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, evaluates it beside simple models and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
-    if settings.pooling and settings.model in heads.MODELS:
+    settings = run.settings
+    if settings.pooling and settings.model in text_models.MODELS:
         raise UsageError(
             f"--pooling is not for {settings.model}, whose token [CLS] or last token "
             "is classified. Leave it out, or choose another --model"
         )
     texts, labels, data = read(settings)
-    job.check_data(data)
+    run.check_data(data)
     with status("splitting the texts"):
         rows, tested = split_by_class(labels, settings.held_out, settings.seed)
     if not len(tested):
@@ -106,10 +114,10 @@ def train(job: "Job") -> runs.Results:
     x, y = part_of(texts, labels, rows)
     if settings.tokenizer is None and settings.preset is None:
         settings.tokenizer = chosen_tokenizer(x)
-    preset, tokenizer = heads.prepare(settings, x)
+    preset, tokenizer = text_models.prepare(settings, x)
     with status("building the model"):
         names = sorted(set(labels))
-        model = heads.build(settings, "classify", names, tokenizer, x, preset)
+        model = text_models.build(settings, "classify", names, tokenizer, x, preset)
     with status("tokenizing the texts", sum(map(len, x))):
         learned, validated = labeled.validation_part(y, settings)
         batches = model.batches(
@@ -118,14 +126,14 @@ def train(job: "Job") -> runs.Results:
             class_weight="balanced" if settings.balanced else None,
             seed=settings.seed,
         )
-    job.start(
+    run.start(
         data,
         f"{data['source']}: {len(x):,} texts with {len(model.labels)} labels, "
         f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens.",
         x,
     )
     validation = part_of(x, y, validated) if len(validated) else None
-    history = heads.fit(job, model, batches, validation)
+    history = text_models.fit(run, model, batches, validation)
     chosen = labeled.bounded(tested, settings.seed)
     held_out = part_of(texts, labels, chosen)
     results = evaluate(model, *held_out)
@@ -136,7 +144,7 @@ def train(job: "Job") -> runs.Results:
     other = "--model bag" if settings.model != "bag" else "--model gru"
     advice = [other, "more rows" if settings.preset else "--preset FOLDER"]
     counts |= {"what": "texts", "advice": advice}
-    return labeled.report(job, model, history, results, **counts)
+    return labeled.report(run, model, history, results, **counts)
 
 
 def chosen_tokenizer(texts: list[str]) -> str:
@@ -180,7 +188,7 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
     with status("checking the labels"):
         labeled.check_labels(labels, source)
         texts = cut(texts, settings.max_characters)
-        checksum = runs.sha256("\n".join([*texts, *labels]))
+        checksum = sha256("\n".join([*texts, *labels]))
     return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
 
 

@@ -18,8 +18,10 @@ Examples:
 """
 
 import argparse
+import functools
+import pathlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,15 +35,15 @@ from kerasseq.cli import (
     learners,
     options,
     runs,
+    schedule,
     text_tables,
 )
 from kerasseq.cli.commands import COMMANDS, COMPARISONS
 from kerasseq.cli.console import clock, status
 from kerasseq.cli.options import Option
-from kerasseq.core.files import read_json
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 HEADS = 4  # of BERT; a test compares it
 FILE = "file"  # the argument that names the user's data
@@ -95,7 +97,6 @@ _LABELS = "column of the labels, one or several in a cell"
 _STEPS = "steps of the pre-training of BERT"
 _SAMPLES = "bootstrap samples of the held-out texts"
 OPTIONS = (
-    Option("--models --model", "model", "", "NAME", "model"),
     Option("--labels --label", str, _LABELS, "COLUMN", "data"),
     Option("--separator", str, _SEPARATOR, "X", "data"),
     Option("--unlabeled", str, _UNLABELED, "FILE", "data"),
@@ -127,52 +128,47 @@ def run(args: argparse.Namespace) -> None:
     COMMANDS["train"].run(args)
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains all learners with all seeds, except those that are stored, and compares.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
+    settings = run.settings
     learners.check_packages(settings.models)
     data = compare_data.read(settings)
-    job.check_data(data.record)
+    run.check_data(data.record)
     _check_memory(settings, len(data.x))
-    job.start(
+    run.start(
         data.record,
         f"{data.record['source']}: {len(data.x):,} training texts and "
         f"{len(data.tested):,} held out, {len(data.labels)} labels, "
         f"{sum(map(len, data.y)) / len(data.y):.2f} a text. The run is saved in "
-        f"{job.folder}",
+        f"{run.folder}",
     )
     names = contest.names(settings.models, settings.seeds)
-    job.end_dry_run(f"{len(names)} learners", competitors=names)
-    trained = learners.Learners(data, settings, job.folder, job.console)
+    run.end_dry_run(f"{len(names)} learners", competitors=names)
+    trained = learners.Learners(data, settings, run.folder, run.console)
     y = data.indicators(data.y_tested)
-    folder = job.folder / STORED
 
-    def run(name, follow):
+    def measure(name):
         learner, seed = contest.parts(name)
         predicted, seconds = trained.predict(learner, seed)
-        _store(folder / f"{name}.json", learner, seed, predicted, seconds)
         f1 = kerasseq.training.multilabel_f1(y, predicted, "macro")
-        job.console.info(
-            f"{learner}, seed {seed}: F1 {f1:.3f}, {clock(seconds)} "
-            f"({names.index(name) + 1} of {len(names)})"
-        )
+        found = {"learner": learner, "seed": seed, "seconds": round(seconds, 3)}
+        found["predicted"] = ["".join(map(str, row)) for row in predicted.tolist()]
+        return found, f"{learner}, seed {seed}: F1 {f1:.3f}, {clock(seconds)}"
 
-    def stored(name):
-        return read_stored(folder / f"{name}.json", y.shape)
-
-    predictions = contest.train_all(job, names, stored, run)
+    read = functools.partial(read_stored, shape=y.shape)
+    predictions = contest.measure_all(run, names, STORED, measure, read)
     more = {"groups": data.groups, "samples": settings.bootstrap}
     with status("computing the bootstrap intervals"):
         results = comparison.compare(y, data.labels, predictions, **more)
     results |= {
-        "task": job.task,
+        "task": run.task,
         "source": data.record["source"],
         "labels": data.labels,
         "texts": [len(data.x), len(data.tested)],
@@ -180,38 +176,25 @@ def train(job: "Job") -> runs.Results:
         "multi_label": data.multi_label,
         "seeds": settings.seeds,
         "pretraining": trained.pretraining(),
-        "run": str(job.folder),
+        "run": str(run.folder),
     }
-    comparison.show(job.console, results)
-    comparison.write_csv(job.folder / TABLE, results)
-    job.console.info(f"Scores: {job.folder / TABLE}")
-    job.draw(lambda: [figures.comparison(job.folder / FIGURE, results)])
-    return job.finish(results)
+    comparison.show(run.console, results)
+    text_tables.note_formulas(run.folder / TABLE, results["support"])
+    contest.write_table(run, TABLE, comparison.COLUMNS, comparison.rows_of(results))
+    run.draw(lambda: [figures.comparison(run.folder / FIGURE, results)])
+    return run.finish(results)
 
 
 def _check_memory(settings, rows):
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
     networks = [name for name in settings.models if not learners.is_simple(name)]
     if networks:
         sized = {"model": networks, "num_layers": 2}
-        check_memory(options.Settings(**{**vars(settings), **sized}), rows)
+        schedule.check_memory(options.Settings(**{**vars(settings), **sized}), rows)
 
 
-def _store(file, name, seed, predicted, seconds):
-    file.parent.mkdir(exist_ok=True)
-    runs.write_json(
-        file,
-        {
-            "learner": name,
-            "seed": seed,
-            "seconds": round(seconds, 3),
-            "predicted": ["".join(map(str, row)) for row in predicted.tolist()],
-        },
-    )
-
-
-def read_stored(file: Any, shape: tuple[int, int]) -> tuple[np.ndarray, float] | None:
+def read_stored(
+    file: pathlib.Path, shape: tuple[int, int]
+) -> tuple[np.ndarray, float] | None:
     """Reads predictions and seconds of a learner; None if it is not trained yet.
 
     Args:
@@ -221,15 +204,11 @@ def read_stored(file: Any, shape: tuple[int, int]) -> tuple[np.ndarray, float] |
     Raises:
         ValueError: If the file is damaged.
     """
-    if not file.exists():
-        return None
-    try:
-        record = read_json(file)
+
+    def check(record):
         predicted = np.array([list(row) for row in record["predicted"]]).astype(int)
         if predicted.shape != shape or not np.isin(predicted, (0, 1)).all():
             raise ValueError(f"expected 0 or 1 for {shape}, received {predicted.shape}")
         return predicted, float(record["seconds"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{file} is damaged: {error}. Delete it to train this learner again"
-        ) from error
+
+    return contest.read_stored(file, "train this learner again", check)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import classify, labeled, options, runs, text_tables
+from kerasseq.cli import classify, labeled, options, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
+from kerasseq.core.files import sha256
 from kerasseq.datasets import text_file
 from kerasseq.datasets.splitting import split_by_class
 
@@ -73,9 +74,7 @@ def read(settings: options.Settings) -> Data:
         data = data._replace(unlabeled=_unlabeled(settings, data))
     content = [*data.x, *data.tested, *data.unlabeled]
     content += [" ".join(row) for row in (*data.y, *data.y_tested)]
-    return data._replace(
-        record={**data.record, "sha256": runs.sha256("\n".join(content))}
-    )
+    return data._replace(record={**data.record, "sha256": sha256("\n".join(content))})
 
 
 def _family(settings):

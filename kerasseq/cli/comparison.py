@@ -5,14 +5,13 @@ bootstrap samples of the test texts, which are the same for all learners; the ra
 that over the seeds.
 """
 
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, runs, text_tables, verdict
+from kerasseq.cli import contest, labeled, verdict
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
 
@@ -174,7 +173,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
         )
         for name, each in learners.items()
     ]
-    title = f"F1 on {results['texts'][1]:,} held-out texts, {_seeds(results)}"
+    seeds = contest.seeds_of(results["seeds"])
+    title = f"F1 on {results['texts'][1]:,} held-out texts, {seeds}"
     console.table(title, (*columns, ">seconds"), rows)
     shown = shown_labels(results)
     titles = ("Precision, percent", "Recall, percent", "F1, percent")
@@ -189,11 +189,6 @@ def show(console: Console, results: dict[str, Any]) -> None:
     labeled.show_repeated(console, results["repeated"], results["texts"][1], "texts")
     if results["pretraining"]:
         note_pretraining(console, results["pretraining"])
-
-
-def _seeds(results):
-    count = len(results["seeds"])
-    return f"mean of {count} seeds" if count > 1 else f"seed {results['seeds'][0]}"
 
 
 def _by_label(results, shown, key):
@@ -249,26 +244,20 @@ def note_pretraining(console: Console, results: dict[str, Any]) -> None:
     )
 
 
-def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
-    """Writes the scores of each learner, seed and label, and the means over seeds."""
-    rows = (
-        {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
-        for row in _rows(results)
-    )
-    runs.write_csv(file, COLUMNS, rows)
-    text_tables.note_formulas(file, results["support"])
-
-
-def _rows(results):
+def rows_of(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the scores of each learner, seed and label, and the means over seeds."""
     for name, each in results["learners"].items():
         parts = {**each["seeds"], "mean": each["scores"]}
         for seed, scores in parts.items():
             for label, row in scores.items():
-                interval = {"f1_low": row.get("low"), "f1_high": row.get("high")}
-                yield {
+                row = {
                     **{"learner": name, "seed": seed, "label": label},
                     **{key: row[key] for key in KEYS},
-                    **interval,
+                    **{"f1_low": row.get("low"), "f1_high": row.get("high")},
                     "support": results["support"].get(label),
                     "seconds": each["seconds"] if seed == "mean" else None,
+                }
+                yield {
+                    key: round(value, 6) if isinstance(value, float) else value
+                    for key, value in row.items()
                 }

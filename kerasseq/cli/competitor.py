@@ -1,9 +1,4 @@
-"""A competitor of the race: one model with one seed, in a run folder of its own.
-
-The race collects the results of its competitors. Each can also be resumed, followed and
-inspected alone: its record is that of a race with one model and one seed, marked as
-"competitor".
-"""
+"""A competitor of the race: one model with one seed, and its strings."""
 
 import argparse
 import pathlib
@@ -13,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import contest, labeled, options, runs
+from kerasseq.cli import labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.core.files import sha256
 from kerasseq.datasets import (
     NoisyParentheses,
     Parentheses,
@@ -26,7 +22,7 @@ from kerasseq.datasets import (
 if TYPE_CHECKING:
     import keras
 
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 Tests = dict[str, Parentheses | NoisyParentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
@@ -44,34 +40,6 @@ CELLS = {  # the layers that take another activation, with their options
     "gru": ("GRU", {}),
     "slstm": ("SLSTM", {}),
 }
-
-
-def create(job: "Job", name: str, alone: dict[str, Any] | None = None) -> "Job":
-    """Creates the run of a competitor, or finds it, and returns its job.
-
-    Args:
-        job: The `Job` of the contest.
-        name: A name from `contest.names`.
-        alone: The arguments by which its run differs from the contest, beside the seed;
-            the model if None.
-    """
-    from kerasseq.cli.job import Job
-
-    folder = job.folder / name
-    if not (folder / runs.RUN).exists():
-        model, seed = contest.parts(name)
-        alone = {"model": [model]} if alone is None else alone
-        alone = {**alone, "seeds": [seed], "processes": 1}
-        runs.create(
-            folder,
-            job.task,
-            {**vars(job.settings), **alone},
-            job.record["backend"],
-            job.record["data"],
-            competitor=True,
-        )
-    record = runs.read(folder)
-    return Job(job.task, record["arguments"], folder, job.console, record=record)
 
 
 def accuracies(folder: pathlib.Path, kinds: list[str]) -> dict[str, float] | None:
@@ -181,25 +149,25 @@ def keys(part: Parentheses) -> list[bytes]:
 
 def checksum(sets: Tests) -> str:
     """Returns the checksum of the test strings."""
-    return runs.sha256(b"".join(test.ids.tobytes() for test in sets.values()))
+    return sha256(b"".join(test.ids.tobytes() for test in sets.values()))
 
 
 # Training
 
 
-def train(job: "Job") -> dict[str, Any]:
+def train(run: "Run") -> dict[str, Any]:
     """Trains and tests a competitor.
 
     Args:
-        job: Its `Job`.
+        run: Its run.
 
     Returns:
         The results, as plain data: the accuracy on each test set.
     """
-    settings = job.settings
+    settings = run.settings
     (name,), (seed,) = settings.model, settings.seeds
     sets, label = evaluation_sets(settings), f"{name}, seed {seed}"
-    job.check_data({"source": "the parentheses", "sha256": checksum(sets)})
+    run.check_data({"source": "the parentheses", "sha256": checksum(sets)})
     with status("generating the training strings"):
         made = strings(settings, settings.kind, settings.examples, seed)
     batches = kerasseq.training.ArrayBatches(
@@ -207,16 +175,16 @@ def train(job: "Job") -> dict[str, Any]:
     )
     with status("building the model"):
         model = build(settings, name, seed)
-    history = job.fit(model, batches, settings.steps, "accuracy", label)
+    history = run.fit(model, batches, settings.steps, "accuracy", label)
     with status("testing the model"):
         by_kind = {kind: accuracy(model, test) for kind, test in sets.items()}
         known = keys(made)
     shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in by_kind.items())
-    job.console.info(f"{label}: {shown}")
+    run.console.info(f"{label}: {shown}")
     repeated = {n: labeled.repeated(known, keys(t)) for n, t in sets.items()}
     more = {"accuracy": by_kind, "repeated": repeated, "seed": seed}
-    results = job.results(model, history, settings.steps, **more)
-    return job.finish(results | {"model": name})
+    results = run.results(model, history, settings.steps, **more)
+    return run.finish(results | {"model": name})
 
 
 def build(

@@ -24,7 +24,7 @@ import rich.markup
 import rich.progress
 import rich.table
 
-from kerasseq.cli import reporting
+from kerasseq.cli import control
 from kerasseq.core import backend
 from kerasseq.core.printable import printable
 
@@ -166,7 +166,7 @@ def status(what: str, size: int = 0) -> Iterator[None]:
         Nothing.
     """
     what = printable(what)
-    with reporting.phase(what), _own_stderr() as stream:
+    with control.phase(what), _own_stderr() as stream:
         if stream.isatty():
             console = rich.console.Console(file=stream)
             with console.status(f"{rich.markup.escape(what)} …"):

@@ -1,7 +1,8 @@
 """Competitors, a model with a seed each: trained one by one, or in processes.
 
-`kerasseq compare` and the race between architectures are both contests. What a
-competitor found is stored, so that a contest that was stopped goes on with the next.
+The race between architectures, `kerasseq compare`, `compare cells`, `compare
+translators` and `scale` are contests. What a competitor found is stored, in a file or
+in a run folder of its own, so that a contest that was stopped goes on with the next.
 """
 
 import functools
@@ -11,16 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import rich.progress
 
-from kerasseq.cli.console import MAX_SILENCE, bars_of_steps, note
+from kerasseq.cli import runs
+from kerasseq.cli.console import MAX_SILENCE, bars_of_steps, note, progress
+from kerasseq.cli.run import Run, write_record
+from kerasseq.core.files import read_json, write_csv, write_json
 from kerasseq.core.progress import read_progress, read_state, request_stop
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    import keras
 
 T = TypeVar("T")
 Follow = Callable[[dict[str, Any]], None]  # gets the lines of a progress
@@ -50,7 +54,7 @@ def parts(name: str) -> tuple[str, int]:
 
 
 def train_all(
-    job: "Job",
+    run: Run,
     competitors: Sequence[str],
     stored: Callable[[str], T | None],
     train: Callable[[str, Follow], object],
@@ -59,7 +63,7 @@ def train_all(
     """Trains the competitors that are not finished.
 
     Args:
-        job: The `Job` of the contest.
+        run: The run of the contest.
         competitors: Their names, from `names`.
         stored: Reads what a competitor found, by its name; None if it is not finished.
         train: Trains a competitor in this process, and passes on its progress.
@@ -70,13 +74,13 @@ def train_all(
     """
     results = {name: stored(name) for name in competitors}
     remaining = [name for name in competitors if results[name] is None]
-    board = Board(job, {name: name not in remaining for name in competitors}, steps)
-    if job.in_processes:
-        folders = [job.folder / name for name in remaining]
+    board = Board(run, {name: name not in remaining for name in competitors}, steps)
+    if run.in_processes:
+        folders = [run.folder / name for name in remaining]
         with board:
-            run_all(folders, job.settings.processes, job.threads, board.follow)
+            run_all(folders, run.settings.processes, run.threads, board.follow)
     for name in remaining:
-        if not job.in_processes:
+        if not run.in_processes:
             board.follow(name, {"state": "training"})
             train(name, functools.partial(board.follow, name))
             board.follow(name, {"state": "finished", "step": steps})
@@ -88,19 +92,160 @@ def train_all(
     return by_model
 
 
+def train_in_folders(
+    run: Run,
+    competitors: Sequence[str],
+    own: Callable[[str], dict[str, Any]],
+    stored: Callable[[pathlib.Path], T | None],
+    train: Callable[[Run], object],
+) -> dict[str, dict[int, T]]:
+    """Trains competitors that have a run folder each, in that of the contest.
+
+    Each can also be resumed, followed and inspected alone: its record is that of a
+    contest with one competitor, marked as "competitor".
+
+    Args:
+        run: The run of the contest.
+        competitors: Their names, from `names`.
+        own: Returns the arguments by which the run of a model differs, beside the seed.
+        stored: Reads what was found from the folder of a competitor, as `train_all`.
+        train: Trains a competitor, given its run.
+    """
+    runs_of = {name: _create(run, name, own) for name in competitors}
+
+    def train_one(name, follow):
+        each = runs_of[name]
+        each.reporter.on_line = follow
+        with each.reporter:
+            train(each)
+
+    words = lambda name: stored(run.folder / name), train_one, run.settings.steps
+    return train_all(run, competitors, *words)
+
+
+def _create(run, name, own):
+    """Creates the run of a competitor, or finds it."""
+    folder = run.folder / name
+    if not (folder / runs.RUN).exists():
+        model, seed = parts(name)
+        alone = {**own(model), "seeds": [seed], "processes": 1}
+        arguments, of_contest = {**vars(run.settings), **alone}, run.record
+        words = of_contest["backend"], of_contest["data"]
+        write_record(folder, run.task, arguments, *words, competitor=True)
+    record = runs.read(folder)
+    return Run(run.task, record["arguments"], folder, run.console, record=record)
+
+
+def measure_all(
+    run: Run,
+    competitors: Sequence[str],
+    folder: str,
+    measure: Callable[[str], tuple[dict[str, Any], str]],
+    stored: Callable[[pathlib.Path], T | None],
+) -> dict[str, dict[int, T]]:
+    """Trains competitors in this process, with a JSON file of what each found.
+
+    Args:
+        run: The run of the contest.
+        competitors: Their names, from `names`.
+        folder: The folder of the files, in that of the contest.
+        measure: Trains a competitor, by its name, and returns what it found, and a
+            line about it.
+        stored: Reads such a file, as `train_all`.
+    """
+    files = {name: run.folder / folder / f"{name}.json" for name in competitors}
+
+    def train_one(name, follow):
+        found, line = measure(name)
+        files[name].parent.mkdir(exist_ok=True)
+        write_json(files[name], found)
+        count = f"({competitors.index(name) + 1} of {len(competitors)})"
+        run.console.info(f"{line} {count}")
+
+    return train_all(run, competitors, lambda name: stored(files[name]), train_one)
+
+
+def read_stored(file: pathlib.Path, to: str, check: Callable[[Any], T]) -> T | None:
+    """Reads what a competitor has stored; None if it is not finished.
+
+    Args:
+        file: The file.
+        to: What happens if the user deletes it, such as "train this cell again".
+        check: Returns what is read of the content.
+
+    Raises:
+        ValueError: If something in it is missing or wrong.
+    """
+    if not file.exists():
+        return None
+    try:
+        return check(read_json(file))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} is damaged: {error}. Delete it to {to}") from error
+
+
+def fit(model: "keras.Model", batches: Iterable[Any], steps: int, what: str) -> None:
+    """Fits a compiled model, and shows how many steps are done.
+
+    Args:
+        model: The model.
+        batches: Its batches, without an end.
+        steps: The number of steps.
+        what: What is trained, for the progress.
+    """
+    import keras
+
+    with progress(f"training {what}, steps", steps) as show:
+        shown = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: show(batch + 1)
+        )
+        words = {"verbose": 0, "shuffle": False, "callbacks": [shown]}
+        model.fit(batches, steps_per_epoch=steps, **words)
+
+
+def write_table(
+    run: Run,
+    name: str,
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, object]],
+    what: str = "Scores",
+) -> None:
+    """Writes the table of a contest, and says where.
+
+    Args:
+        run: The run of the contest.
+        name: The name of the file.
+        columns: The columns of the table.
+        rows: Its rows.
+        what: What is in it.
+    """
+    write_csv(run.folder / name, columns, rows)
+    run.console.info(f"{what}: {run.folder / name}")
+
+
+def seeds_of(seeds: Sequence[int]) -> str:
+    """Says for a title of which seeds the scores are.
+
+    Examples:
+        >>> seeds_of([0, 1, 2]), seeds_of([7])
+        ('mean of 3 seeds', 'seed 7')
+    """
+    return f"mean of {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+
+
 class Board:
     """Where the competitors stand: in the progress of the contest.
 
     As a context, it also shows a bar for each; elsewhere than on a terminal, lines.
 
     Args:
-        job: The `Job` of the contest.
+        run: The run of the contest.
         finished: For each competitor whether it is finished already.
         steps: Training steps of each.
     """
 
-    def __init__(self, job: "Job", finished: dict[str, bool], steps: int):
-        self.job: Job = job
+    def __init__(self, run: Run, finished: dict[str, bool], steps: int):
+        self.run: Run = run
         self.steps: int = steps
         self.rows: dict[str, dict[str, Any]] = {
             name: {"state": "finished", "step": steps}
@@ -111,14 +256,14 @@ class Board:
         self.bars: rich.progress.Progress | None = None
         self.is_shown: bool = False
         self.shown: float = time.monotonic()
-        job.reporter.update(steps=steps * len(finished))
+        run.reporter.update(steps=steps * len(finished))
         self.report()
-        job.reporter.enter("training")
+        run.reporter.enter("training")
 
     def __enter__(self) -> Self:
         self.is_shown = True
-        if self.job.console.shows_bars:
-            self.bars = bars_of_steps(self.job.console)
+        if self.run.console.shows_bars:
+            self.bars = bars_of_steps(self.run.console)
             self.tasks: dict[str, rich.progress.TaskID] = {
                 name: self.bars.add_task(name, total=self.steps, state="")
                 for name in self.rows
@@ -133,7 +278,7 @@ class Board:
     def report(self) -> None:
         """Puts the states into the progress of the contest."""
         steps = sum(row["step"] for row in self.rows.values())
-        self.job.reporter.update(step=steps, competitors=dict(self.rows))
+        self.run.reporter.update(step=steps, competitors=dict(self.rows))
 
     def follow(self, name: str, line: dict[str, Any]) -> None:
         """Adds a line of the progress of a competitor, and shows it."""
@@ -141,7 +286,7 @@ class Board:
         kept = {key: value for key, value in line.items() if key not in OF_PROCESS}
         row = self.rows[name] = {**before, "phase": None, **kept}
         self.report()
-        console = self.job.console
+        console = self.run.console
         if self.bars is not None:
             task = self.tasks[name]
             self.bars.update(task, completed=row["step"], state=describe(row))

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import language_model, options, runs, tokenize
+from kerasseq.cli import language_model, options, tokenize
 from kerasseq.cli.console import note
+from kerasseq.core.files import sha256
 from kerasseq.core.messages import Message
 from kerasseq.datasets import text_file
 from kerasseq.datasets.conversation_files import conversation_rows
@@ -43,7 +44,7 @@ def read(
         data["text"] = os.path.basename(settings.text)
         settings.text = os.path.abspath(settings.text)
     words = [*map(key, rows.values()), text]
-    return (rows, text), {**data, "sha256": runs.sha256("\n".join(words))}
+    return (rows, text), {**data, "sha256": sha256("\n".join(words))}
 
 
 def key(talk: list[Message]) -> str:

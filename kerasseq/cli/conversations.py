@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
     asking,
     conversation_data,
     figures,
     generate,
     labeled,
-    limits,
     options,
     preference_data,
     runs,
+    schedule,
+    text_models,
     verdict,
 )
 from kerasseq.cli.console import Console, set_seed, status
@@ -37,13 +37,13 @@ from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = None  # it reads two
 PATHS = ("file", "text")
 DEFAULTS = {
     "base": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "file": None,
     "text": None,
     "text_weight": 0.1,
@@ -51,21 +51,21 @@ DEFAULTS = {
     "held_out": 0.1,
     "batch_size": 32,
     "learning_rate": 5e-4,
-    **limits.TRAINED,
+    **schedule.TRAINED,
     "max_minutes": None,
 }
-CHOICES = adapting.CHOICES
+CHOICES = text_models.CHOICES
 HELP = {
     "held_out": "fraction of the conversations that is held out",
     "batch_size": "conversations in a batch, and blocks of the text among them",
-    "epochs": f"passes over the conversations (default: {limits.EPOCHS})",
+    "epochs": f"passes over the conversations (default: {options.EPOCHS})",
 }
 _FILE = 'conversations: JSON lines with "messages"'
 _TEXT = "a text whose blocks are mixed with the conversations"
 _WEIGHT = "what a token of the text counts, beside 1 of an answer"
 OPTIONS = (
-    adapting.BASE._replace(help="the language model to train further"),
-    *adapting.OPTIONS,
+    text_models.BASE._replace(help="the language model to train further"),
+    *text_models.OPTIONS,
     Option("--file", str, _FILE, "FILE", "data"),
     Option("--text", str, _TEXT, "FILE", "data"),
     Option("--text-weight", options.positive, _WEIGHT, "X", "training"),
@@ -74,18 +74,18 @@ MOST_ASKED = 100  # held-out conversations whose last question is answered
 ADVICE = "more conversations or another --learning-rate"
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains on the conversations, and compares with the model before.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
+    settings = run.settings
     check_options(settings)
-    (rows, text), data = job.read("the conversations", conversation_data.read)
+    (rows, text), data = run.read("the conversations", conversation_data.read)
     model = generate.load_language_model(settings.base)
     conversation_data.check_template(model, settings.base)
     talks = conversation_data.fitting(model, rows, settings.file, 2)
@@ -99,26 +99,26 @@ def train(job: "Job") -> runs.Results:
     before = scores_of(model, held_out, end, settings.batch_size)
     set_seed(settings.seed)
     with about(settings.base):
-        adapting.adapt(model, settings)
+        text_models.adapt(model, settings)
     batches = batches_of(model, learned, blocks, settings)
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     compile_model(model, settings, steps)
     words = (
         f"{data['source']}: {len(talks):,} conversations, {len(held_out):,} held out"
     )
     more = f"; {len(blocks):,} blocks of {data['text']} among them" if text else ""
-    job.start(data, f"{words}{more}.", keys)
-    history = job.fit(model, batches, steps, "bits")
+    run.start(data, f"{words}{more}.", keys)
+    history = run.fit(model, batches, steps, "bits")
     after = scores_of(model, held_out, end, settings.batch_size)
     scores = compare(before, after)
     scores |= {"conversations": len(talks), "held_out": len(held_out)}
-    scores |= {"repeated": repeated, **adapting.save(job, model)}
-    results = job.results(model, history, steps, **scores)
-    show(job.console, results)
-    labeled.show_repeated(job.console, repeated, len(held_out), "conversations")
+    scores |= {"repeated": repeated, **text_models.save(run, model)}
+    results = run.results(model, history, steps, **scores)
+    show(run.console, results)
+    labeled.show_repeated(run.console, repeated, len(held_out), "conversations")
     title = f"conversations of {data['source']}"
-    job.draw(lambda: [figures.history(job.folder, history, "bits", title)])
-    return job.finish(results)
+    run.draw(lambda: [figures.history(run.folder, history, "bits", title)])
+    return run.finish(results)
 
 
 def check_options(settings: options.Settings) -> None:
@@ -153,9 +153,7 @@ def compile_model(model: Any, settings: options.Settings, steps: int) -> None:
         rate = settings.learning_rate
         model.compile(kerasseq.training.gpt_optimizer(model, rate, steps))
         return
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    model.compile(adam(settings.learning_rate, steps))
+    model.compile(schedule.adam(settings.learning_rate, steps))
 
 
 def scores_of(

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kerasseq.cli import errors, options, signals
+from kerasseq.cli import control, errors, options
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import backend
 
@@ -138,7 +138,7 @@ def _in_process(count: int, parallel: str, folder: pathlib.Path) -> Iterator[Non
     is_first = training.is_first_process()
     if is_first:
         trains.write_text(str(folder))
-    stopped: list[signals.Stopped] = []
+    stopped: list[control.Stopped] = []
     try:
         with training.on_devices(count, parallel=parallel), _kept(stopped):
             yield  # the block ends after Ctrl-C as after training
@@ -159,11 +159,11 @@ def _in_process(count: int, parallel: str, folder: pathlib.Path) -> Iterator[Non
 
 
 @contextlib.contextmanager
-def _kept(stopped: list[signals.Stopped]) -> Iterator[None]:
+def _kept(stopped: list[control.Stopped]) -> Iterator[None]:
     """Adds what stops training at the end of a step to a list."""
     try:
         yield
-    except signals.Stopped as error:
+    except control.Stopped as error:
         stopped.append(error)
 
 
@@ -235,7 +235,9 @@ def run_workers(
         ]
         first, *others = processes
         try:
-            with signals.handled(lambda number, frame: first.send_signal(number)):
+            with control.signals_handled(
+                lambda number, frame: first.send_signal(number)
+            ):
                 code = _wait(first, others, shared)
         finally:
             for process in processes:

@@ -15,7 +15,7 @@ from kerasseq.cli import (
     runs,
 )
 from kerasseq.cli.console import choose_backend
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.core.archive import read_config
 from kerasseq.datasets.image_folder import SUFFIXES
 
@@ -59,18 +59,13 @@ def predict(
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Raises if arguments are not those of a model that draws."""
-    for name in OTHERS:
-        if getattr(args, name) is not None:
-            raise UsageError(
-                f"--{name} is for other models; this one draws: give captions with "
-                "--text or --file"
-            )
+    here = "this one draws: give captions with --text or --file"
+    refuse(given(args, *OTHERS), f"is for other models; {here}")
     if None not in (args.text, args.file):
         raise UsageError("--text and --file exclude each other: give one")
-    for name in ("column", "no_header"):
-        if getattr(args, name) is not None and args.file is None:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} is for a table of captions: add --file")
+    if args.file is None:
+        of_table = given(args, "column", "no_header")
+        refuse(of_table, "is for a table of captions: add --file")
     if args.text is not None and not args.text.strip():
         raise ValueError("--text must be a caption, received an empty one")
     file = args.file

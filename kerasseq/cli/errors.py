@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from kerasseq.core.printable import printable
@@ -38,6 +38,27 @@ _NO_MEMORY = re.compile(
 
 class UsageError(ValueError):
     """The command line itself is wrong."""
+
+
+def given(args: object, *names: str) -> list[str]:
+    """Returns which of some arguments are given: those that are not None."""
+    return [name for name in names if getattr(args, name) is not None]
+
+
+def refuse(names: Iterable[str], why: str) -> None:
+    """Raises a `UsageError` about the first of several options, if there is one.
+
+    Args:
+        names: The names of arguments that cannot be used.
+        why: What the message says after the option.
+
+    Examples:
+        >>> refuse(["no_header"], "is for a table")
+        Traceback (most recent call last):
+        kerasseq.cli.errors.UsageError: --no-header is for a table
+    """
+    for name in names:
+        raise UsageError(f"--{name.replace('_', '-')} {why}")
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.run import repeated_rows
 from kerasseq.datasets import Tagged
 from kerasseq.datasets.conversation_files import conversation_rows
 
@@ -191,7 +192,7 @@ def _check_no_columns(args):
 
 def _show_repeated(args, console, results, rows, what):
     """Says how many rows the model was trained on, if the run knows."""
-    results["repeated"] = runs.repeated_rows(args.folder, rows)
+    results["repeated"] = repeated_rows(args.folder, rows)
     labeled.show_repeated(
         console,
         results["repeated"],

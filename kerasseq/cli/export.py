@@ -20,7 +20,7 @@ import importlib.util
 from typing import Any
 
 import kerasseq
-from kerasseq.cli import classify, labeled, options, runs, signals, tag
+from kerasseq.cli import classify, control, labeled, options, runs, tag
 from kerasseq.cli.console import Console, note, print_json, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import packages
@@ -46,12 +46,10 @@ def add_command(add: options.Add) -> None:
     text = "folder of a run, or a .keras file"
     parser.add_argument("folder", metavar="RUN", help=text)
     kind = options.one_of("format", FORMATS)
-    text = f"{', '.join(FORMATS)} (default: onnx)"
-    parser.add_argument(
-        "--format", type=kind, default=FORMATS[0], metavar="NAME", help=text
-    )
+    text = ", ".join(FORMATS)
+    options.add(parser, "--format", kind, text, "NAME", default=FORMATS[0])
     text = "the folder of the files, to be made"
-    parser.add_argument("--out", metavar="PATH", help=text)
+    options.add(parser, "--out", str, text, "PATH")
     text = "int8: write a second file with weights of 8 bits, and compare both"
     options.add(parser, "--quantize", options.one_of("choice", ("int8",)), text, "NAME")
     text = "steps of files that cannot leave the length free (default: at most 128)"
@@ -69,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     samples, what = None, "random inputs"
     if args.quantize is not None:
         samples, what = held_out(record)
-    with signals.handled(), status(f"exporting to {args.format}"):
+    with control.signals_handled(), status(f"exporting to {args.format}"):
         exported = kerasseq.exporting.export_model(
             file,
             args.out,

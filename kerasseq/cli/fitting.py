@@ -1,7 +1,9 @@
 """Restores the last checkpoint, and trains in intervals, each with a checkpoint."""
 
+import os
 import pathlib
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -10,51 +12,50 @@ import keras
 import rich.progress
 
 from kerasseq import training
-from kerasseq.cli import options, runs, signals, stopping
-from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps, clock, note
-from kerasseq.cli.errors import UsageError
-from kerasseq.cli.reporting import Reporter
-from kerasseq.core import checks
+from kerasseq.cli import control, devices, schedule
+from kerasseq.cli.console import (
+    MAX_SILENCE,
+    Console,
+    bars_of_steps,
+    clock,
+    note,
+    quiet,
+    status,
+)
+from kerasseq.cli.control import Reporter
+from kerasseq.cli.runs import HISTORY, MODEL, History
+from kerasseq.core.files import replacing, write_json
 from kerasseq.core.progress import SAVE
 from kerasseq.training import checkpoint, parallel
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Batches, Job
+    from kerasseq.cli.run import Batches, Run
 
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
-BYTES = 4  # of a float32
-COPIES = 4  # of each parameter: value, gradient and two moments of Adam
-# Parameters of a layer, as a multiple of the square of its width.
-SQUARES = {"elman": 2, "gated": 4, "gru": 6, "min_gru": 2, "min_lstm": 3, "bag": 0}
-SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit", *options.SPARSE), 12)
-SQUARES |= {"linear_attention": 12, "gla": 13, "retention": 13, "delta_net": 13}
-SQUARES |= {"mlstm": 13, "s4d": 10, "mamba": 6, "rwkv4": 13, "rwkv7": 12}
-SQUARES["conformer"] = 24
-SQUARES_OF_LSTM = 8
 
 
 def fit(
-    job: "Job",
+    run: "Run",
     model: keras.Model,
     batches: "Batches",
     steps: int,
     label: str,
-    metric: str | None = None,
-    validation: Any = None,
-    saved_model: keras.Model | None = None,
-) -> tuple[runs.History, stopping.Stop]:
+    metric: str | None,
+    validation: Any,
+    saved_model: keras.Model,
+) -> tuple[History, schedule.Stop]:
     """Trains up to a number of steps, including those before the run was stopped.
 
     Args:
-        job: The run: its folder, and where it shows and writes its progress.
+        run: The run: its folder, and where it shows and writes its progress.
         model: A compiled model.
         batches: Its batches.
         steps: Steps of the whole run.
         label: The name of what is trained.
-        metric: Name of a metric to show beside the loss.
+        metric: Name of a metric to show beside the loss, or None.
         validation: The part on which the best step is chosen, for `validation_data` of
             `fit`; without it, training takes all steps.
-        saved_model: The model that is kept, if `model` is what trains it.
+        saved_model: The model that is kept: another one if `model` only trains it.
 
     Returns:
         The history, a dictionary per interval; and why training stopped.
@@ -63,18 +64,16 @@ def fit(
         KeyboardInterrupt: After Ctrl-C. Then the model has the best weights so far, or
             those of its last checkpoint.
     """
-    folder, reporter = job.folder, job.reporter
-    saved_model = model if saved_model is None else saved_model
-    patience = None if validation is None else job.settings.patience
-    interval = stopping.interval(
-        job.settings, batches.steps_per_epoch, steps, validation
-    )
+    folder, reporter = run.folder, run.reporter
+    patience = None if validation is None else run.settings.patience
+    per_epoch = batches.steps_per_epoch
+    interval = schedule.interval(run.settings, per_epoch, steps, validation)
     epochs, rest = training.restore(model, folder), training.batches_done(folder)
-    if not epochs and not rest and (folder / runs.HISTORY).exists():
+    if not epochs and not rest and (folder / HISTORY).exists():
         note(f"{checkpoint.FILE} is missing in {folder}: training starts from scratch")
     parts = _parts(epochs, rest, steps, interval)
     before = checkpoint.read(folder / checkpoint.FILE)[1]["history"] if epochs else []
-    if stopping.is_over(before, patience):
+    if schedule.is_over(before, patience):
         parts = []
     done = parts[0].first_step if parts else steps
     reporter.rewind(done)
@@ -82,15 +81,14 @@ def fit(
     if parts:
         reporter.enter("compiling")
         saved = training.Checkpoint(folder, in_each_process=True)
-        progress = Progress(job.console, label, steps, done, metric)
-        per_epoch = batches.steps_per_epoch
+        shown = Progress(run.console, label, steps, done, metric)
         held_out = {} if validation is None else {"validation_data": validation}
         try:
-            with Interrupt(saved, interval, done) as interrupt, progress:
+            with Interrupt(saved, interval, done) as interrupt, shown:
                 used = [
-                    progress,
+                    shown,
                     Reported(reporter, steps, done, interval, per_epoch),
-                    *stopping.callbacks(job, saved, patience),
+                    *_limits(run, saved, patience),
                     saved,
                     keras.callbacks.LambdaCallback(
                         on_epoch_end=lambda epoch, logs: write_history(
@@ -115,30 +113,39 @@ def fit(
                         break
         except KeyboardInterrupt:
             training.restore(model, folder)
-            stopping.restore_best(model, folder, saved.history)
+            restore_best(model, folder, saved.history)
             raise
     reporter.enter("evaluating")
     intervals = checkpoint.read(folder / checkpoint.FILE)[1]["history"]
     history = write_history(folder, intervals, steps, interval)
-    has_best = stopping.restore_best(model, folder, intervals)
+    has_best = restore_best(model, folder, intervals)
     if patience and not has_best:
-        note(f"{stopping.FILE} is missing in {folder}: the last weights are kept")
-    return history, stopping.reason(history, steps, patience, has_best)
+        note(f"{schedule.BEST} is missing in {folder}: the last weights are kept")
+    return history, schedule.reason(history, steps, patience, has_best)
 
 
 def _stream(batches, first_step):
     return parallel.restartable(lambda: batches.stream(first_step))
 
 
+def _limits(run, saved, patience):
+    """Returns the callbacks that stop a run: by patience, and by the clock."""
+    minutes = getattr(run.settings, "max_minutes", None)
+    if devices.is_worker() and run.devices.parallel == "data":
+        minutes = None  # the first process stops the others
+    used = [KeepBest(saved, patience)] if patience else []
+    return used + ([Deadline(run.reporter, minutes)] if minutes else [])
+
+
 def write_history(
-    folder: pathlib.Path, intervals: runs.History, steps: int, interval: int
-) -> runs.History:
+    folder: pathlib.Path, intervals: History, steps: int, interval: int
+) -> History:
     """Writes `history.json`, with the steps done at the end of each interval."""
     history = [
         {"step": min((n + 1) * interval, steps), **numbers}
         for n, numbers in enumerate(intervals)
     ]
-    runs.write_json(folder / runs.HISTORY, history)
+    write_json(folder / HISTORY, history)
     return history
 
 
@@ -176,87 +183,39 @@ def _parts(epochs, batches, steps, interval) -> list[_Part]:
     return [part for part in parts if part.size and part.first < part.last]
 
 
-def adam(
-    rate: float,
-    steps: int,
-    warm_up: int = 0,
-    *,
-    first: float = 0.0,
-    last: float = 0.0,
-    weight_decay: float | None = None,
-    beta_2: float = 0.999,
-) -> keras.optimizers.Optimizer:
-    """Returns Adam, whose learning rate rises, and then falls by a cosine.
+def restore_best(
+    model: keras.Model, folder: pathlib.Path, history: Sequence[dict[str, float]]
+) -> bool:
+    """Sets the best weights of a history, and returns whether the run has them.
 
     Args:
-        rate: The highest learning rate.
-        steps: Training steps.
-        warm_up: The steps in which it rises.
-        first: The learning rate of the first step, if it rises.
-        last: The learning rate of the last step, as a fraction of `rate`.
-        weight_decay: That of AdamW, which is used if it is given.
-        beta_2: How much of the mean square of the gradients each step keeps.
-
-    Examples:
-        >>> [float(adam(0.5, 10, warm_up).learning_rate) for warm_up in (0, 2)]
-        [0.5, 0.0]
-    """
-    decay = keras.optimizers.schedules.CosineDecay
-    if warm_up:
-        rising = {"warmup_target": rate, "warmup_steps": warm_up}
-        schedule = decay(first, max(steps - warm_up, 1), last, **rising)
-    else:
-        schedule = decay(rate, max(steps, 1), last)
-    options = {"beta_2": beta_2, "global_clipnorm": 1.0}
-    if weight_decay is None:
-        return keras.optimizers.Adam(schedule, **options)
-    return keras.optimizers.AdamW(schedule, weight_decay=weight_decay, **options)
-
-
-def check_memory(
-    settings: options.Settings,
-    rows: int,
-    vocabulary_size: int = 0,
-    patches: int | None = None,
-) -> None:
-    """Raises if model and batch cannot fit into the memory of this machine.
-
-    A backend reports this in its own words, or is killed by the system. The estimate is
-    a lower bound: it refuses only what cannot work.
-
-    Args:
-        settings: Arguments of the run.
-        rows: Number of examples: a batch has no more.
-        vocabulary_size: Width of the logits, if the model has them at each step.
-        patches: For images the number of patches, which are the time steps.
+        model: The model, with the last weights.
+        folder: The folder of the run.
+        history: Its history.
 
     Raises:
-        UsageError: If they cannot fit. The message has the sizes and the memory.
+        ValueError: If the file is damaged, or of another model.
     """
-    model = getattr(settings, "model", "transformer")  # of pictures and captions
-    names = model if isinstance(model, list) else [model]
-    squares = min(SQUARES.get(name, SQUARES_OF_LSTM) for name in names)
-    count = settings.num_layers * squares * settings.units**2
-    count += 2 * vocabulary_size * settings.units
-    sizes = f"--units {settings.units:,} and --num-layers {settings.num_layers:,}"
-    _check_bytes(count * COPIES * BYTES, f"{sizes} need at least {count:,} parameters")
-    batch = min(settings.batch_size, rows)
-    time_steps = getattr(settings, "sequence_length", 1)
-    length = f"--sequence-length {time_steps:,}"
-    if patches is not None:
-        time_steps, length = patches, f"{patches:,} patches of --patch-size"
-    width = settings.num_layers * settings.units + vocabulary_size
-    values = batch * time_steps * width
-    sizes = f"--batch-size {batch:,}, {length}, {sizes}"
-    _check_bytes(values * BYTES, f"{sizes} need at least {values:,} values in a step")
+    file = folder / schedule.BEST
+    if not file.exists() or not history:
+        return False
+    if checkpoint.read(file)[1]["epochs"] != schedule.best_of(history) + 1:
+        return False  # it is of a training whose checkpoint was deleted
+    checkpoint.restore_weights(model, file)
+    return True
 
 
-def _check_bytes(needed, what):
-    if needed > checks.memory():
-        raise UsageError(
-            f"{what}, which take {needed / 2**30:,.0f} GiB; this machine has "
-            f"{checks.memory() / 2**30:,.0f} GiB. Choose smaller sizes"
-        )
+def save_model(model: keras.Model, folder: str | os.PathLike[str]) -> None:
+    """Saves a model, and shows that it does."""
+    with status("saving the model"):
+        write_model(model, folder)
+
+
+def write_model(model: keras.Model, folder: str | os.PathLike[str]) -> None:
+    """Writes the file of a model, atomically."""
+    file = pathlib.Path(folder) / MODEL
+    with replacing(file) as temporary, quiet():
+        model.save(temporary)  # which loads TensorFlow, if it is installed
 
 
 # What `fit` does after each step
@@ -438,7 +397,7 @@ class SaveModel(keras.callbacks.Callback):
         request = self.folder / SAVE
         if parallel.is_any(request.exists()):
             model = self.model if self.saved_model is None else self.saved_model
-            runs.write_model(model, self.folder)
+            write_model(model, self.folder)
             request.unlink(missing_ok=True)
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
@@ -466,7 +425,9 @@ class Interrupt(keras.callbacks.Callback):
         self.requested: bool = False
 
     def __enter__(self) -> Self:
-        self.handled: AbstractContextManager[None] = signals.handled(self.request)
+        self.handled: AbstractContextManager[None] = control.signals_handled(
+            self.request
+        )
         self.handled.__enter__()
         return self
 
@@ -475,7 +436,7 @@ class Interrupt(keras.callbacks.Callback):
 
     def request(self, signum: int, frame: FrameType | None) -> None:
         """Handles the first Ctrl-C."""
-        signals.interrupt_at_once()
+        control.interrupt_at_once()
         self.requested = True
         note("stopping after this step; Ctrl-C again stops at once")
 
@@ -486,8 +447,53 @@ class Interrupt(keras.callbacks.Callback):
         is_last = batch + 1 == self.params["steps"]  # then `saved` saves a checkpoint
         if not is_last and parallel.is_any(self.requested):
             self.saved.save(self.done % self.interval)
-            raise signals.Stopped
+            raise control.Stopped
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         if parallel.is_any(self.requested):
-            raise signals.Stopped
+            raise control.Stopped
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Keeps the best weights in a file, and stops when no better ones come.
+
+    Args:
+        saved: The callback that saves checkpoints; it comes after this one, so that no
+            checkpoint is without its best weights.
+        patience: Intervals without a lower loss after which training stops.
+    """
+
+    def __init__(self, saved: checkpoint.Checkpoint, patience: int) -> None:
+        super().__init__()
+        self.saved: checkpoint.Checkpoint = saved
+        self.patience: int = patience
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        history = [*self.saved.history[:epoch], dict(logs or {})]
+        if schedule.best_of(history) == epoch:
+            file = self.saved.folder / schedule.BEST
+            checkpoint.write_weights(self.model, file, history)
+        if schedule.is_over(history, self.patience):
+            self.model.stop_training = True
+
+
+class Deadline(keras.callbacks.Callback):
+    """Stops at the end of an interval if the minutes are over.
+
+    Args:
+        reporter: What counts the seconds, also those before the run was resumed.
+        minutes: The limit.
+    """
+
+    def __init__(self, reporter: Reporter, minutes: float) -> None:
+        super().__init__()
+        self.reporter: Reporter = reporter
+        self.minutes: float = minutes
+
+    @property
+    def is_over(self) -> bool:
+        return self.reporter.seconds >= 60 * self.minutes
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if parallel.is_any(self.is_over):
+            self.model.stop_training = True

@@ -24,18 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, tables, text_tables
+from kerasseq.cli import figures, options, runs, schedule, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
 from kerasseq.cli.options import Option
-from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
-from kerasseq.core.files import replacing
+from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import Series, series
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 SERIES = ("sunspots", "ar", "co2", "market", "weather")
@@ -140,20 +139,18 @@ class Source(NamedTuple):
     categories: Sequence[str] = ()
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, evaluates its forecasts and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
+    settings = run.settings
     source = read(settings)
-    job.check_data(source.data)
+    run.check_data(source.data)
     model = build(settings, source.categories)
     with about(settings.file), status("reading the series"):
         table = model.read(source.table, missing=settings.missing, **source.columns)
@@ -161,42 +158,42 @@ def train(job: "Job") -> runs.Results:
     with about(settings.file), status("preparing the windows"):
         sizes = {"season": settings.season, "length": settings.sequence_length}
         x, y = model.prepare(table.until(cuts), **sizes)
-    check_memory(_sized(settings, x.shape[1]), len(x))
+    schedule.check_memory(_sized(settings, x.shape[1]), len(x))
     batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
-    job.start(source.data, describe(source, table, cuts))
+    run.start(source.data, describe(source, table, cuts))
     # The model learns from the first part alone, and continues the whole: also if the
     # run is stopped.
     model.set_history(table)
-    steps = settings.steps or chosen_steps(job, model, table.until(cuts))
-    history = job.fit(model, batches, steps, "mae")
-    comparison = compare(job, model, table, cuts)
+    steps = settings.steps or chosen_steps(run, model, table.until(cuts))
+    history = run.fit(model, batches, steps, "mae")
+    comparison = compare(run, model, table, cuts)
     scores = scores_of(comparison, model.title)
     scores |= {"baseline": model.baseline, "selection": model.training_verdict()}
     if isinstance(source.table, Series) and source.table.process is not None:
         ends = [end for (end,) in origins(table, cuts, settings)]
         words = source.table.process, table.series[0].values, ends
         scores |= beside_optimum(comparison, model.title, *words)
-    results = job.results(model, history, steps, **scores)
-    show(job.console, results)
+    results = run.results(model, history, steps, **scores)
+    show(run.console, results)
     future = known_steps(table, settings)
     if future:
-        write_forecast(job, model, source, future)
-    job.draw(lambda: draw(job, model, table, history, future))
-    return job.finish(results)
+        write_forecast(run, model, source, future)
+    run.draw(lambda: draw(run, model, table, history, future))
+    return run.finish(results)
 
 
-def chosen_steps(job: "Job", model: "kerasseq.models.Forecaster", part: Any) -> int:
+def chosen_steps(run: "Run", model: "kerasseq.models.Forecaster", part: Any) -> int:
     """Returns how many steps help on a validation part, and calibrates the intervals.
 
     Args:
-        job: The run.
+        run: The run.
         model: The model.
         part: The series up to the held-out values.
     """
-    what = f"{job.settings.model} beside {model.baseline}, for as many steps as help,"
-    job.end_dry_run(what, model=job.settings.model, baseline=model.baseline)
+    what = f"{run.settings.model} beside {model.baseline}, for as many steps as help,"
+    run.end_dry_run(what, model=run.settings.model, baseline=model.baseline)
     with status("finding how many steps help on a validation part"):
-        return model.choose_steps(part, batch_size=job.settings.batch_size).steps
+        return model.choose_steps(part, batch_size=run.settings.batch_size).steps
 
 
 def read(settings: options.Settings) -> Source:
@@ -289,9 +286,7 @@ def build(
     """Builds and compiles the model."""
     import keras
 
-    from kerasseq.cli.fitting import check_memory
-
-    check_memory(_sized(settings, 1), settings.batch_size)
+    schedule.check_memory(_sized(settings, 1), settings.batch_size)
     set_seed(settings.seed)
     with status("building the model"):
         model = kerasseq.models.Forecaster(
@@ -344,18 +339,18 @@ def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[lis
 
 
 def compare(
-    job: "Job", model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
+    run: "Run", model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
 ) -> Any:
     """Compares forecasts of the held-out values with those of simple models.
 
     Of many series some are compared, chosen at random.
     """
-    settings, count = job.settings, len(table.series)
+    settings, count = run.settings, len(table.series)
     chosen = np.arange(count)
     if count > MAX_SERIES:
         rng = np.random.default_rng(settings.seed)
         chosen = np.sort(rng.permutation(count)[:MAX_SERIES])
-        job.console.write(
+        run.console.write(
             f"{MAX_SERIES:,} of the {count:,} series, chosen at random, are compared "
             "with simple forecasts."
         )
@@ -418,7 +413,7 @@ def note_start(model: "kerasseq.models.Forecaster") -> None:
 
 
 def write_forecast(
-    job: "Job", model: "kerasseq.models.Forecaster", source: Source, steps: int
+    run: "Run", model: "kerasseq.models.Forecaster", source: Source, steps: int
 ) -> None:
     """Prints the forecast after the end; that of a table is written, too."""
     with status("forecasting the values after the end"):
@@ -426,7 +421,7 @@ def write_forecast(
     if isinstance(forecast, np.ndarray):
         values, columns = forecast.tolist(), [f"quantile {q:g}" for q in QUANTILES]
     else:
-        file = job.folder / FORECAST
+        file = run.folder / FORECAST
         with replacing(file) as temporary:
             forecast.to_csv(temporary, index=False)
         text_tables.note_formulas(file, forecast.to_numpy("object").ravel())
@@ -437,13 +432,13 @@ def write_forecast(
     rows = [[short(v) if isinstance(v, float) else v for v in row] for row in values]
     heads = [h if isinstance(v, str) else f">{h}" for h, v in zip(
         map(str, columns), values[0], strict=True)]  # fmt: skip
-    job.console.table("Forecast after the last value", heads, rows)
+    run.console.table("Forecast after the last value", heads, rows)
     if more := len(forecast) - len(values):
-        job.console.write(f"and {more:,} more rows, in {FORECAST}")
+        run.console.write(f"and {more:,} more rows, in {FORECAST}")
 
 
 def draw(
-    job: "Job",
+    run: "Run",
     model: "kerasseq.models.Forecaster",
     table: Any,
     history: runs.History,
@@ -451,21 +446,21 @@ def draw(
 ) -> list[Any]:
     """Draws the forecast, the training, and what happens inside the model."""
     x, y = model.last_example()
-    horizon = job.settings.horizon
+    horizon = run.settings.horizon
     flow = figures.flow_of(model, x, y)
     ends = [len(one.values) - horizon for one in table.series]
     files = []
     if future:
         plot = model.plot(future)
-        files.append(figures.save(plot, job.folder / "forecast.png"))
+        files.append(figures.save(plot, run.folder / "forecast.png"))
     of_training = []  # without training there is no history
     if history:
         title = "Loss on scaled values"
-        of_training = [figures.history(job.folder, history, "loss", title)]
+        of_training = [figures.history(run.folder, history, "loss", title)]
     held = model.plot_held_out(table, ends, horizon)
     return [
         *files,
-        figures.save(held, job.folder / "held_out.png"),
+        figures.save(held, run.folder / "held_out.png"),
         *of_training,
-        *figures.of_trace(job.folder, figures.record(model, x), None, flow, None),
+        *figures.of_trace(run.folder, figures.record(model, x), None, flow, None),
     ]

@@ -13,7 +13,7 @@ Examples:
 import argparse
 from typing import Any
 
-from kerasseq.cli import adapting, options, runs
+from kerasseq.cli import options, runs, text_models
 from kerasseq.cli.console import choose_backend, print_json, print_result, status
 from kerasseq.cli.tokenize import note_unknown
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -25,7 +25,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("generate")
     options.add_run(parser)
-    adapting.add_adapter(parser)
+    text_models.add_adapter(parser)
     text = "the text to continue"
     options.add(parser, "--prompt", str, text, "TEXT", shown="the start of a line")
     add_sampling(parser, length=300)
@@ -96,7 +96,7 @@ def load_language_model(folder: str, adapter: str | None = None) -> Any:
     Raises:
         ValueError: If its model does not continue texts.
     """
-    model, _ = adapting.load_model(folder, adapter)
+    model, _ = text_models.load_model(folder, adapter)
     tokenizer = getattr(model, "tokenizer", None)
     is_translator = hasattr(model, "translate")  # as T5, which answers a source
     if tokenizer is None or is_translator or not hasattr(model, "generate"):

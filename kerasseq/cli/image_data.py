@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.cli import options, runs, text_tables
+from kerasseq.cli import options, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import digits, image_files, image_folder, image_reading
 from kerasseq.datasets.image_folder import LabeledImages
 
@@ -73,7 +74,7 @@ def _digits(settings):
     )
     names = [f"digit {n}" for n in range(len(images))]
     data = {"source": DATA[0], "rows": len(images)}
-    data["sha256"] = runs.sha256(images.tobytes() + bytes(labels.tolist()))
+    data["sha256"] = sha256(images.tobytes() + bytes(labels.tolist()))
     return Pictures(images, [str(label) for label in labels], names, data)
 
 
@@ -85,7 +86,7 @@ def _with_checksum(images, folder):
         for name, file in zip(names, images.files, strict=True)
     ]
     source = os.path.basename(folder) or folder
-    data = {"source": source, "rows": len(lines), "sha256": runs.sha256_of(lines)}
+    data = {"source": source, "rows": len(lines), "sha256": sha256_of(lines)}
     return Pictures(images.files, images.labels, names, data)
 
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, image_data, labeled, limits, options, runs
+from kerasseq.cli import figures, image_data, labeled, options, runs, schedule
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.cli.options import Option
 from kerasseq.datasets import image_reading, splitting
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 DEFAULTS = {
@@ -50,7 +50,7 @@ DEFAULTS = {
     "dropout": 0.1,
     "batch_size": 128,
     "learning_rate": 3e-3,
-    **limits.STOPPED,
+    **schedule.STOPPED,
 }
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
@@ -65,7 +65,7 @@ CHOICES = {"model": MODELS, "data": DATA, "resize": image_reading.RESIZE}
 HELP = {
     "missing": "for damaged files",
     "num_heads": "attention heads of each layer",
-    "epochs": f"passes over the images, such as 2.5 (default: {limits.EPOCHS}, or as "
+    "epochs": f"passes over the images, such as 2.5 (default: {options.EPOCHS}, or as "
     f"many as {LEAST_STEPS:,} steps take)",
 }
 _FOLDER = "a folder with a subfolder for each class"
@@ -87,21 +87,19 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, evaluates it beside simple models and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
+    settings = run.settings
     pictures = image_data.read(settings)
     source = pictures.data["source"]
-    job.check_data(pictures.data)
+    run.check_data(pictures.data)
     rows, tested = splitting.split_by_class(
         pictures.labels, settings.held_out, settings.seed
     )
@@ -111,7 +109,7 @@ def train(job: "Job") -> runs.Results:
             "of each"
         )
     patches = (settings.image_size // settings.patch_size) ** 2
-    check_memory(settings, len(rows), patches=patches)
+    schedule.check_memory(settings, len(rows), patches=patches)
     x, y = pictures.take(rows)
     with status("building the model"):
         model = build(settings, sorted(set(pictures.labels)))
@@ -125,7 +123,7 @@ def train(job: "Job") -> runs.Results:
         seed=settings.seed,
     )
     keys = image_data.keys(x)
-    job.start(
+    run.start(
         pictures.data,
         f"{source}: {len(x):,} images with {len(model.labels)} labels, "
         f"{len(tested):,} held out. {patches:,} patches of an image: --image-size "
@@ -136,7 +134,7 @@ def train(job: "Job") -> runs.Results:
     steps = compile_for(model, settings, batches.steps_per_epoch)
     with batches.reader.original_errors():
         validation = pictures.take(rows[validated]) if len(validated) else None
-        history = job.fit(model, batches, steps, "accuracy", validation=validation)
+        history = run.fit(model, batches, steps, "accuracy", validation=validation)
     image_data.check_unchanged(pictures, settings)
     chosen = labeled.bounded(tested, settings.seed)
     held_out = pictures.take(chosen)
@@ -147,7 +145,7 @@ def train(job: "Job") -> runs.Results:
         "repeated": labeled.repeated(keys, image_data.keys(held_out[0])),
     }
     return labeled.report(
-        *(job, model, history, results),
+        *(run, model, history, results),
         rows=len(x),
         tested=len(chosen),
         held_out=len(tested),
@@ -158,7 +156,7 @@ def train(job: "Job") -> runs.Results:
             "--flip" if not settings.flip else "a larger --image-size",
         ],
         more=lambda title: [
-            draw_hardest(job.folder / "hardest.png", model, hardest, title)
+            draw_hardest(run.folder / "hardest.png", model, hardest, title)
         ],
     )
 
@@ -195,12 +193,12 @@ def compile_for(
     Returns:
         The number of training steps.
     """
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
+    steps = schedule.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
     warm_up, rate = round(WARM_UP * steps), settings.learning_rate
     first = rate / (warm_up + 1)
-    model.compile(adam(rate, steps, warm_up, first=first, weight_decay=WEIGHT_DECAY))
+    model.compile(
+        schedule.adam(rate, steps, warm_up, first=first, weight_decay=WEIGHT_DECAY)
+    )
     return steps
 
 

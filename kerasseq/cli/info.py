@@ -12,9 +12,10 @@ import importlib.util
 import platform
 from typing import Any
 
-from kerasseq.cli import options, runs
+from kerasseq.cli import options
 from kerasseq.cli.console import Console, choose_backend, print_json
 from kerasseq.cli.errors import one_line
+from kerasseq.cli.run import versions
 from kerasseq.core import backend, packages
 
 
@@ -28,7 +29,7 @@ def add_command(add: options.Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq info`."""
     info = {
-        "versions": runs.versions(),
+        "versions": versions(),
         "platform": platform.platform(),
         "backends": list(backend.installed()),
     }

@@ -33,7 +33,6 @@ from numpy.typing import ArrayLike
 import kerasseq
 from kerasseq import datasets
 from kerasseq.cli import (
-    adapting,
     draw_inspect,
     draw_predict,
     figures,
@@ -42,6 +41,7 @@ from kerasseq.cli import (
     multimodal_predict,
     options,
     runs,
+    text_models,
     translate,
     translation,
     word_vectors,
@@ -63,7 +63,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("inspect")
     options.add_run(parser)
-    adapting.add_adapter(parser)
+    text_models.add_adapter(parser)
     text, shown = "the input, or the caption of an image", "an example of the task"
     options.add(parser, "--text", str, text, "TEXT", shown=shown)
     text = "a text file, or an image, as input"
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> None:
     if multimodal_predict.draws(args.folder, record):
         draw_predict.check_model(args.folder)
     choose_backend(args.backend)
-    model, record = adapting.load_model(args.folder, args.adapter)
+    model, record = text_models.load_model(args.folder, args.adapter)
     report = Report(args)
     kinds = {
         "describe": inspect_multimodal,

@@ -16,7 +16,7 @@ from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
@@ -411,7 +411,7 @@ def _cut(text, length=60):
 
 
 def report(
-    job: "Job",
+    run: "Run",
     model: Any,
     history: runs.History,
     results: dict[str, Any],
@@ -427,7 +427,7 @@ def report(
     """Prints, draws and writes the results of a task with labels.
 
     Args:
-        job: The run.
+        run: The run.
         model: The model.
         history: The history of its training.
         results: Its scores, those of simple models, and how many rows are repeated;
@@ -445,21 +445,20 @@ def report(
     """
     right, sizes = results.pop("right"), results.pop("sizes", None)
     simple = {other: each.pop("right") for other, each in results["baselines"].items()}
-    results = job.results(model, history, history[-1]["step"], **results)
+    results = run.results(model, history, history[-1]["step"], **results)
     lines = {other: each["accuracy"] for other, each in results["baselines"].items()}
     better_by = verdict.difference(right - simple[verdict.best_of(lines)], sizes)
     score = results["accuracy"], lines, "accuracy on the held-out rows"
     results["verdict"] = verdict.verdict(results["model"], *score, better_by, advice)
-    show(job.console, results, title_of(tested, held_out, what), name)
-    show_baselines(job.console, results, job.seconds, rows)
-    show_repeated(job.console, results["repeated"], tested, what)
-    title = f"{results['model']} on {job.record['data']['source']}"
-    file = job.folder / "confusion.png"
-    job.draw(
+    show(run.console, results, title_of(tested, held_out, what), name)
+    show_baselines(run.console, results, run.seconds, rows)
+    show_repeated(run.console, results["repeated"], tested, what)
+    file = run.folder / "confusion.png"
+    run.draw(
         lambda: [
-            figures.history(job.folder, history, "accuracy", title, lines),
-            figures.confusion(file, results["confusion"], results["labels"], title),
-            *more(title),
+            figures.history(run.folder, history, "accuracy", run.title, lines),
+            figures.confusion(file, results["confusion"], results["labels"], run.title),
+            *more(run.title),
         ]
     )
-    return job.finish(results)
+    return run.finish(results)

@@ -19,14 +19,13 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
     figures,
-    heads,
     labeled,
-    limits,
     options,
     runs,
+    schedule,
     shard_data,
+    text_models,
     tokenize,
     verdict,
 )
@@ -34,13 +33,13 @@ from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.repeats import share_repeated
-from kerasseq.cli.runs import sha256
+from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "text"  # the argument that names the user's data
 PATHS = (FILE, "data")
@@ -49,7 +48,7 @@ TEXTS = ("python-reference",)
 DEFAULTS = {
     "model": "peephole_lstm",
     "base": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "text": None,
     "data": None,
     "documents_apart": False,
@@ -67,7 +66,7 @@ DEFAULTS = {
     "learning_rate": PerModel(3e-3, gpt=1e-3),
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
-    **limits.STOPPED,
+    **schedule.STOPPED,
     "patience": None,
     "remat": None,
     "loss_chunk_size": None,
@@ -95,11 +94,11 @@ CHOICES = {
     "data": TEXTS,
     "position": POSITIONS,
     "remat": ("full", "activations"),
-    **adapting.CHOICES,
+    **text_models.CHOICES,
 }
 HELP = {
     "num_heads": "attention heads of a gpt",
-    "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
+    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
 }
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _DATA = "or a folder of ids, of  kerasseq prepare"
@@ -109,8 +108,8 @@ _REMAT = "what the backward pass computes again, to save memory"
 _CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
-    adapting.BASE,
-    *adapting.OPTIONS,
+    text_models.BASE,
+    *text_models.OPTIONS,
     Option("--text", str, "a file: a text", "FILE", "data"),
     Option("--data", shard_data.name_or_folder(TEXTS), _DATA, "NAME|DIR", "data"),
     Option("--documents-apart", None, _APART, group="data"),
@@ -123,23 +122,21 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, compares it with n-gram models and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
+    settings = run.settings
     in_shards = shard_data.are_shards(settings.data)
     read = shard_data.open_shards if in_shards else read_text
-    source, data = job.read("the text", read)
-    limits.set_patience(settings, settings.text is not None or in_shards)
-    base = adapting.load_base(settings)
+    source, data = run.read("the text", read)
+    schedule.set_patience(settings, settings.text is not None or in_shards)
+    base = text_models.load_base(settings)
     parts = (parts_of_shards if in_shards else parts_of_text)(settings, source, base)
     del source  # a large text need not stay in memory beside its ids
     tokenizer, ids, held_out, ngram_text = parts
@@ -151,32 +148,32 @@ def train(job: "Job") -> runs.Results:
             ids, settings.sequence_length, settings.batch_size, settings.seed
         )
     if base is None:
-        check_memory(settings, batches.rows, tokenizer.vocabulary_size)
+        schedule.check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = base or build(settings, tokenizer)
     if settings.documents_apart:
         batches, validation = shard_data.batches_apart(model, settings, validation)
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
-        adapting.adapt(model, settings)
+        text_models.adapt(model, settings)
     model.compile(
         optimizer(model, settings, steps),
         remat=settings.remat,
         loss_chunk_size=settings.loss_chunk_size,
     )
     words = data, tokenizer, held_out, ngram_text
-    job.start(data, (shard_data.describe if in_shards else describe)(*words))
+    run.start(data, (shard_data.describe if in_shards else describe)(*words))
     before = None if base is None else own_bits(model, held_out)[0].sum()
-    history = job.fit(model, batches, steps, "bits", validation=validation)
+    history = run.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
         scores = compare(settings, model, ngram_text, held_out)
     if before is not None:
         scores["bits_per_character_of_base"] = before / scores["held_out_characters"]
-    scores |= adapting.save(job, model)
-    results = job.results(model, history, steps, **scores)
-    show(job.console, results)
-    job.draw(lambda: draw(job, model, held_out, history, results))
-    return job.finish(results)
+    scores |= text_models.save(run, model)
+    results = run.results(model, history, steps, **scores)
+    show(run.console, results)
+    run.draw(lambda: draw(run, model, held_out, history, results))
+    return run.finish(results)
 
 
 def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
@@ -235,7 +232,7 @@ def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
         UsageError: If it cannot have the special tokens of the template.
     """
     if not settings.chat:
-        return heads.trained_tokenizer(settings, text)
+        return text_models.trained_tokenizer(settings, text)
     template = kerasseq.text.ChatTemplate()
     special = template.special_tokens
     if settings.tokenizer in WITHOUT_SPECIAL:
@@ -243,7 +240,7 @@ def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
             f"--chat needs a tokenizer with the special tokens {', '.join(special)}, "
             f"received --tokenizer {settings.tokenizer}. Choose word, bpe or unigram"
         )
-    tokenizer = heads.trained_tokenizer(settings, text, special)
+    tokenizer = text_models.trained_tokenizer(settings, text, special)
     if tokenizer.chat_template is None:  # one from a file may have its own
         if not set(special) <= set(tokenizer.vocabulary):
             raise UsageError(
@@ -448,7 +445,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    job: "Job",
+    run: "Run",
     model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
     held_out: str,
     history: runs.History,
@@ -460,9 +457,8 @@ def draw(
     context = model.context_length  # of a GPT with learned positions, or None
     trace = figures.record(model, ids[None, :context])
     flow = figures.flow_of_last_prediction(model, ids)
-    title = f"{job.settings.model} on {job.record['data']['source']}"
     lines = bits_of_others(results)
     return [
-        figures.history(job.folder, history, "bits", title, lines),
-        *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1][:context]),
+        figures.history(run.folder, history, "bits", run.title, lines),
+        *figures.of_trace(run.folder, trace, tokens, flow, tokens[:-1][:context]),
     ]

@@ -7,21 +7,20 @@ import importlib.util
 import pathlib
 import time
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import options, runs
+from kerasseq.cli import contest, options, runs, schedule
 from kerasseq.cli.compare_data import Data
 from kerasseq.cli.console import Console, progress, set_seed, status
-from kerasseq.cli.job import Job
+from kerasseq.cli.run import Run
 from kerasseq.core import packages
-from kerasseq.core.files import read_json
+from kerasseq.core.files import read_json, write_json
 
 if TYPE_CHECKING:
-    import keras
+    pass
 
 TFIDF = "-tfidf"  # ending of the name of a simple model
 SIMPLE = ("elastic-net", "boosting", "forest", "svc")
@@ -128,7 +127,6 @@ class Learners:
     def _network(self, name, seed, pretrained):
         import keras
 
-        from kerasseq.cli.fitting import adam  # loads Keras
         from kerasseq.cli.pooled_bert import PooledClassifier
 
         keras.utils.clear_session()
@@ -144,9 +142,9 @@ class Learners:
                 data.x, labels, batch_size=settings.batch_size, seed=seed
             )
         steps = max(1, round(settings.epochs * batches.steps_per_epoch))
-        model.compile(adam(RATES.get(name, RATE), steps, int(WARM_UP * steps)))
-        with progress(f"training {name}, seed {seed}, steps", steps) as show:
-            _fit(model.model if is_bert else model, batches, steps, show)
+        model.compile(schedule.adam(RATES.get(name, RATE), steps, int(WARM_UP * steps)))
+        fitted = model.model if is_bert else model
+        contest.fit(fitted, batches.stream(0), steps, f"{name}, seed {seed}")
         with status(f"testing {name}"):
             if is_bert:
                 return data.indicators(model.predict(data.tested))
@@ -187,7 +185,6 @@ class Learners:
             with status("loading the pre-trained model"):
                 return kerasseq.load_model(folder / runs.MODEL)
         from kerasseq.cli import pooled_bert  # loads Keras
-        from kerasseq.cli.fitting import adam
 
         set_seed(PRETRAINED_SEED)
         texts, steps = self.data.unlabeled, self.settings.pretraining_steps
@@ -205,12 +202,12 @@ class Learners:
                 batch_size=2 * self.settings.batch_size,
                 seed=PRETRAINED_SEED,
             )
-        model.compile(adam(PRETRAINING_RATE, steps, int(WARM_UP * steps)))
+        model.compile(schedule.adam(PRETRAINING_RATE, steps, int(WARM_UP * steps)))
         every = {"checkpoint_every": min(100, steps)}
-        job = Job("bert", every, folder, self.console, record={})
-        with job.reporter:
+        run = Run("bert", every, folder, self.console, record={})
+        with run.reporter:
             label = "bert, pre-training"
-            history = job.fit(model, batches, steps, "tokens_accuracy", label)
+            history = run.fit(model, batches, steps, "tokens_accuracy", label)
         lines = kerasseq.runs.read_progress(folder).lines
         results = {
             "texts": len(texts),
@@ -219,7 +216,7 @@ class Learners:
             "tokens_accuracy": history[-1]["tokens_accuracy"],
             "seconds": lines[-1]["seconds"],  # without pauses
         }
-        runs.write_json(folder / runs.RESULTS, results)
+        write_json(folder / runs.RESULTS, results)
         return model
 
     def pretraining(self) -> dict[str, Any] | None:
@@ -267,20 +264,3 @@ def estimator(kind: str, seed: int) -> Any:
 def _tokenizer(texts: list[str]) -> Any:
     tokenizer = kerasseq.text.WordPieceTokenizer(VOCABULARY_SIZE)
     return tokenizer.fit("\n".join(texts))
-
-
-def _fit(
-    model: "keras.Model", batches: Any, steps: int, show: Callable[[int], None]
-) -> None:
-    import keras
-
-    shown = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: show(batch + 1)
-    )
-    model.fit(
-        batches.stream(0),
-        steps_per_epoch=steps,
-        verbose=0,
-        shuffle=False,
-        callbacks=[shown],
-    )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import config, console, devices, errors, options, signals
+from kerasseq.cli import config, console, control, devices, errors, options
 from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
 from kerasseq.core import checks
 
@@ -41,7 +41,7 @@ def _run(argv):
     try:
         args, names = _parse(sys.argv[1:] if argv is None else list(argv))
         errors.typed_options.set(names)
-        with signals.none_lost(), console.silence(args.quiet):
+        with control.no_signal_lost(), console.silence(args.quiet):
             COMMANDS[args.command].run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
@@ -96,9 +96,8 @@ def _parse(argv):
         argv = [*argv[1:], "--quiet"]
     parser, parsers = build_parser(argv)
     _check_command(argv, parser)
-    words = config.expanded(argv, parse)
-    if words != argv:
-        argv = words
+    if any(word.partition("=")[0] == config.OPTION for word in argv):
+        argv = config.expanded(argv, parse)
         parser, parsers = build_parser(argv)
     if argv in ([], ["--quiet"]):
         parser.print_help()

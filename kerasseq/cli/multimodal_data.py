@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from kerasseq import datasets
-from kerasseq.cli import classify, image_data, labeled, options, runs
+from kerasseq.cli import classify, image_data, labeled, options
 from kerasseq.cli.console import note, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
+from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages
 from kerasseq.datasets.scene_set import Scenes
@@ -89,7 +90,7 @@ _TEXT = "column of the captions (default: text, caption or sentence)"
 _TABLE = "the table, csv, tsv or jsonl (default: the only one in the folder)"
 _FRAMES = "frames of a film of one moving shape; 1 for pictures"
 _SOUND = "scenes have a sound as well, tones that tell what there is to see"
-_TOKENIZER = options.SHARED["tokenizer"].help
+_TOKENIZER = options.SHARED["tokenizer"].help + " (default: word for scenes, else bpe)"
 OPTIONS = (
     Option("file", str, _FOLDER, "FOLDER", "data"),
     Option("--file", str, "the same", "FOLDER", "data"),
@@ -108,13 +109,7 @@ OPTIONS = (
     Option("--patch-size", options.integer(at_most=4096), _PATCH, group="data"),
     Option("--channels", options.integer(at_most=4), _CHANNELS, group="data"),
     Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
-    Option(
-        "--tokenizer",
-        str,
-        f"{_TOKENIZER} (default: word for scenes, else bpe)",
-        "NAME",
-        "data",
-    ),
+    Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
 )
 CHOICES = {
     "data": (SCENES,),
@@ -129,12 +124,8 @@ def check(settings: options.Settings, task: str) -> None:
         settings.data = SCENES
         return
     defaults = {**DEFAULTS, "noise": NOISE[task]}
-    for name in OF_SCENES:
-        if getattr(settings, name, defaults[name]) != defaults[name]:
-            raise UsageError(
-                f"--{name} is for scenes, received the folder {settings.file}. Leave "
-                "it out"
-            )
+    others = [n for n in OF_SCENES if getattr(settings, n, defaults[n]) != defaults[n]]
+    refuse(others, f"is for scenes, received the folder {settings.file}. Leave it out")
 
 
 def read(settings: options.Settings, task: str) -> tuple[Captioned, dict[str, Any]]:
@@ -184,9 +175,9 @@ def _scenes(settings, task):
             if name != "count"
         },
     )
-    lines = [str(scenes.images.shape), runs.sha256(scenes.images.tobytes())]
+    lines = [str(scenes.images.shape), sha256(scenes.images.tobytes())]
     data = {"source": SCENES, "rows": len(scenes)}
-    return scenes, {**data, "sha256": runs.sha256_of([*lines, *scenes.texts])}
+    return scenes, {**data, "sha256": sha256_of([*lines, *scenes.texts])}
 
 
 def _folder(settings):
@@ -216,7 +207,7 @@ def _with_checksum(folder, pictures):
         for file, text in zip(*pictures, strict=True)
     ]
     source = os.path.basename(folder) or folder
-    return {"source": source, "rows": len(lines), "sha256": runs.sha256_of(lines)}
+    return {"source": source, "rows": len(lines), "sha256": sha256_of(lines)}
 
 
 def check_unchanged(

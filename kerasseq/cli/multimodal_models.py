@@ -4,19 +4,19 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
     figures,
-    heads,
     image_data,
-    limits,
     multimodal_data,
     options,
     runs,
+    schedule,
+    text_models,
 )
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
@@ -24,12 +24,11 @@ from kerasseq.cli.options import Option
 from kerasseq.core import checks
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.
 SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
 TUBE = 2  # frames of a patch of a film
-WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 LEAST_STEPS = 1500  # if neither --epochs nor --steps is given
 DEFAULTS: dict[str, Any] = {
     "units": 64,
@@ -39,7 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "dropout": 0.0,
     "batch_size": 64,
     "warm_up": 100,
-    **limits.STOPPED,
+    **schedule.STOPPED,
     "patience": None,
 }
 HELP = {
@@ -47,33 +46,22 @@ HELP = {
     "num_heads": "attention heads of each layer",
     "dropout": "dropout rate in each layer",
     "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the pictures (default: {limits.EPOCHS}, or as many as "
+    "epochs": f"passes over the pictures (default: {options.EPOCHS}, or as many as "
     f"{LEAST_STEPS:,} steps take)",
     "patience": "validations without a lower loss after which training stops, with "
-    f"the best weights; 0 trains all steps (default: {limits.PATIENCE} for a folder, "
+    f"the best weights; 0 trains all steps (default: {schedule.PATIENCE} for a folder, "
     "else 0)",
 }
-_EXPERTS = "experts in the last layer, of half the width, of which two read each token"
-OPTIONS = (
-    Option(
-        "--num-experts --experts",
-        options.integer(2, 1024),
-        f"{_EXPERTS} (default: none)",
-        group="model",
-    ),
-    Option(
-        "--warm-up",
-        options.integer(0),
-        "steps in which the learning rate rises",
-        group="training",
-    ),
-)
+_NUMBER = options.integer(2, 1024)
+_EXPERTS = "experts in the last layer, of half the width, of which two read each token "
+_EXPERTS += "(default: none)"
+OPTIONS = (Option("--num-experts --experts", _NUMBER, _EXPERTS, group="model"),)
 
 
-class Trained:
+class Trained(NamedTuple):
     """What a task gets after the training.
 
-    Args:
+    Attributes:
         model: The model.
         history: The history of its training.
         steps: Its steps.
@@ -82,54 +70,51 @@ class Trained:
         keys: What tells equal pictures, of `learned`.
     """
 
-    def __init__(
-        self,
-        model: "kerasseq.models.Multimodal",
-        history: runs.History,
-        steps: int,
-        learned: Captioned,
-        held_out: Captioned,
-        keys: list[bytes],
-    ) -> None:
-        self.model = model
-        self.history = history
-        self.steps = steps
-        self.learned = learned
-        self.held_out = held_out
-        self.keys = keys
+    model: "kerasseq.models.Multimodal"
+    history: runs.History
+    steps: int
+    learned: Captioned
+    held_out: Captioned
+    keys: list[bytes]
 
 
-def fit(job: "Job", **options_of_head: Any) -> Trained:
+def fit(run: "Run", **options_of_head: Any) -> Trained:
     """Reads the pictures, and trains a model on a part of them.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
         **options_of_head: `head`, and `loss` for "contrastive".
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings, task = job.settings, job.task
-    multimodal_data.check(settings, task)
-    limits.set_patience(settings, settings.file is not None)
-    pictures, data = job.read(
-        "the pictures", lambda given: multimodal_data.read(given, task)
-    )
-    learned, held_out = multimodal_data.split(pictures, settings, task)
+    settings, task = run.settings, run.task
+    pictures, data, (learned, held_out) = read_parts(run)
     patches = number_of_patches(settings)
-    check_memory(settings, len(learned.texts), patches=patches)
+    schedule.check_memory(settings, len(learned.texts), patches=patches)
     with status("building the model"):
         model, held_out = build(settings, learned, held_out, **options_of_head)
     part, validation = multimodal_data.validation_part(learned, settings, task)
     batches = model.batches(part, batch_size=settings.batch_size, seed=settings.seed)
     keys, longest = keys_of(learned), model.preprocessor.longest
     parts = (learned, held_out)
-    job.start(data, described(data, settings, parts, patches, longest), keys)
-    steps = compile_for(model, settings, batches.steps_per_epoch)
+    run.start(data, described(data, settings, parts, patches, longest), keys)
+    steps = compile_model(model, settings, batches)
     metric = "accuracy" if task == CAPTIONS else None
     with model.reading(batches):
-        history = job.fit(model, batches, steps, metric, validation=validation)
+        history = run.fit(model, batches, steps, metric, validation=validation)
     multimodal_data.check_unchanged(pictures, data, settings)
     return Trained(model, history, steps, learned, held_out, keys)
+
+
+def read_parts(
+    run: "Run",
+) -> tuple[Captioned, dict[str, Any], tuple[Captioned, Captioned]]:
+    """Reads the pictures, and returns them, their record, and their two parts."""
+    settings, task = run.settings, run.task
+    multimodal_data.check(settings, task)
+    schedule.set_patience(settings, settings.file is not None)
+    pictures, data = run.read(
+        "the pictures", lambda given: multimodal_data.read(given, task)
+    )
+    return pictures, data, multimodal_data.split(pictures, settings, task)
 
 
 def keys_of(learned: Captioned) -> list[bytes]:
@@ -244,7 +229,7 @@ def tokenizer_for(
         The tokenizer, the held-out pictures whose captions it knows, and the tokens of
         the longest caption.
     """
-    tokenizer = heads.trained_tokenizer(settings, "\n".join(learned.texts))
+    tokenizer = text_models.trained_tokenizer(settings, "\n".join(learned.texts))
     check_known(tokenizer, learned.texts, settings)
     held_out = with_known_words(tokenizer, held_out)
     texts = dict.fromkeys([*learned.texts, *held_out.texts])
@@ -299,41 +284,24 @@ def with_known_words(tokenizer: Any, pictures: Captioned) -> Captioned:
     return multimodal_data.take(pictures, rows)
 
 
-def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
-    """Compiles a model with AdamW: warm-up, then a cosine to 0.
-
-    Args:
-        model: The model.
-        settings: Arguments of the run.
-        steps_per_epoch: Batches in an epoch.
-
-    Returns:
-        The number of training steps.
-    """
-    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
-    compile_with(model, settings, steps)
+def compile_model(model: Any, settings: options.Settings, batches: Any) -> int:
+    """Compiles a model for the steps of its training, and returns their number."""
+    per_epoch = batches.steps_per_epoch
+    steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
+    model.compile(schedule.adamw(settings, steps))
     return steps
 
 
-def compile_with(model: Any, settings: options.Settings, steps: int) -> None:
-    """Compiles a model for a number of steps, as `compile_for`."""
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
-    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
-
-
-def draw(job: "Job", trained: Trained, rows: list[int], titles: list[str]) -> None:
+def draw(run: "Run", trained: Trained, rows: list[int], titles: list[str]) -> None:
     """Draws the loss, and some held-out pictures with a title each."""
-    source = job.settings.file or multimodal_data.SCENES
-    title = f"{job.task} on {image_data.printable(source)}"
+    source = run.settings.file or multimodal_data.SCENES
+    title = f"{run.task} on {image_data.printable(source)}"
     images = [shown(trained.model, trained.held_out.images[row]) for row in rows]
     words = "Held-out pictures"
-    job.draw(
+    run.draw(
         lambda: [
-            figures.history(job.folder, trained.history, "loss", title),
-            figures.images(job.folder / "pictures.png", images, titles, words),
+            figures.history(run.folder, trained.history, "loss", title),
+            figures.images(run.folder / "pictures.png", images, titles, words),
         ]
     )
 

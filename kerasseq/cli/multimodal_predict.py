@@ -9,7 +9,7 @@ import numpy as np
 from kerasseq.cli import image_data, multimodal_data, options, runs, text_tables
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import choose_backend, note, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, given, refuse
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
@@ -90,24 +90,22 @@ def check_arguments(args: argparse.Namespace, task: str) -> None:
         raise UsageError("--text and --captions exclude each other: give one")
     if args.text is not None and not args.text.strip():
         raise ValueError("--text must be a caption, received an empty one")
-    for name in ("text", "captions"):
-        if task == CAPTIONS and getattr(args, name) is not None:
-            raise UsageError(
-                f"--{name} is for a contrastive model; this one writes captions: name "
-                "pictures with --file, or leave it out for those that were held out"
-            )
+    if task == CAPTIONS:
+        refuse(
+            given(args, "text", "captions"),
+            "is for a contrastive model; this one writes captions: name pictures with "
+            "--file, or leave it out for those that were held out",
+        )
     check_others(args)
 
 
 def check_others(args: argparse.Namespace) -> None:
     """Raises a `UsageError` if arguments are for other models, or need another one."""
-    for name in ("next", "horizon", "adapter"):
-        if getattr(args, name) is not None:
-            raise UsageError(f"--{name} is for other models: leave it out")
-    for name in ("column", "no_header"):
-        if getattr(args, name) is not None and args.captions is None:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} is for a table: add --captions")
+    others = given(args, "next", "horizon", "adapter")
+    refuse(others, "is for other models: leave it out")
+    if args.captions is None:
+        of_table = given(args, "column", "no_header")
+        refuse(of_table, "is for a table: add --captions")
     if args.missing is None:
         return
     if args.file is None or args.missing not in options.MISSING:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from kerasseq.cli.limits import EPOCHS
 from kerasseq.core import backend, checks
 
 T = TypeVar("T")
@@ -41,6 +40,7 @@ NEVER_CAUSAL = ("reformer", "linformer")  # not where the next token is predicte
 CAUSAL = tuple(name for name in ARCHITECTURES if name not in NEVER_CAUSAL)
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
+EPOCHS = 10  # if neither --epochs nor --steps is given
 
 
 class PerModel:
@@ -256,88 +256,61 @@ _TOKENIZER = f"{', '.join(TOKENIZERS)}, or a file or folder"
 _PRESET = "fine-tune a BERT, RoBERTa, GPT-2 or LLaMA from a folder of Hugging Face"
 _NO_HEADER = "the first line of the table is a row; its columns are named 1, 2, …"
 _NO_FILE = "if there is no file of your own"
+_ENCODING = "encoding of the file, such as cp1252"
+_BALANCED = "give all classes the same share of the loss"
+_HEADS = "attention heads of a bert or gpt"
+_DROPOUT = "dropout rate of the inputs of each layer"
+_LENGTH = "time steps in an example"
+_WARM_UP = "steps in which the learning rate rises"
+_EPOCHS = f"passes over the data, such as 2.5 (default: {EPOCHS})"
+_STEPS = "training steps, instead of --epochs"
+_EVERY = "steps between two checkpoints"
+_PATIENCE = (
+    "validations without a lower loss after which training stops, with the best "
+)
+_PATIENCE += "weights; 0 trains all steps"
+_MINUTES = "minutes after which training stops, at the next checkpoint"
+_SEEDS = "random seeds; each model is trained once with each"
+_CONFIG = (
+    "read options from a JSON file, such as the run.json of a run; those that are "
+)
+_CONFIG += "typed come before them"
+_THREADS = "threads that compute; 1 is fastest for small models on a busy machine "
+_THREADS += "(default: the choice of the backend)"
 _BACKEND = "tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)"
 SHARED: dict[str, Option] = {
     row.argument: row
     for row in (
         Option("--file", str, "a file", "FILE", "data"),
         Option("--data", "data set", _NO_FILE, "NAME", "data"),
-        Option(
-            "--encoding", str, "encoding of the file, such as cp1252", "NAME", "data"
-        ),
+        Option("--encoding", str, _ENCODING, "NAME", "data"),
         Option("--text", str, "column of the texts", "COLUMN", "data"),
         Option("--label", str, "column of the labels", "COLUMN", "data"),
         Option("--no-header", None, _NO_HEADER, group="data"),
         Option("--missing", "choice", "for incomplete rows", "NAME", "data"),
         Option("--held-out", fraction, _HELD_OUT, "X", "data"),
         Option("--max-characters", length, _CUT, group="data"),
-        Option(
-            "--balanced",
-            None,
-            "give all classes the same share of the loss",
-            group="data",
-        ),
+        Option("--balanced", None, _BALANCED, group="data"),
         Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
         Option("--vocabulary-size --vocab-size", integer(), _VOCABULARY, group="data"),
         Option("--model --architecture", "model", "", "NAME", "model"),
+        Option("--models --model", "model", "", "NAME", "model"),
         Option("--units --hidden-size", units, "units of each layer", group="model"),
         Option("--num-layers --layers", num_layers, "number of layers", group="model"),
-        Option(
-            "--num-heads --heads",
-            heads,
-            "attention heads of a bert or gpt",
-            group="model",
-        ),
+        Option("--num-heads --heads", heads, _HEADS, group="model"),
         Option("--preset", str, _PRESET, "FOLDER", "model"),
-        Option(
-            "--dropout", rate, "dropout rate of the inputs of each layer", "X", "model"
-        ),
+        Option("--dropout", rate, _DROPOUT, "X", "model"),
         Option("--batch-size", integer(), "examples in a batch", group="training"),
-        Option(
-            "--sequence-length", length, "time steps in an example", group="training"
-        ),
+        Option("--sequence-length", length, _LENGTH, group="training"),
         Option("--learning-rate", positive, "learning rate of Adam", "X", "training"),
-        Option(
-            "--epochs",
-            positive,
-            f"passes over the data, such as 2.5 (default: {EPOCHS})",
-            "X",
-            "training",
-        ),
-        Option(
-            "--steps",
-            integer(),
-            "training steps, instead of --epochs",
-            group="training",
-        ),
-        Option(
-            "--checkpoint-every",
-            integer(),
-            "steps between two checkpoints",
-            group="training",
-        ),
-        Option(
-            "--patience",
-            integer(0),
-            "validations without a lower loss after which training stops, with the "
-            "best weights; 0 trains all steps",
-            group="training",
-        ),
-        Option(
-            "--max-minutes",
-            positive,
-            "minutes after which training stops, at the next checkpoint",
-            "X",
-            "training",
-        ),
+        Option("--warm-up", integer(0), _WARM_UP, group="training"),
+        Option("--epochs", positive, _EPOCHS, "X", "training"),
+        Option("--steps", integer(), _STEPS, group="training"),
+        Option("--checkpoint-every", integer(), _EVERY, group="training"),
+        Option("--patience", integer(0), _PATIENCE, group="training"),
+        Option("--max-minutes", positive, _MINUTES, "X", "training"),
         Option("--seed", seed, "random seed", group="training"),
-        Option(
-            "--seeds --seed",
-            seed,
-            "random seeds; each model is trained once with each",
-            "0,1,…",
-            "training",
-        ),
+        Option("--seeds --seed", seed, _SEEDS, "0,1,…", "training"),
     )
 }
 MISSING = ("error", "skip")  # what is done with incomplete rows
@@ -438,20 +411,8 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     default = argparse.SUPPRESS if is_task else None
     rows = (
         ("--resume", "DIR", str, "continue the run in this folder, with its options"),
-        (
-            "--config",
-            "FILE",
-            str,
-            "read options from a JSON file, such as the run.json of a run; those that "
-            "are typed come before them",
-        ),
-        (
-            "--threads",
-            "N",
-            integer(at_most=1024),
-            "threads that compute; 1 is fastest for small models on a busy machine "
-            "(default: the choice of the backend)",
-        ),
+        ("--config", "FILE", str, _CONFIG),
+        ("--threads", "N", integer(at_most=1024), _THREADS),
         ("--backend", "NAME", one_of("backend", backend.BACKENDS), _BACKEND),
     )
     for name, metavar, kind, text in rows:

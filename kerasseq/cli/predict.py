@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from kerasseq.cli import (
-    adapting,
     competitor,
     draw_predict,
     generate,
@@ -41,13 +40,14 @@ from kerasseq.cli import (
     options,
     runs,
     tables,
+    text_models,
     text_tables,
     word_vectors,
 )
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, print_json, print_result
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, given, refuse
 from kerasseq.cli.prediction_files import check_out, write
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
 from kerasseq.core.padding import pad_rows
@@ -62,7 +62,7 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("predict")
     options.add_run(parser)
-    adapting.add_adapter(parser)
+    text_models.add_adapter(parser)
     options.add(parser, "--text", str, "a text", "TEXT")
     text = "a second text for BERT, which may follow the first"
     options.add(parser, "--next", str, text, "TEXT")
@@ -130,10 +130,8 @@ def run(args: argparse.Namespace) -> None:
 
 def check_no_sampling(args: argparse.Namespace) -> None:
     """Raises a `UsageError` if options of a model that draws are given."""
-    for name in (*generate.SAMPLING, "seed"):
-        if getattr(args, name) is not None:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} is for a run of kerasseq train draw")
+    of_drawing = given(args, *generate.SAMPLING, "seed")
+    refuse(of_drawing, "is for a run of kerasseq train draw")
 
 
 def draw(args: argparse.Namespace, record: Any) -> None:
@@ -153,7 +151,7 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     if record and record["task"] == "classify":  # as in training and evaluation
         inputs = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
-    model, _ = adapting.load_model(args.folder, args.adapter)
+    model, _ = text_models.load_model(args.folder, args.adapter)
     predict, rows = predictor(model, args.folder, record)
     if predict is fill:
         inputs = pairs(inputs, args.next)
@@ -203,7 +201,7 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
     check_no_forecast(args)
     files = image_data.files(args.file, args.missing)
     choose_backend(args.backend)
-    model, _ = adapting.load_model(args.folder, args.adapter)
+    model, _ = text_models.load_model(args.folder, args.adapter)
     predictions = images.classify(model, files)
     return [
         {"file": image_data.printable(file), **as_row(each)}
@@ -249,7 +247,7 @@ def _continued(args):
         encoding = None if args.encoding == "utf-8" else args.encoding
         table = tables.read_table(args.file, encoding)
     choose_backend(args.backend)
-    model, record = adapting.load_model(args.folder, args.adapter)
+    model, record = text_models.load_model(args.folder, args.adapter)
     steps = args.horizon or record["arguments"]["horizon"]
     with about(args.file):
         if table is not None:
@@ -292,10 +290,9 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     plain = args.file.lower().removesuffix(".gz")
     is_table, is_conll = plain.endswith(TABLES), plain.endswith(SENTENCES)
     trained = (record or {}).get("arguments", {})
-    for name in ("column", "no_header"):
-        if getattr(args, name) is not None and not is_table:
-            name = name.replace("_", "-")
-            raise UsageError(f"--{name} is for a table, received {args.file}")
+    if not is_table:
+        of_table = given(args, "column", "no_header")
+        refuse(of_table, f"is for a table, received {args.file}")
     check_columns(args, is_conll)
     if is_conll:
         tagged = read_file(args.file, args.encoding, args, trained)

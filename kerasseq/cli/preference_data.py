@@ -16,6 +16,7 @@ from kerasseq.cli import options, runs
 from kerasseq.cli.arena_files import Prompt, read_prompts
 from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError, about, truncate_word
+from kerasseq.core.files import sha256
 from kerasseq.core.messages import are_messages
 from kerasseq.datasets.preference_files import preference_rows
 from kerasseq.text.chat.answers import preference_texts
@@ -57,7 +58,7 @@ def read_votes(settings: options.Settings) -> tuple[list[Vote], dict[str, Any]]:
     source = os.path.basename(settings.file)
     settings.file = os.path.abspath(settings.file)  # to resume from any folder
     votes = [Vote(line, texts) for line, texts in rows.items()]
-    checksum = runs.sha256("\n".join(json.dumps(vote.texts) for vote in votes))
+    checksum = sha256("\n".join(json.dumps(vote.texts) for vote in votes))
     return votes, {"source": source, "rows": len(votes), "sha256": checksum}
 
 
@@ -68,7 +69,7 @@ def read_prompt_lines(
     prompts = read_prompts(settings.prompts)
     source = os.path.basename(settings.prompts)
     settings.prompts = os.path.abspath(settings.prompts)
-    checksum = runs.sha256("\n".join(prompt.text for prompt in prompts))
+    checksum = sha256("\n".join(prompt.text for prompt in prompts))
     return prompts, {"source": source, "rows": len(prompts), "sha256": checksum}
 
 

@@ -24,22 +24,22 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import (
-    adapting,
     figures,
     generate,
     labeled,
-    limits,
     options,
     preference_data,
     preference_scores,
     runs,
+    schedule,
+    text_models,
 )
 from kerasseq.cli.console import set_seed, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option, PerModel
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 
 class PerMethod(PerModel):
@@ -59,7 +59,7 @@ METHODS = ("dpo", "reward", "grpo")
 DEFAULTS = {
     "method": "dpo",
     "base": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "file": None,
     "prompts": None,
     "reward": None,
@@ -72,16 +72,16 @@ DEFAULTS = {
     "epsilon": PerMethod(None, grpo=0.2),
     "batch_size": PerMethod(32, grpo=4),
     "learning_rate": PerMethod(3e-4, reward=1e-3),
-    **limits.TRAINED,
+    **schedule.TRAINED,
     "max_minutes": None,
     "checkpoint_every": PerMethod(100, grpo=10),
 }
-CHOICES = {"method": METHODS, **adapting.CHOICES}
+CHOICES = {"method": METHODS, **text_models.CHOICES}
 HELP = {
     "held_out": "fraction of the votes or prompts that is held out",
     "batch_size": "votes in a batch; of grpo the prompts in it",
-    "epochs": f"passes over the votes or prompts (default: {limits.EPOCHS}; of grpo at "
-    "least 200 steps)",
+    "epochs": f"passes over the votes or prompts (default: {options.EPOCHS}; of grpo "
+    "at least 200 steps)",
 }
 STEPS = 200  # of grpo, at least
 NEEDED = {"dpo": ("file",), "reward": ("file",), "grpo": ("prompts", "reward")}
@@ -98,8 +98,8 @@ _ITERATIONS = "of grpo: updates on the same answers"
 _EPSILON = "of grpo: ratios beyond 1 - X and 1 + X are cut"
 OPTIONS = (
     Option("--method", "method", "how to train", "NAME", "model"),
-    adapting.BASE._replace(help=_BASE),
-    *adapting.OPTIONS,
+    text_models.BASE._replace(help=_BASE),
+    *text_models.OPTIONS,
     Option("--file", str, _FILE, "FILE", "data"),
     Option("--prompts", str, _PROMPTS, "FILE", "data"),
     Option("--reward", str, _REWARD, "RUN", "data"),
@@ -115,17 +115,17 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains by the method of the run, and compares with the model before.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    check_options(job.settings)
-    return train_on_rewards(job) if job.settings.method == "grpo" else on_votes(job)
+    check_options(run.settings)
+    return train_on_rewards(run) if run.settings.method == "grpo" else on_votes(run)
 
 
 def check_options(settings: options.Settings) -> None:
@@ -137,18 +137,15 @@ def check_options(settings: options.Settings) -> None:
                 f"--method {method} needs --{name}, received none. See  kerasseq train "
                 "preferences --help"
             )
-    for name in REFUSED[method]:
-        if getattr(settings, name):
-            raise UsageError(
-                f"--{name.replace('_', '-')} is not for --method {method}. Leave it "
-                "out, or choose another --method"
-            )
+    others = [name for name in REFUSED[method] if getattr(settings, name)]
+    advice = "Leave it out, or choose another --method"
+    refuse(others, f"is not for --method {method}. {advice}")
 
 
-def on_votes(job: "Job") -> runs.Results:
+def on_votes(run: "Run") -> runs.Results:
     """Trains a language model or a reward model on votes."""
-    settings = job.settings
-    votes, data = job.read("the votes", preference_data.read_votes)
+    settings = run.settings
+    votes, data = run.read("the votes", preference_data.read_votes)
     base = generate.load_language_model(settings.base)
     is_reward = settings.method == "reward"
     if is_reward and not isinstance(base, kerasseq.models.GPT):
@@ -169,12 +166,12 @@ def on_votes(job: "Job") -> runs.Results:
     )
     with status("evaluating the base"):
         before = preference_scores.of_votes(trainer, held_out)
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     compile_both(model, trainer, settings, steps)
     text = f"{data['source']}: {len(votes):,} votes, {len(held_out):,} held out."
-    job.start(data, text, keys)
+    run.start(data, text, keys)
     metric = "accuracy" if is_reward else "rewards/accuracies"
-    history = job.fit(trainer, batches, steps, metric, saved=model)
+    history = run.fit(trainer, batches, steps, metric, saved=model)
     with status("evaluating"):
         after = preference_scores.of_votes(trainer, held_out)
         scores = preference_scores.compare_votes(settings.method, before, after)
@@ -182,13 +179,13 @@ def on_votes(job: "Job") -> runs.Results:
             prompts = [vote.texts for vote in held_out]
             scores["kl"] = preference_scores.divergence(trainer, prompts, settings.seed)
     scores |= {"votes": len(votes), "held_out": len(held_out), "repeated": repeated}
-    return finish(job, model, history, steps, scores, metric)
+    return finish(run, model, history, steps, scores, metric)
 
 
-def train_on_rewards(job: "Job") -> runs.Results:
+def train_on_rewards(run: "Run") -> runs.Results:
     """Trains a language model on rewards of its own answers."""
-    settings = job.settings
-    prompts, data = job.read("the prompts", preference_data.read_prompt_lines)
+    settings = run.settings
+    prompts, data = run.read("the prompts", preference_data.read_prompt_lines)
     base = generate.load_language_model(settings.base)
     for line, text in prompts:
         where = f"{settings.prompts}, line {line}"
@@ -204,17 +201,17 @@ def train_on_rewards(job: "Job") -> runs.Results:
     tested = (held_out or learned)[: preference_scores.MOST]
     with status("evaluating the base"), about(settings.reward):
         before = preference_scores.of_prompts(trainer, tested, settings.seed)
-    few = max(limits.EPOCHS, STEPS / batches.steps_per_epoch)
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch, few)
+    few = max(options.EPOCHS, STEPS / batches.steps_per_epoch)
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch, few)
     compile_both(model, trainer, settings, steps)
     text = f"{data['source']}: {len(prompts):,} prompts, {len(held_out):,} held out."
-    job.start(data, text)
+    run.start(data, text)
     try:
-        history = job.fit(trainer, batches, steps, "reward", saved=model)
+        history = run.fit(trainer, batches, steps, "reward", saved=model)
     except ValueError as error:
         raise ValueError(
             f"{error}. The steps up to the last checkpoint are kept: mend --reward "
-            f"{settings.reward}, then  kerasseq train --resume {job.folder}"
+            f"{settings.reward}, then  kerasseq train --resume {run.folder}"
         ) from error
     with status("evaluating"):
         after = preference_scores.of_prompts(trainer, tested, settings.seed)
@@ -226,7 +223,7 @@ def train_on_rewards(job: "Job") -> runs.Results:
         seed=settings.seed,
     )
     counts = {"prompts": len(prompts), "held_out": len(held_out), "repeated": repeated}
-    return finish(job, model, history, steps, scores | counts, "reward")
+    return finish(run, model, history, steps, scores | counts, "reward")
 
 
 def build(settings: options.Settings, base: Any, reward: Any = None) -> tuple[Any, Any]:
@@ -244,7 +241,7 @@ def build(settings: options.Settings, base: Any, reward: Any = None) -> tuple[An
     is_reward = settings.method == "reward"
     model = base.with_head("reward") if is_reward else base
     with about(settings.base):
-        adapting.adapt(model, settings)
+        text_models.adapt(model, settings)
     if is_reward:
         return model, model
     if settings.method == "dpo":
@@ -268,16 +265,14 @@ def compile_both(
 
     Its rate falls to 0. The optimizer of the base would count the steps of the base.
     """
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    optimizer = adam(settings.learning_rate, steps)
+    optimizer = schedule.adam(settings.learning_rate, steps)
     trainer.compile(optimizer)
     if model is not trainer:
         model.compile(optimizer)
 
 
 def finish(
-    job: "Job",
+    run: "Run",
     model: Any,
     history: runs.History,
     steps: int,
@@ -285,13 +280,12 @@ def finish(
     metric: str,
 ) -> runs.Results:
     """Saves the adapter, shows the scores, draws the training, and ends the run."""
-    scores |= adapting.save(job, model)
-    method = {"method": job.settings.method}
-    results = job.results(model, history, steps, **method, **scores)
-    preference_scores.show(job.console, results)
+    scores |= text_models.save(run, model)
+    method = {"method": run.settings.method}
+    results = run.results(model, history, steps, **method, **scores)
+    preference_scores.show(run.console, results)
     what = "votes" if "votes" in results else "prompts"
     count = results["held_out"]
-    labeled.show_repeated(job.console, results["repeated"], count, what)
-    title = f"{job.settings.method} on {job.record['data']['source']}"
-    job.draw(lambda: [figures.history(job.folder, history, metric, title)])
-    return job.finish(results)
+    labeled.show_repeated(run.console, results["repeated"], count, what)
+    run.draw(lambda: [figures.history(run.folder, history, metric, run.title)])
+    return run.finish(results)

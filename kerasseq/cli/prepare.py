@@ -8,7 +8,7 @@ import re
 import time
 
 import kerasseq.text
-from kerasseq.cli import options, tokenize
+from kerasseq.cli import options, text_models, tokenize
 from kerasseq.cli.console import Console, note, print_json, progress, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import TokenShards, documents, prepare_shards, shard_writing
@@ -16,7 +16,7 @@ from kerasseq.datasets.token_shards import INDEX, TOKENIZER
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-TRAIN_ON = 50 * 10**6
+TRAIN_ON, END = 50 * 10**6, "<|endoftext|>"
 WITH_END = ("word", "bpe", "unigram")  # which take an end token
 MEGABYTE = 10**6
 FOR_A_PROCESS = 4 * MEGABYTE  # from which on another process is worth its start
@@ -66,54 +66,27 @@ examples:
   kerasseq train language-model --data ids --model gpt --steps 1000""",
     )
     parser.add_argument("source", nargs="*", metavar="FILE", help="files, or folders")
-    parser.add_argument(
-        "--out", metavar="DIR", help="the folder of the ids, to be made"
-    )
+    text = "the folder of the ids, to be made"
+    options.add(parser, "--out", str, text, "DIR")
     tokenize.add_tokenizer(parser)
-    parser.add_argument(
-        "--train-on",
-        type=size,
-        default=TRAIN_ON,
-        metavar="SIZE",
-        help="text that a tokenizer by name is trained on, drawn from all (default: "
-        "50MB)",
-    )
-    parser.add_argument(
-        "--held-out",
-        type=options.fraction,
-        default=0.005,
-        metavar="X",
-        help="fraction of the documents that is held out (default: 0.005)",
-    )
-    parser.add_argument(
-        "--column",
-        default="text",
-        metavar="NAME",
-        help="key of the text in .jsonl, column in .parquet (default: text)",
-    )
-    parser.add_argument(
-        "--separator",
-        type=separator,
-        default="<|endoftext|>",
-        metavar="TEXT",
-        help=r'what separates the documents of a .txt, such as "\n\n" for empty lines '
-        '(default: <|endoftext|>); "" for none',
-    )
+    text = "text that a tokenizer by name is trained on, drawn from all"
+    shown = {"default": TRAIN_ON, "shown": "50MB"}
+    options.add(parser, "--train-on", size, text, "SIZE", **shown)
+    text = "fraction of the documents that is held out"
+    options.add(parser, "--held-out", options.fraction, text, "X", default=0.005)
+    text = "key of the text in .jsonl, column in .parquet"
+    options.add(parser, "--column", str, text, "NAME", default="text")
+    text = r'what separates the documents of a .txt, such as "\n\n" for empty lines '
+    text += f'(default: {END}); "" for none'
+    options.add(parser, "--separator", separator, text, "TEXT", default=END)
     options.add_encoding(parser)
-    parser.add_argument(
-        "--shard-tokens",
-        type=options.integer(),
-        default=shard_writing.SHARD,
-        metavar="N",
-        help=f"tokens of a file (default: {shard_writing.SHARD:,})",
-    )
-    parser.add_argument(
-        "--processes",
-        type=options.integer(at_most=1024),
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="processes that tokenize (default: one for each core)",
-    )
+    number, default = options.integer(), shard_writing.SHARD
+    shown = {"default": default, "shown": f"{default:,}"}
+    options.add(parser, "--shard-tokens", number, "tokens of a file", **shown)
+    number = options.integer(at_most=1024)
+    shown = {"default": os.cpu_count() or 1, "shown": "one for each core"}
+    text = "processes that tokenize"
+    options.add(parser, "--processes", number, text, **shown)
     options.add_seed(parser, 0)
     options.add_json(parser)
 
@@ -161,9 +134,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _tokenizer(args, text) -> Tokenizer:
     """Loads or trains the tokenizer; that of the folder, if there are ids in it."""
-    if args.tokenizer not in tokenize.CLASSES:
-        return tokenize.make(args.tokenizer, args.vocabulary_size, "")
-    cls, is_sized = tokenize.CLASSES[args.tokenizer]
+    if args.tokenizer not in text_models.TOKENIZERS:
+        return text_models.tokenizer_by_name(args.tokenizer, args.vocabulary_size, "")
+    cls, is_sized = text_models.TOKENIZERS[args.tokenizer]
     made = pathlib.Path(args.out)
     if (made / INDEX).exists() and (made / TOKENIZER).exists():
         tokenizer = kerasseq.text.load_tokenizer(made / TOKENIZER)
@@ -185,7 +158,9 @@ def _tokenizer(args, text) -> Tokenizer:
         raise ValueError(f"the files have no text: {', '.join(args.source[:3])}")
     special = (shard_writing.END_TOKENS[0],) if args.tokenizer in WITH_END else ()
     start = time.perf_counter()
-    tokenizer = tokenize.train(args.tokenizer, args.vocabulary_size, sample, special)
+    tokenizer = text_models.train_tokenizer(
+        args.tokenizer, args.vocabulary_size, sample, special
+    )
     speed = len(sample) / MEGABYTE / (time.perf_counter() - start)
     note(
         f"the tokenizer is trained on {len(sample):,} characters, {speed:.2f} million "

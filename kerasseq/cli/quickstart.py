@@ -15,6 +15,7 @@ import pathlib
 import kerasseq
 from kerasseq.cli import options, runs, train
 from kerasseq.cli.console import Console, status
+from kerasseq.cli.run import free_folder
 from kerasseq.core.files import replacing
 
 SAMPLE = "sample.txt"
@@ -38,20 +39,20 @@ def run(args: argparse.Namespace) -> None:
     arguments = {**SETTINGS, "seed": args.seed}
     if args.steps:
         arguments["steps"] = args.steps
-    folder = args.run or runs.free_folder(None, "runs/quickstart")
-    job = train.new_job("language-model", arguments, folder, console, args.backend)
+    folder = args.run or free_folder(None, "runs/quickstart")
+    run = train.new_run("language-model", arguments, folder, console, args.backend)
     console.write("Training a peephole LSTM on the reference of the Python language.")
-    results = train.execute(job)
+    results = train.execute(run)
     with status("generating a sample"):
-        model = kerasseq.load_model(job.folder / runs.MODEL)
+        model = kerasseq.load_model(run.folder / runs.MODEL)
         text = model.generate(PROMPT, 300, temperature=0.8, seed=args.seed)
-    with replacing(job.folder / SAMPLE) as temporary:
+    with replacing(run.folder / SAMPLE) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
     console.write(f"\nGenerated after “{PROMPT}”:", style="bold")
     console.write(text)
     console.write("\n" + verdict(results), style="bold")
-    console.write(f"Model, history, text and figures are in {job.folder}\n")
-    console.write(next_steps(job.folder))
+    console.write(f"Model, history, text and figures are in {run.folder}\n")
+    console.write(next_steps(run.folder))
 
 
 def verdict(results: runs.Results) -> str:

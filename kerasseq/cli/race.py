@@ -19,14 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerasseq.cli import competitor, contest, figures, labeled, options, runs, verdict
+from kerasseq.cli import (
+    competitor,
+    contest,
+    figures,
+    labeled,
+    options,
+    runs,
+    schedule,
+    verdict,
+)
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend
 from kerasseq.cli.options import Option
 from kerasseq.core import backend
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = None  # there are no data of the user
 DEFAULTS = {
@@ -84,74 +93,64 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains and tests each model with each seed, except those that are finished.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data: accuracies by model and test set, one per seed.
     """
-    if job.record and job.record.get("competitor"):
-        return competitor.train(job)
-    settings = job.settings
+    if run.record and run.record.get("competitor"):
+        return competitor.train(run)
+    settings = run.settings
     competitor.check_options(settings)
-    if not job.in_processes:
-        from kerasseq.cli.fitting import check_memory
-
-        check_memory(settings, settings.examples)
+    if not run.in_processes:
+        schedule.check_memory(settings, settings.examples)
     tests = competitor.evaluation_sets(settings)
     data = {
         "source": f"parentheses, colors={settings.colors}",
         "sha256": competitor.checksum(tests),
     }
-    job.check_data(data)
-    job.start(
+    run.check_data(data)
+    run.start(
         data,
         f"{settings.examples:,} training strings and {settings.test_examples:,} in "
         f"each of {len(tests)} test sets, on {backend.chosen()}. The race is saved in "
-        f"{job.folder}",
+        f"{run.folder}",
     )
     names = contest.names(settings.model, settings.seeds)
-    job.end_dry_run(f"{len(names)} competitors", competitors=names)
-    jobs = {name: competitor.create(job, name) for name in names}
-
-    def run(name, follow):
-        own = jobs[name]
-        own.reporter.on_line = follow
-        with own.reporter:
-            competitor.train(own)
-
+    run.end_dry_run(f"{len(names)} competitors", competitors=names)
     kinds = competitor.kinds(settings)
-    by_model = contest.train_all(
-        *(job, names, lambda name: competitor.accuracies(job.folder / name, kinds)),
-        *(run, settings.steps),
+    by_model = contest.train_in_folders(
+        *(run, names, lambda model: {"model": [model]}),
+        *(lambda folder: competitor.accuracies(folder, kinds), competitor.train),
     )
     results = {
-        "task": job.task,
+        "task": run.task,
         "accuracy": {
             name: {kind: [each[kind] for each in by_seed.values()] for kind in kinds}
             for name, by_seed in by_model.items()
         },
         "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
         "optimum": 1 - settings.flipped,
-        "repeated": _repeated(job),
+        "repeated": _repeated(run),
         "tested": settings.test_examples * len(settings.seeds),
         "seeds": settings.seeds,
         "steps": settings.steps,
-        "run": str(job.folder),
+        "run": str(run.folder),
     }
-    show(job.console, results)
-    job.draw(lambda: [draw(job, results)])
-    return job.finish(results)
+    show(run.console, results)
+    run.draw(lambda: [draw(run, results)])
+    return run.finish(results)
 
 
-def _repeated(job):
+def _repeated(run):
     """Counts test strings that are training strings, which depend on the seed alone."""
-    settings = job.settings
+    settings = run.settings
     counts = [
-        competitor.repeated(job.folder / f"{settings.model[0]}-seed{seed}")
+        competitor.repeated(run.folder / f"{settings.model[0]}-seed{seed}")
         for seed in settings.seeds
     ]
     kinds = competitor.kinds(settings)
@@ -218,7 +217,7 @@ possible one, 0.900, by more than 3 standard errors: the labels are told somewhe
     ]
 
 
-def draw(job: "Job", results: dict[str, Any]) -> Any:
+def draw(run: "Run", results: dict[str, Any]) -> Any:
     """Draws the accuracies."""
     by_title = {
         name: {TITLES[kind]: values for kind, values in by_kind.items()}
@@ -226,4 +225,4 @@ def draw(job: "Job", results: dict[str, Any]) -> Any:
     }
     choose_backend(None)  # the figures are drawn by a module that loads Keras
     optimum = results["optimum"] if results["optimum"] < 1 else None
-    return figures.race(job.folder, by_title, optimum)
+    return figures.race(run.folder, by_title, optimum)

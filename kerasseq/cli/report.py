@@ -12,16 +12,24 @@ Examples:
 """
 
 import argparse
+import html
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from kerasseq.cli import asking, generate, options, pages, runs
+from kerasseq.cli import asking, generate, options, runs
 from kerasseq.cli.console import Console, choose_backend, note, print_json, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.datasets import text_file
 from kerasseq.datasets.conversation_files import conversation_rows
 
+# ("heading", text), ("paragraph", text) or ("table", headings, rows)
+Block: TypeAlias = tuple[str, str] | tuple[str, Sequence[str], Sequence[Sequence[str]]]
+STYLE = (
+    "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse}td,th{border-bottom:1px solid #999;"
+    "padding:.3em .8em;text-align:left}"
+)
 MAX_TEXT = 100_000  # characters of a text that are scored
 SHOWN = 5  # questions with their answers on the page
 SUFFIXES = (".md", ".html")
@@ -65,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     stages = [_stage(folder, text, questions) for folder in args.folders]
     sentences = verdicts(stages)
     blocks = _blocks(stages, questions, sentences)
-    output.write_text(pages.render(blocks, output.suffix), encoding="utf-8")
+    output.write_text(render(blocks, output.suffix), encoding="utf-8")
     if args.json:
         print_json({"stages": stages, "sentences": sentences, "page": str(output)})
         return
@@ -178,7 +186,7 @@ def _rows(stages):
 
 def _blocks(stages, questions, sentences):
     """The page: headings, paragraphs and tables."""
-    blocks: list[pages.Block] = [
+    blocks: list[Block] = [
         ("heading", "From a text to a chat"),
         ("table", ["run", *_headings(stages)], _rows(stages)),
         *(("paragraph", sentence) for sentence in sentences),
@@ -198,3 +206,69 @@ def _blocks(stages, questions, sentences):
         count = f"{len(questions):,} question{'s' * (len(questions) > 1)}"
         blocks.append(("paragraph", f"The first of {count}."))
     return blocks
+
+
+# The page
+
+
+def render(blocks: Sequence[Block], suffix: str) -> str:
+    r"""Returns a page.
+
+    Args:
+        blocks: Its blocks. The first heading is the title.
+        suffix: `.md` or `.html`.
+
+    Examples:
+        >>> print(render([("heading", "A"), ("table", ["n"], [["a|b"]])], ".md"))
+        # A
+        <BLANKLINE>
+        | n |
+        |---|
+        | a\|b |
+        <BLANKLINE>
+    """
+    if suffix == ".md":
+        return "\n\n".join(map(_markdown, blocks)) + "\n"
+    title = next(block[1] for block in blocks if block[0] == "heading")
+    head = f"<meta charset='utf-8'><title>{_text(title)}</title><style>{STYLE}</style>"
+    body = "\n".join(map(_html, blocks))
+    return (
+        f"<!doctype html>\n<html><head>{head}</head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _markdown(block):
+    kind, *parts = block
+    if kind == "heading":
+        return f"# {_cell(parts[0])}"
+    if kind == "paragraph":
+        return _cell(parts[0])
+    headings, rows = parts
+    lines = [headings, ["---"] * len(headings), *rows]
+    texts = [
+        f"| {' | '.join(map(_cell, line))} |" if n != 1 else f"|{'|'.join(line)}|"
+        for n, line in enumerate(lines)
+    ]
+    return "\n".join(texts)
+
+
+def _cell(text):
+    """A text in one line, without the marks of tables and of HTML."""
+    text = " ".join(str(text).split()).replace("\\", "\\\\").replace("|", "\\|")
+    return text.replace("<", "&lt;")
+
+
+def _html(block):
+    kind, *parts = block
+    if kind in ("heading", "paragraph"):
+        tag = "h1" if kind == "heading" else "p"
+        return f"<{tag}>{_text(parts[0])}</{tag}>"
+    headings, rows = parts
+    head = "".join(f"<th>{_text(heading)}</th>" for heading in headings)
+    cells = ["".join(f"<td>{_text(cell)}</td>" for cell in row) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _text(text):
+    return html.escape(str(text))

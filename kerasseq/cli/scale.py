@@ -22,7 +22,6 @@ import argparse
 import pathlib
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,18 +34,16 @@ from kerasseq.cli import (
     runs,
     scale_data,
     scale_scores,
+    schedule,
 )
 from kerasseq.cli.commands import COMMANDS
-from kerasseq.cli.console import clock, progress, set_seed
+from kerasseq.cli.console import clock, set_seed
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.language_model import MODELS
 from kerasseq.cli.options import Option
-from kerasseq.core.files import read_json
 
 if TYPE_CHECKING:
-    import keras
-
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 
 class PerData(options.PerModel):
@@ -113,43 +110,40 @@ def run(args: argparse.Namespace) -> None:
     COMMANDS["train"].run(args)
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains all widths with all seeds, except those that are stored, and compares.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
+    settings = run.settings
     _check_widths(settings)
     data = scale_data.read(settings)
-    job.check_data(data.record)
+    run.check_data(data.record)
     _check_memory(settings, data)
-    job.start(
+    run.start(
         data.record,
         f"{data.record['source']}: {data.learned.size:,} tokens to learn from, "
         f"{data.x.size:,} held out, {data.vocabulary_size:,} kinds. The run is saved "
-        f"in {job.folder}",
+        f"in {run.folder}",
     )
     models = [f"width{width}" for width in settings.widths]
     names = contest.names(models, settings.seeds)
-    job.end_dry_run(f"{len(names)} models", models=names)
-    folder = job.folder / STORED
+    run.end_dry_run(f"{len(names)} models", models=names)
 
-    def run(name, follow):
+    def measure_named(name):
         found = measure(settings, data, name)
-        _store(folder / f"{name}.json", name, found)
         words = [
             f"{key} {found[key]:.3f}" for key in ("loss", "accuracy") if key in found
         ]
-        job.console.info(
-            f"{_words(name)}: {found['parameters']:,} parameters, {', '.join(words)}, "
-            f"{clock(found['seconds'])} ({names.index(name) + 1} of {len(names)})"
-        )
+        size = f"{found['parameters']:,} parameters, {', '.join(words)}"
+        line = f"{_words(name)}: {size}, {clock(found['seconds'])}"
+        return {"name": name, **found}, line
 
-    found = contest.train_all(job, names, lambda n: stored(folder / f"{n}.json"), run)
+    found = contest.measure_all(run, names, STORED, measure_named, stored)
     batch_size = data.batches(settings.batch_size, 0).batch_size
     results = scale_scores.summary(
         found,
@@ -159,20 +153,20 @@ def train(job: "Job") -> runs.Results:
         samples=settings.bootstrap,
     )
     results |= {
-        "task": job.task,
+        "task": run.task,
         "model": settings.model,
         "source": data.record["source"],
         "held_out": data.x.size if data.weights is None else len(data.x),
         "lines": data.lines,
         "seeds": settings.seeds,
         "steps": settings.steps,
-        "run": str(job.folder),
+        "run": str(run.folder),
     }
-    scale_scores.show(job.console, results)
-    scale_scores.write_csv(job.folder / TABLE, results["widths"])
-    job.console.info(f"Losses: {job.folder / TABLE}")
-    job.draw(lambda: [figures.scaling(job.folder / FIGURE, results)])
-    return job.finish(results)
+    scale_scores.show(run.console, results)
+    rows = scale_scores.rows_of(results["widths"])
+    contest.write_table(run, TABLE, scale_scores.COLUMNS, rows, "Losses")
+    run.draw(lambda: [figures.scaling(run.folder / FIGURE, results)])
+    return run.finish(results)
 
 
 def _check_widths(settings):
@@ -191,11 +185,9 @@ def _check_widths(settings):
 
 
 def _check_memory(settings, data):
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
     sized = {"units": max(settings.widths), "sequence_length": data.x.shape[1]}
     largest = options.Settings(**{**vars(settings), **sized})
-    check_memory(largest, data.learned.size, data.vocabulary_size)
+    schedule.check_memory(largest, data.learned.size, data.vocabulary_size)
 
 
 def _words(name):
@@ -215,8 +207,10 @@ def measure(
     set_seed(seed)
     model = _build(settings, data, int(model.removeprefix("width")))
     batches = data.batches(settings.batch_size, seed)
-    with progress(f"training {_words(name)}, steps", settings.steps) as show:
-        _fit(model, batches, data.weights, settings.steps, show)
+    stream = batches.stream()
+    if data.weights is not None:
+        stream = ((x, y, np.tile(data.weights, (len(x), 1))) for x, y in stream)
+    contest.fit(model, stream, settings.steps, _words(name))
     return {
         "parameters": model.count_params(),
         **data.test(model),
@@ -226,8 +220,6 @@ def measure(
 
 def _build(settings: options.Settings, data: scale_data.Data, width: int) -> Any:
     """Builds and compiles a model of a width."""
-    from kerasseq.cli.fitting import adam  # loads Keras
-
     rate, steps = settings.learning_rate * width**POWER, settings.steps
     if settings.model == "gpt":
         model = kerasseq.models.GPT(
@@ -245,33 +237,8 @@ def _build(settings: options.Settings, data: scale_data.Data, width: int) -> Any
         units=width,
         num_layers=settings.num_layers,
     )
-    model.compile(adam(rate, steps, int(WARM_UP * steps), last=0.1))
+    model.compile(schedule.adam(rate, steps, int(WARM_UP * steps), last=0.1))
     return model
-
-
-def _fit(
-    model: "keras.Model",
-    batches: Any,
-    weights: np.ndarray | None,
-    steps: int,
-    show: Callable[[int], None],
-) -> None:
-    import keras
-
-    stream = batches.stream()
-    if weights is not None:
-        stream = ((x, y, np.tile(weights, (len(x), 1))) for x, y in stream)
-    shown = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: show(batch + 1)
-    )
-    model.fit(
-        *(stream,), steps_per_epoch=steps, verbose=0, shuffle=False, callbacks=[shown]
-    )
-
-
-def _store(file, name, found):
-    file.parent.mkdir(exist_ok=True)
-    runs.write_json(file, {"name": name, **found})
 
 
 def stored(file: pathlib.Path) -> dict[str, float] | None:
@@ -280,10 +247,8 @@ def stored(file: pathlib.Path) -> dict[str, float] | None:
     Raises:
         ValueError: If the file is damaged.
     """
-    if not file.exists():
-        return None
-    with runs.reading(file, "train this model again"):
-        record = read_json(file)
+
+    def check(record):
         keys = ("parameters", "loss", "accuracy", "seconds")
         found = {key: record[key] for key in keys if key != "accuracy" or key in record}
         numbers = all(type(value) in (int, float) for value in found.values())
@@ -291,4 +256,6 @@ def stored(file: pathlib.Path) -> dict[str, float] | None:
             raise ValueError(f"expected numbers, received {found}")
         if found["loss"] <= 0 or found["parameters"] < 1:
             raise ValueError(f"expected positive numbers, received {found}")
-    return found
+        return found
+
+    return contest.read_stored(file, "train this model again", check)

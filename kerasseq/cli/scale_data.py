@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import heads, language_model, options, tokenize
+from kerasseq.cli import language_model, options, text_models, tokenize
 from kerasseq.cli.console import status
-from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.runs import sha256
+from kerasseq.cli.errors import about, given, refuse
+from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
     import keras
@@ -107,9 +107,7 @@ def _check_options(settings):
     if settings.data == PASSAGES:
         unfit["sequence_length"] = "a passage is read as a whole"
     for name, why in unfit.items():
-        if getattr(settings, name) is not None:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} cannot be chosen: {why}. Leave it out")
+        refuse(given(settings, name), f"cannot be chosen: {why}. Leave it out")
 
 
 def _text(settings):
@@ -117,7 +115,7 @@ def _text(settings):
         text, record = language_model.read_text(settings)
     with about(settings.text):
         text, held_out = language_model.split(text, settings.held_out)
-        tokenizer = heads.trained_tokenizer(settings, text)
+        tokenizer = text_models.trained_tokenizer(settings, text)
         with status("tokenizing the text", len(text)):
             ids = tokenize.encode(tokenizer, text)
         tested = tokenize.encode(tokenizer, held_out)

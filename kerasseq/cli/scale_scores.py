@@ -1,13 +1,11 @@
 """Losses and accuracies by size: means, power laws, tables, what they do not show."""
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import runs
 from kerasseq.cli.console import Console
 
 OPERATIONS = 6  # of a weight and a token: 2 forward, 4 backward
@@ -182,11 +180,10 @@ def _law(law, has_interval):
     yield f"{law['factor']:.3g}"
 
 
-def write_csv(file: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes a row for each model, a width and a seed."""
-    of_models = [
+def rows_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a row of the table for each model, a width and a seed."""
+    return [
         {"width": row["width"], "operations": row["operations"], "seed": seed, **each}
         for row in rows
         for seed, each in row["seeds"].items()
     ]
-    runs.write_csv(file, COLUMNS, of_models)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import options, tokenize
-from kerasseq.cli.errors import UsageError
-from kerasseq.cli.runs import sha256
+from kerasseq.cli import options, text_models
+from kerasseq.cli.errors import UsageError, refuse
 from kerasseq.core import checks
+from kerasseq.core.files import sha256
 from kerasseq.datasets import TokenShards
 from kerasseq.datasets.token_shards import INDEX, NANO_GPT
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -57,12 +57,10 @@ def with_shards(arguments: dict[str, Any]) -> dict[str, Any]:
     if not os.path.exists(os.path.join(data, INDEX)):
         _check_nano_gpt(data, arguments.get("tokenizer"))
         return {**arguments, "data": os.path.abspath(data)}
-    for name in OF_SHARDS:
-        if name in arguments:
-            raise UsageError(
-                f"--{name.replace('_', '-')} cannot be chosen with --data {data}, "
-                "whose tokenizer is there. Leave it out"
-            )
+    refuse(
+        [name for name in OF_SHARDS if name in arguments],
+        f"cannot be chosen with --data {data}, whose tokenizer is there. Leave it out",
+    )
     return {**arguments, "data": os.path.abspath(data)}
 
 
@@ -98,7 +96,7 @@ def part_of(settings: options.Settings, part: str) -> TokenShards:
     of_nano_gpt, index = {}, os.path.join(settings.data, INDEX)
     if os.path.isdir(settings.data) and not os.path.exists(index):
         name = settings.tokenizer
-        tokenizer = tokenize.make(name, settings.vocabulary_size, "")
+        tokenizer = text_models.tokenizer_by_name(name, settings.vocabulary_size, "")
         of_nano_gpt = {"tokenizer": tokenizer, "end": END_OF_GPT2}
     return TokenShards(
         settings.data,

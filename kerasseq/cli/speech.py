@@ -22,28 +22,41 @@ then:
   kerasseq evaluate runs/speech-conformer-1
 """
 
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import kerasseq
 from kerasseq.cli import (
     figures,
     labeled,
-    limits,
     options,
     runs,
+    schedule,
     speech_data,
-    speech_models,
     speech_scores,
+    text_models,
 )
-from kerasseq.cli.console import status
+from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.errors import refuse
 from kerasseq.cli.options import Option
 from kerasseq.cli.speech_data import MORSE
+from kerasseq.datasets.recordings import Recordings
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
+WHISPER = "whisper"
+STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
+FACTOR = 4  # frames of the spectrogram that become one, for CTC
+PAPER_MELS, PAPER_WIDTH = 80, 27  # of SpecAugment: bands, of which a mask has so many
+TIME_SHARE = 0.2  # of the frames of a sound, at most, in a mask
+FIRST_STEPS = 750  # before them a run with CTC shows nothing that is learned
+MOST_SECONDS = 30  # that a Whisper reads at once
+SPECIALS = 2  # ids that the decoder of a Whisper reads beside a transcript, at most
 FILE = None  # `data` names the folder as well
 PATHS = ("data",)
-MODELS = ("conformer", speech_models.WHISPER, *options.ARCHITECTURES)
+MODELS = ("conformer", WHISPER, *options.ARCHITECTURES)
 NORMALIZATIONS = ("layer", "batch")
 DEFAULTS = {
     "model": "conformer",
@@ -67,18 +80,17 @@ DEFAULTS = {
     "batch_size": 16,
     "learning_rate": 2e-3,
     "warm_up": 300,
-    **limits.STOPPED,
+    **schedule.STOPPED,
     "patience": 0,
 }
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
-WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of AdamW
 CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
 HELP = {
     "held_out": "fraction of the sounds that is held out",
     "num_heads": "attention heads of a conformer or a whisper",
     "batch_size": "sounds in a batch",
     "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the sounds (default: {limits.EPOCHS}, or as many as "
+    "epochs": f"passes over the sounds (default: {options.EPOCHS}, or as many as "
     f"{LEAST_STEPS:,} steps take)",
     "patience": "validations without a lower loss after which training stops, with "
     "the best weights; 0 trains all steps. At first nothing is learned: choose at "
@@ -92,47 +104,38 @@ _RATE = "samples a second; others are resampled (default: 16000; 8000 for morse)
 _NORM = "of the convolution of a conformer"
 _AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
+_COUNT = "messages in Morse code"
 OPTIONS = (
     Option("--data", str, _DATA, "FOLDER", "data"),
-    Option(
-        "--count", options.integer(2, 10**6), "messages in Morse code", group="data"
-    ),
+    Option("--count", options.integer(2, 10**6), _COUNT, group="data"),
     Option("--audio-column", str, _AUDIO, "COLUMN", "data"),
     Option("--text-column", str, _TEXT, "COLUMN", "data"),
     Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
     Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
     Option("--normalization", "normalization", _NORM, "NAME", "model"),
     Option("--spec-augment", None, _AUGMENT, group="training"),
-    Option(
-        "--warm-up",
-        options.integer(0),
-        "steps in which the learning rate rises",
-        group="training",
-    ),
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, and compares its transcripts with those of no model.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
+    settings = run.settings
     speech_data.check(settings, DEFAULTS)
-    speech_models.check(settings, DEFAULTS)
+    check(settings, DEFAULTS)
     speech_data.complete(settings)
-    sounds, data = job.read("the sounds", speech_data.read)
+    sounds, data = run.read("the sounds", speech_data.read)
     learned, held_out = speech_data.split(sounds, settings)
     # All frames of the spectrogram count as one: a lower bound.
-    check_memory(settings, len(learned.texts))
+    schedule.check_memory(settings, len(learned.texts))
     with status("building the model"):
-        model = speech_models.build(settings, sounds, learned.texts)
+        model = build(settings, sounds, learned.texts)
     with status("reading the sounds"), speech_data.named(learned.audio):
         part, validation = speech_data.validation_part(learned, settings)
         batches = model.batches(
@@ -142,49 +145,123 @@ def train(job: "Job") -> runs.Results:
     words = f"{data['source']}: {len(learned.texts):,} sounds to learn from, "
     words += f"{len(held_out.texts):,} held out; {settings.sampling_rate:,} samples a "
     words += f"second, {settings.num_mels} mel bands."
-    job.start(data, words, keys)
-    steps = compile_for(model, settings, batches.steps_per_epoch)
-    history = job.fit(model, batches, steps, None, validation=validation)
+    run.start(data, words, keys)
+    per_epoch = batches.steps_per_epoch
+    steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
+    model.compile(schedule.adamw(settings, steps))
+    history = run.fit(model, batches, steps, None, validation=validation)
     texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
     found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
     found |= {"examples": speech_scores.examples(texts, held_out.texts)}
     found |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
     found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
-    results = job.results(model, history, steps, **found)
-    show(job, results)
-    title = f"{settings.model} on {data['source']}"
-    job.draw(lambda: [figures.history(job.folder, history, "loss", title)])
-    return job.finish(results)
+    results = run.results(model, history, steps, **found)
+    show(run, results)
+    run.draw(lambda: [figures.history(run.folder, history, "loss", run.title)])
+    return run.finish(results)
 
 
-def compile_for(model: Any, settings: options.Settings, steps_per_epoch: int) -> int:
-    """Compiles a model with AdamW: warm-up, then a cosine to 0.
-
-    Args:
-        model: The model.
-        settings: Arguments of the run.
-        steps_per_epoch: Batches in an epoch.
-
-    Returns:
-        The number of training steps.
-    """
-    from kerasseq.cli.fitting import adam  # loads Keras
-
-    steps = limits.number_of_steps(settings, steps_per_epoch, at_least=LEAST_STEPS)
-    warm_up, rate = min(settings.warm_up, steps // 2), settings.learning_rate
-    of_adam = {"weight_decay": WEIGHT_DECAY, "beta_2": BETA_2}
-    model.compile(adam(rate, steps, warm_up, first=rate / (warm_up + 1), **of_adam))
-    return steps
-
-
-def show(job: "Job", results: runs.Results) -> None:
+def show(run: "Run", results: runs.Results) -> None:
     """Prints transcripts, the error rates and the sentences about them."""
-    console, tested = job.console, results["held_out"]
+    console, tested = run.console, results["held_out"]
     speech_scores.show_examples(console, results["examples"], "Held-out sounds")
     rows = {**results["baselines"], results["model"]: results}
     title = f"Errors on {tested:,} held-out sounds, per character and per word"
     speech_scores.show_rates(console, title, rows)
     console.write(results["verdict"]["sentence"])
     if results["character_error_rate"] >= 1:
-        console.write(speech_models.late(results["model"]))
+        console.write(late(results["model"]))
     labeled.show_repeated(console, results["repeated"], tested, "sounds")
+
+
+# The models
+
+
+def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
+    """Raises a `UsageError` if an option is for another model."""
+    if settings.model != WHISPER:
+        return
+    of_ctc = ("spec_augment", "normalization")
+    refuse(
+        [name for name in of_ctc if getattr(settings, name) != defaults[name]],
+        "is for models with CTC, received --model whisper. Leave it out",
+    )
+
+
+def late(model: str) -> str:
+    """Says how long nothing is learned, for a run that ended before."""
+    if model == WHISPER:
+        return (
+            "A whisper learns late where to listen: of Morse code nothing in 2,000 "
+            "steps. Train many more, with more sounds, or use --model conformer."
+        )
+    return (
+        "At first nothing is learned, in Morse code for at least 500 to 650 steps: "
+        f"train at least {FIRST_STEPS} steps, and better more."
+    )
+
+
+def build(
+    settings: options.Settings, sounds: Recordings, learned: list[str]
+) -> "kerasseq.models.SpeechRecognizer | kerasseq.models.Whisper":
+    """Builds the model, with a tokenizer that is trained on the texts to learn from.
+
+    Args:
+        settings: Arguments of the run.
+        sounds: All sounds: a Whisper reads the longest of them, up to 30 seconds.
+        learned: The texts to learn from.
+    """
+    mark = "" if settings.tokenizer == "character" else "\n"  # not one to learn
+    tokenizer = text_models.trained_tokenizer(settings, mark.join(learned))
+    of_both = {
+        "num_layers": settings.num_layers,
+        "num_heads": settings.num_heads,
+        "dropout": settings.dropout,
+        "num_mels": settings.num_mels,
+        "num_fft_bins": max(2, settings.sampling_rate // WINDOWS),
+        "stride": settings.sampling_rate // STRIDES,
+        "sampling_rate": settings.sampling_rate,
+    }
+    if settings.model == WHISPER:
+        sizes = whisper_sizes(settings, sounds, map(tokenizer.encode, learned))
+        set_seed(settings.seed)
+        return kerasseq.models.Whisper(
+            tokenizer, hidden_dim=settings.units, **sizes, **of_both
+        )
+    set_seed(settings.seed)
+    return kerasseq.models.SpeechRecognizer(
+        settings.model,
+        tokenizer,
+        units=settings.units,
+        factor=FACTOR,
+        normalization=settings.normalization,
+        spec_augment=spec_augment(settings) if settings.spec_augment else None,
+        **of_both,
+    )
+
+
+def spec_augment(settings: options.Settings) -> "kerasseq.layers.SpecAugment":
+    """Returns the masks of the paper, for fewer bands and shorter sounds as well."""
+    return kerasseq.layers.SpecAugment(
+        freq_mask_width=round(settings.num_mels * PAPER_WIDTH / PAPER_MELS),
+        max_time_share=TIME_SHARE,
+        seed=settings.seed,
+    )
+
+
+def whisper_sizes(
+    settings: options.Settings, sounds: Recordings, learned: Iterable[list[int]]
+) -> dict[str, Any]:
+    """Returns the seconds of the longest sound, and the most ids to read.
+
+    Args:
+        settings: Arguments of the run.
+        sounds: All sounds.
+        learned: The tokens of the texts to learn from: no position is used that is not
+            trained.
+    """
+    longest = max(len(sound) for sound in sounds.audio) / settings.sampling_rate
+    return {
+        "window": float(min(math.ceil(longest), MOST_SECONDS)),
+        "max_length": max(map(len, learned)) + SPECIALS,
+    }

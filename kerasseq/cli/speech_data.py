@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerasseq import datasets
-from kerasseq.cli import image_data, labeled, options, runs
+from kerasseq.cli import image_data, labeled, options
 from kerasseq.cli.console import note
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import about, refuse
+from kerasseq.core.files import sha256
 from kerasseq.datasets.recordings import Recordings
 
 MORSE = "morse"
@@ -34,13 +35,12 @@ def complete(settings: options.Settings) -> None:
 def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
     """Raises a `UsageError` if an option is for data of the other kind."""
     is_morse = settings.data == MORSE
-    for name in OF_FOLDER if is_morse else ("count",):
-        if getattr(settings, name) != defaults[name]:
-            other = "a folder of sounds" if is_morse else "--data morse"
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for {other}, received --data "
-                f"{settings.data}. Leave it out"
-            )
+    others = OF_FOLDER if is_morse else ("count",)
+    there = "a folder of sounds" if is_morse else "--data morse"
+    refuse(
+        [name for name in others if getattr(settings, name) != defaults[name]],
+        f"is for {there}, received --data {settings.data}. Leave it out",
+    )
 
 
 def read(settings: options.Settings) -> tuple[Recordings, dict[str, Any]]:
@@ -61,7 +61,7 @@ def read(settings: options.Settings) -> tuple[Recordings, dict[str, Any]]:
         ]
         source = os.path.basename(settings.data)
     data = {"source": source, "rows": len(sounds.texts)}
-    return sounds, {**data, "sha256": runs.sha256("\n".join(lines))}
+    return sounds, {**data, "sha256": sha256("\n".join(lines))}
 
 
 def messages(settings: options.Settings, count: int) -> Recordings:

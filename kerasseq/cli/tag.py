@@ -25,20 +25,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import adapting, heads, labeled, limits, options, runs
+from kerasseq.cli import labeled, options, runs, schedule, text_models
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.core.files import sha256
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 BASELINE_WORDS = 30_000  # that logistic regression is fitted to
 PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
-MODELS = (*options.ARCHITECTURES, *heads.MODELS)
+MODELS = (*options.ARCHITECTURES, *text_models.MODELS)
 DEFAULTS = {
     "model": "lstm",
     "file": None,
@@ -55,15 +56,15 @@ DEFAULTS = {
     "num_layers": PerModel(1, bert=2, gpt=2),
     "num_heads": 4,
     "preset": None,
-    **adapting.DEFAULTS,
+    **text_models.DEFAULTS,
     "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
     "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
-    **limits.STOPPED,
+    **schedule.STOPPED,
 }
 
 
-CHOICES = {"model": MODELS, "data": DATA, **adapting.CHOICES}
+CHOICES = {"model": MODELS, "data": DATA, **text_models.CHOICES}
 HELP = {
     "file": "a file: words with tags",
     "missing": "for sentences with a line without word or tag",
@@ -85,34 +86,36 @@ CRF = "find the tags of a sentence together, by a conditional random field"
 OPTIONS = (
     *COLUMNS,
     Option("--crf", None, CRF, group="model"),
-    *adapting.OPTIONS,
+    *text_models.OPTIONS,
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, evaluates it and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
-    if settings.crf and settings.model in heads.MODELS:
+    settings = run.settings
+    if settings.crf and settings.model in text_models.MODELS:
         raise UsageError(
             f"--crf is for recurrent models, not for {settings.model}. Leave it "
             "out, or choose another model"
         )
-    tagged, data = job.read("the sentences", read)
+    tagged, data = run.read("the sentences", read)
     with status("splitting the sentences"):
         training, held_out = split(tagged, settings.held_out, settings.seed)
     tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
     tested = part_of(held_out, np.sort(tested))
     lines = [" ".join(words) for words in training.sentences]
-    preset, tokenizer = heads.prepare(settings, lines)
+    preset, tokenizer = text_models.prepare(settings, lines)
     with status("building the model"):
-        model = heads.build(settings, "tag", tagged.names, tokenizer, lines, preset)
+        model = text_models.build(
+            settings, "tag", tagged.names, tokenizer, lines, preset
+        )
     with status("tokenizing the words", sum(map(len, lines))):
         kinds = np.zeros(len(lines), int).tolist()  # any sentence may be held out
         learned, validated = labeled.validation_part(kinds, settings)
@@ -121,7 +124,7 @@ def train(job: "Job") -> runs.Results:
             batch_size=settings.batch_size,
             seed=settings.seed,
         )
-    job.start(
+    run.start(
         data,
         f"{data['source']}: {len(lines):,} sentences with {len(model.labels)} tags, "
         f"{len(held_out.sentences):,} held out; {tokenizer.vocabulary_size:,} kinds of "
@@ -129,7 +132,7 @@ def train(job: "Job") -> runs.Results:
         keys(training),
     )
     validation = part_of(training, validated) if len(validated) else None
-    history = heads.fit(job, model, batches, validation and tuple(validation))
+    history = text_models.fit(run, model, batches, validation and tuple(validation))
     results = evaluate(model, tested) | {
         "sizes": np.array([len(words) for words in tested.sentences]),
         "baselines": baselines(training, tested),
@@ -137,10 +140,10 @@ def train(job: "Job") -> runs.Results:
     }
     counts = {"rows": len(lines), "tested": len(tested.sentences)}
     counts["held_out"] = len(held_out.sentences)
-    crf = [] if settings.crf or settings.model in heads.MODELS else ["--crf"]
+    crf = [] if settings.crf or settings.model in text_models.MODELS else ["--crf"]
     advice = [*crf, "--preset FOLDER", "more sentences"][:2]
     counts |= {"what": "sentences", "advice": advice}
-    return labeled.report(job, model, history, results, **counts)
+    return labeled.report(run, model, history, results, **counts)
 
 
 def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
@@ -164,7 +167,7 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
         )
     words = [word for part in tagged for row in part for word in row]  # and tags
     data = {"source": source, "rows": len(tagged.sentences)}
-    return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
+    return tagged, {**data, "sha256": sha256("\n".join(words))}
 
 
 def check_columns(given: Any, is_conll: bool) -> None:

@@ -14,10 +14,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kerasseq.cli import runs
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks, packages
+from kerasseq.core.files import sha256
 from kerasseq.datasets import files
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def opened(
     with status("reading the table", os.path.getsize(path)):
         path, data = files.read_bytes(path, "utf-8")
         if checksum is not None:
-            checksum.append(runs.sha256(data))
+            checksum.append(sha256(data))
         if kind != ".parquet":
             data = _utf8(path, files.decompressed(path, data), encoding)
             if kind in SEPARATED and not data.strip():

@@ -1,78 +1,21 @@
-"""`kerasseq tokenize`, and the tokenizers that the other commands make by name."""
+"""`kerasseq tokenize`, and the tokens of texts that other commands read."""
 
 import argparse
 import array
 import os
-from collections.abc import Sequence
 
 import numpy as np
 
-import kerasseq.text
-from kerasseq.cli import options
+from kerasseq.cli import options, text_models
 from kerasseq.cli.console import Console, note, print_json, status
 from kerasseq.cli.errors import truncate_word
-from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
-CLASSES = {  # by name; whether the vocabulary size is an argument
-    "character": ("CharacterTokenizer", False),
-    "word": ("WordTokenizer", True),
-    "bpe": ("BytePairTokenizer", True),
-    "wordpiece": ("WordPieceTokenizer", True),
-    "unigram": ("UnigramTokenizer", True),
-}
-MAX_TRAINING = 5_000_000  # characters that a tokenizer with a size is trained on
 PART = 2**20  # characters that are tokenized at a time
 MAX_MERGES = 20  # shown
 MAX_FILE = 1_000_000  # characters of a file that are shown: each takes 200 bytes
-
-
-# Tokenizers by name
-
-
-def make(
-    name: str, vocabulary_size: int, text: str, special_tokens: Sequence[str] = ()
-) -> Tokenizer:
-    """Trains a tokenizer on a text, or loads one.
-
-    Args:
-        name: A name from `CLASSES`, or the path of a tokenizer.
-        vocabulary_size: Maximum number of tokens, if it is trained.
-        text: The training text.
-        special_tokens: Tokens for a tokenizer that is trained, and has none of its own.
-
-    Raises:
-        FileNotFoundError: If `name` is neither a name nor a path.
-    """
-    if name not in CLASSES:
-        if not os.path.exists(name):
-            raise FileNotFoundError(
-                f'unknown tokenizer "{name}".{checks.nearest(name, CLASSES)} Choose '
-                f"from {', '.join(options.TOKENIZERS)}, or give a file or folder"
-            )
-        return kerasseq.text.load_tokenizer(name)
-    if CLASSES[name][1] and len(text) > MAX_TRAINING:
-        note(
-            f"the tokenizer is trained on the first {MAX_TRAINING:,} of the "
-            f"{len(text):,} characters"
-        )
-        text = text[:MAX_TRAINING]
-    return train(name, vocabulary_size, text, special_tokens)
-
-
-def train(
-    name: str, vocabulary_size: int, text: str, special_tokens: Sequence[str] = ()
-) -> Tokenizer:
-    """Trains a tokenizer by name on a text of any size; see `make`."""
-    cls, is_sized = CLASSES[name]
-    arguments = (vocabulary_size,) if is_sized else ()
-    special = {"special_tokens": special_tokens}
-    if not special_tokens or name == "wordpiece":
-        special = {}
-    with status("training the tokenizer", len(text)):
-        return getattr(kerasseq.text, cls)(*arguments, **special).fit(text)
 
 
 def encode(tokenizer: Tokenizer, text: str) -> np.ndarray:
@@ -138,37 +81,21 @@ examples:
     source.add_argument("--file", metavar="FILE", help="a text file instead")
     options.add_encoding(parser)
     add_tokenizer(parser)
-    parser.add_argument(
-        "--corpus",
-        metavar="FILE",
-        help="a text file to train on (default: the reference of Python)",
-    )
-    parser.add_argument(
-        "--table", action="store_true", help="print id and offsets of each token"
-    )
-    parser.add_argument(
-        "--merges", action="store_true", help="print the first merges of the training"
-    )
-    parser.add_argument("--save", metavar="FILE", help="save the tokenizer as JSON")
+    text, shown = "a text file to train on", "the reference of Python"
+    options.add(parser, "--corpus", str, text, "FILE", shown=shown)
+    options.add(parser, "--table", None, "print id and offsets of each token")
+    options.add(parser, "--merges", None, "print the first merges of the training")
+    options.add(parser, "--save", str, "save the tokenizer as JSON", "FILE")
     options.add_json(parser)
 
 
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     """Adds the tokenizer, and the size of one that is trained."""
-    parser.add_argument(
-        "--tokenizer",
-        default="bpe",
-        metavar="NAME",
-        help=f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe)",
-    )
-    parser.add_argument(
-        *("--vocabulary-size", "--vocab-size"),
-        type=options.integer(),
-        default=options.VOCABULARY_SIZE,
-        metavar="N",
-        help="maximum number of tokens in the vocabulary (default: "
-        f"{options.VOCABULARY_SIZE})",
-    )
+    text = f"{', '.join(options.TOKENIZERS)}, or a file or folder"
+    options.add(parser, "--tokenizer", str, text, "NAME", default="bpe")
+    names = "--vocabulary-size --vocab-size"
+    text, size = "maximum number of tokens in the vocabulary", options.VOCABULARY_SIZE
+    options.add(parser, names, options.integer(), text, default=size)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -223,7 +150,7 @@ def _check_overwritten(path):
     """Raises if the path exists and is not a tokenizer that kerasseq saved."""
     if not os.path.lexists(path):
         return
-    formats = {f"kerasseq.{cls}" for cls, _ in CLASSES.values()}
+    formats = {f"kerasseq.{cls}" for cls, _ in text_models.TOKENIZERS.values()}
     try:
         content = read_json(path)
     except (OSError, ValueError):
@@ -237,8 +164,10 @@ def _check_overwritten(path):
 
 def _make_tokenizer(args):
     """Returns the tokenizer, and a description of its source."""
-    if args.tokenizer not in CLASSES:
-        tokenizer = make(args.tokenizer, args.vocabulary_size, "")
+    if args.tokenizer not in text_models.TOKENIZERS:
+        tokenizer = text_models.tokenizer_by_name(
+            args.tokenizer, args.vocabulary_size, ""
+        )
         return tokenizer, f"{args.tokenizer} as loaded"
     corpus, source = python_reference(), "python-reference"
     if args.corpus is not None:
@@ -246,7 +175,9 @@ def _make_tokenizer(args):
         source = os.path.basename(args.corpus)
         if not corpus:
             raise ValueError(f"expected a text to train on, but {args.corpus} is empty")
-    tokenizer = make(args.tokenizer, args.vocabulary_size, corpus)
+    tokenizer = text_models.tokenizer_by_name(
+        args.tokenizer, args.vocabulary_size, corpus
+    )
     return tokenizer, f"{args.tokenizer} trained on {source}"
 
 

@@ -22,13 +22,12 @@ import pathlib
 from typing import Any
 
 from kerasseq.cli import (
-    adapting,
+    control,
     devices,
-    heads,
     options,
     runs,
     shard_data,
-    signals,
+    text_models,
 )
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import (
@@ -38,8 +37,8 @@ from kerasseq.cli.console import (
     note,
     print_json,
 )
-from kerasseq.cli.errors import UsageError
-from kerasseq.cli.job import DryRun, Job
+from kerasseq.cli.errors import UsageError, refuse
+from kerasseq.cli.run import DryRun, Run, free_folder
 from kerasseq.core.files import read_json
 
 # Options of the user's file, which the data of `kerasseq.datasets` do not have. A task
@@ -67,46 +66,49 @@ def run(args: argparse.Namespace) -> None:
     console = Console(stderr=bool(args.json))
     if args.resume is None:
         words = args.task, given(args), args.run, console, args.backend
-        job = new_job(*words, args.threads, bool(args.dry_run))
+        run = new_run(*words, args.threads, bool(args.dry_run))
     else:
-        job = resumed_job(args, console)
-        if (job.folder / runs.RESULTS).exists():
-            _show_finished(job, args.json)
+        run = resumed_run(args, console)
+        if (run.folder / runs.RESULTS).exists():
+            _show_finished(run, args.json)
             return
-    job.devices = devices.given(args)
-    devices.check(job.devices, job.task, job.backend_name)
-    if devices.needs_workers(job.devices, job.backend_name) and not job.dry:
-        devices.run_workers(args.words, job.devices.count, args.resume)
+    run.devices = devices.given(args)
+    devices.check(run.devices, run.task, run.backend_name)
+    if devices.needs_workers(run.devices, run.backend_name) and not run.dry:
+        devices.run_workers(args.words, run.devices.count, args.resume)
         return
-    results = execute(job)
+    results = execute(run)
     if args.json:
         print_json(results)
 
 
-def execute(job: Job) -> runs.Results:
-    """Executes a job and returns its results; after Ctrl-C, says how to resume.
+def execute(run: Run) -> runs.Results:
+    """Executes a run and returns its results; after Ctrl-C, says how to resume.
 
     SIGTERM and SIGHUP have the effect of Ctrl-C, and so has `runs.request_stop`.
     """
     try:
-        with signals.handled(), contextlib.nullcontext() if job.dry else job.reporter:
-            if job.in_processes:
-                name_backend(job.backend_name)
+        with (
+            control.signals_handled(),
+            contextlib.nullcontext() if run.dry else run.reporter,
+        ):
+            if run.in_processes:
+                name_backend(run.backend_name)
             else:
-                count = job.devices.count
-                choose_backend(job.backend_name, job.threads, count)
-            with job.devices.in_run():
-                return TASKS[job.task].train(job)
+                count = run.devices.count
+                choose_backend(run.backend_name, run.threads, count)
+            with run.devices.in_run():
+                return TASKS[run.task].train(run)
     except DryRun as ended:
         return ended.args[0]
     except KeyboardInterrupt:
-        if (job.folder / runs.RUN).exists():
-            note(f"to resume:  kerasseq train --resume {job.folder}")
+        if (run.folder / runs.RUN).exists():
+            note(f"to resume:  kerasseq train --resume {run.folder}")
         raise
 
 
-def _show_finished(job, as_json):
-    file = job.folder / runs.RESULTS
+def _show_finished(run, as_json):
+    file = run.folder / runs.RESULTS
     results = read_json(file)
     if not isinstance(results, dict):
         raise ValueError(
@@ -115,8 +117,8 @@ def _show_finished(job, as_json):
         )
     if as_json:
         print_json(results)
-    job.console.write(
-        f"The run in {job.folder} is finished. To train longer, start another run with "
+    run.console.write(
+        f"The run in {run.folder} is finished. To train longer, start another run with "
         "more --steps."
     )
 
@@ -128,7 +130,7 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def new_job(
+def new_run(
     task: str,
     arguments: dict[str, Any],
     folder: str | os.PathLike[str] | None,
@@ -136,7 +138,7 @@ def new_job(
     backend_name: str | None = None,
     threads: int | None = None,
     dry: bool = False,
-) -> Job:
+) -> Run:
     """Prepares a new run. Nothing is written yet.
 
     Args:
@@ -156,8 +158,8 @@ def new_job(
     _check_file(task, arguments)
     if "documents_apart" in TASKS[task].DEFAULTS:
         arguments = shard_data.with_shards(arguments)
-    arguments = heads.with_preset(arguments)
-    arguments = adapting.with_base(arguments, TASKS[task].DEFAULTS)
+    arguments = text_models.with_preset(arguments)
+    arguments = text_models.with_base(arguments, TASKS[task].DEFAULTS)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
     if settings.get("model") == "transformer" and "attention" in arguments:
         raise UsageError(
@@ -167,9 +169,9 @@ def new_job(
     # Of a task with several; a race has a list.
     model = settings.get("model", settings.get("method"))
     words = [task, "race" if isinstance(model, list) else model]
-    folder = runs.free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
+    folder = free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
     more = {"threads": threads, "dry": dry}
-    return Job(task, settings, folder, console, backend_name, **more)
+    return Run(task, settings, folder, console, backend_name, **more)
 
 
 def _check_file(task, arguments):
@@ -183,13 +185,11 @@ def _check_file(task, arguments):
             files.append("unlabeled")
         if name in arguments and not any(arguments.get(each) for each in files):
             named = " or ".join(f"--{each}" for each in files)
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for {named}, received none. Add "
-                f"{named}, or leave it out"
-            )
+            why = f"is for {named}, received none. Add {named}, or leave it out"
+            refuse([name], why)
 
 
-def resumed_job(args: argparse.Namespace, console: Console) -> Job:
+def resumed_run(args: argparse.Namespace, console: Console) -> Run:
     """Prepares to resume a run.
 
     Raises:
@@ -218,4 +218,4 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
             )
     name = record["backend"]
     words = folder, console, name, record, args.threads, bool(args.dry_run)
-    return Job(task, arguments, *words)
+    return Run(task, arguments, *words)

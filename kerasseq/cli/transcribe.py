@@ -35,7 +35,7 @@ from kerasseq.cli.console import (
     print_result,
     status,
 )
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.core import checks
 from kerasseq.datasets import read_wave
 from kerasseq.text import NGramModel
@@ -114,11 +114,9 @@ def show(args: argparse.Namespace, found: list[Any], is_whisper: bool) -> None:
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Raises a `UsageError` if arguments do not go together."""
-    for name in ("align", "text"):
-        if getattr(args, name) is not None and len(args.files) > 1:
-            raise UsageError(
-                f"--{name} is for one file, received {len(args.files)}: give one"
-            )
+    if (count := len(args.files)) > 1:
+        of_one = given(args, "align", "text")
+        refuse(of_one, f"is for one file, received {count}: give one")
     if args.text is not None and args.beam is not None:
         raise UsageError("--beam and --text exclude each other: give one")
     if args.text is not None and not args.text:
@@ -130,9 +128,8 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 def check_search(args: argparse.Namespace) -> None:
     """Raises a `UsageError` if options of a language model come without it."""
-    for name in ("weight", "bonus"):
-        if getattr(args, name) is not None and args.language_model is None:
-            raise UsageError(f"--{name} needs a --language-model: give one")
+    if args.language_model is None:
+        refuse(given(args, "weight", "bonus"), "needs a --language-model: give one")
     if args.language_model is not None and args.beam is None:
         raise UsageError("--language-model needs a search: give --beam, such as 16")
 

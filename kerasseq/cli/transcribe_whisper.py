@@ -10,7 +10,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import clock, progress, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import refuse
 from kerasseq.core.files import read_json
 
 CONFIG = "config.json"
@@ -53,15 +53,13 @@ def check_checkpoint(folder: str) -> None:
 
 def check_options(args: argparse.Namespace, is_whisper: bool) -> None:
     """Raises a `UsageError` if an option is for the other kind of model."""
-    for name in OF_CTC if is_whisper else OWN:
-        if getattr(args, name) in (None, False):
-            continue
-        kinds = ("a Whisper", "a model with CTC")
-        here, there = kinds if is_whisper else kinds[::-1]
-        option = f"--{name.replace('_', '-')}"
-        raise UsageError(
-            f"{option} is for {there}, but {args.folder} holds {here}. Leave it out"
-        )
+    kinds = ("a Whisper", "a model with CTC")
+    here, there = kinds if is_whisper else kinds[::-1]
+    others = OF_CTC if is_whisper else OWN
+    refuse(
+        [name for name in others if getattr(args, name) not in (None, False)],
+        f"is for {there}, but {args.folder} holds {here}. Leave it out",
+    )
 
 
 def load_checkpoint(folder: str) -> Any:

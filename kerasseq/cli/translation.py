@@ -16,28 +16,26 @@ then:
 
 import math
 import os
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, limits, options, runs, translation_scores
-from kerasseq.cli.console import (
-    Console,
-    note,
-    set_seed,
-    status,
-)
+from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
+from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
-from kerasseq.cli.runs import sha256
+from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
 from kerasseq.datasets import split as split_pairs
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
+BUCKETS = 512  # of hashed characters and pairs of characters
+ROWS = 20_000  # training pairs, at most, that the most similar one is among
 Translations = list[Any]  # as from the method `translate` of a model
 FILE = "pairs"  # the argument that names the user's data
 MODELS = options.ARCHITECTURES
@@ -97,59 +95,56 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the model, translates the held-out texts and draws the figures.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
-    settings = job.settings
-    pairs, data = job.read("the pairs", load_pairs)
+    settings = run.settings
+    pairs, data = run.read("the pairs", load_pairs)
     with about(settings.pairs):
         training_pairs, held_out = split(pairs, settings.seed)
-    limits.set_patience(settings, settings.pairs is not None)
+    schedule.set_patience(settings, settings.pairs is not None)
     learned, validation = validation_part(training_pairs, settings)
     tokenizers = [
-        heads.trained_tokenizer(settings, "\n".join(texts)) for texts in training_pairs
+        text_models.trained_tokenizer(settings, "\n".join(texts))
+        for texts in training_pairs
     ]
     sizes = [t.vocabulary_size for t in tokenizers]
-    check_memory(settings, len(training_pairs.sources), sizes[1])
+    schedule.check_memory(settings, len(training_pairs.sources), sizes[1])
     with status("building the model"):
         model = build(settings, tokenizers)
     with status("batching the pairs"):
         batches = model.batches(
             *learned, batch_size=settings.batch_size, seed=settings.seed
         )
-    job.start(
+    run.start(
         data,
         f"{data['source']}: {len(training_pairs.sources):,} training pairs, "
         f"{len(held_out.sources):,} held out; vocabularies of {sizes[0]:,} and "
         f"{sizes[1]:,} tokens.",
     )
     steps = number_of_steps(settings)
-    history = job.fit(model, batches, steps, "accuracy", validation=validation)
+    history = run.fit(model, batches, steps, "accuracy", validation=validation)
     tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
     texts, references = [t.text for t in translations], tested.targets
-    others = translation_scores.answers(training_pairs, tested)
-    evaluate, advice = translation_scores.evaluate, ["more pairs", "--epochs"]
-    results = job.results(
+    others = answers(training_pairs, tested)
+    advice = ["more pairs", "--epochs"]
+    results = run.results(
         *(model, history, steps),
         **evaluate(texts, references),
         baselines={name: evaluate(each, references) for name, each in others.items()},
-        verdict=translation_scores.verdict_of(
-            *(settings.model, texts, others, references, advice)
-        ),
+        verdict=verdict_of(*(settings.model, texts, others, references, advice)),
     )
-    show(job.console, results, translations, tested)
-    job.draw(lambda: draw(job, translations, history))
-    return job.finish(results)
+    show(run.console, results, translations, tested)
+    run.draw(lambda: draw(run, translations, history))
+    return run.finish(results)
 
 
 def number_of_steps(settings: options.Settings) -> int:
@@ -160,12 +155,7 @@ def number_of_steps(settings: options.Settings) -> int:
 def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     """Returns the pairs, and their source with a checksum."""
     if settings.pairs is not None:
-        pairs, report = read_pairs(
-            settings.pairs, encoding=settings.encoding, strict=settings.strict
-        )
-        if report.problems:
-            note(str(report))
-        settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+        pairs = read_file(settings)
         source = os.path.basename(settings.pairs)
     else:
         settings.data = source = settings.data or PAIRS[0]
@@ -174,6 +164,17 @@ def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     lines = "\n".join(map("\t".join, zip(*pairs, strict=True)))
     count = len(pairs.sources)
     return pairs, {"source": source, "pairs": count, "sha256": sha256(lines)}
+
+
+def read_file(settings: options.Settings) -> Pairs:
+    """Reads the pairs of `--pairs`, and notes which lines are none."""
+    pairs, report = read_pairs(
+        settings.pairs, encoding=settings.encoding, strict=settings.strict
+    )
+    if report.problems:
+        note(str(report))
+    settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+    return pairs
 
 
 def split(pairs: Pairs, seed: int) -> list[Pairs]:
@@ -210,8 +211,6 @@ def build(
     settings: options.Settings, tokenizers: list[Tokenizer]
 ) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
     """Builds and compiles the model."""
-    from kerasseq.cli.fitting import adam  # loads Keras
-
     set_seed(settings.seed)
     steps, warm_up = number_of_steps(settings), 0
     if settings.model == "transformer":
@@ -234,7 +233,7 @@ def build(
             num_layers=settings.num_layers,
             dropout=settings.dropout,
         )
-    model.compile(adam(settings.learning_rate, steps, warm_up, last=0.02))
+    model.compile(schedule.adam(settings.learning_rate, steps, warm_up, last=0.02))
     return model
 
 
@@ -269,11 +268,102 @@ def examples(rows: list[Any], translations: Translations) -> list[Any]:
     return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
 
 
-def draw(job: "Job", translations: Translations, history: runs.History) -> list[Any]:
+def draw(run: "Run", translations: Translations, history: runs.History) -> list[Any]:
     """Draws the training, and the alignments of some translations."""
-    title = f"{job.settings.model} on {job.record['data']['source']}"
-    files = [figures.history(job.folder, history, "accuracy", title)]
+    files = [figures.history(run.folder, history, "accuracy", run.title)]
     if translations[0].alignment is not None:
         shown = examples(translations, translations)
-        files.append(figures.alignments(job.folder / "alignments.png", shown))
+        files.append(figures.alignments(run.folder / "alignments.png", shown))
     return files
+
+
+# Scores, also of answers that need no model
+
+
+def evaluate(translations: list[str], references: list[str]) -> dict[str, Any]:
+    """Computes the scores of translations; None where a package is missing."""
+    training = kerasseq.training
+    exact = training.exact_match(translations, references)
+    scores = {"exact": exact, "tested": len(translations)}
+    try:
+        scores["bleu"] = training.bleu(translations, references, tokenize="char")
+        scores["chrf"] = training.chrf(translations, references)
+    except ImportError as error:
+        note(str(error))
+        scores |= {"bleu": None, "chrf": None}
+    return scores
+
+
+def of_each(translations: list[str], references: list[str]) -> tuple[str, np.ndarray]:
+    """Returns the score of each translation by itself, and what it is.
+
+    Examples:
+        >>> what, scores = of_each(["one", "ten"], ["one", "two"])
+        >>> scores.tolist()[0]
+        100.0
+    """
+    rows = zip(translations, references, strict=True)
+    try:
+        scores = [kerasseq.training.chrf([one], [other]) for one, other in rows]
+        return "mean chrF of a translation", np.array(scores)
+    except ImportError:
+        equal = np.array(translations) == np.array(references)
+        return "exact matches in percent", 100.0 * equal
+
+
+def answers(training: Pairs, tested: Pairs) -> dict[str, list[str]]:
+    """Returns the source itself, and the target of the most similar training source.
+
+    Args:
+        training: The training pairs.
+        tested: The held-out pairs.
+    """
+    with status("translating by the most similar training pair"):
+        known = np.stack([_counts(text) for text in training.sources[:ROWS]])
+        nearest = [_nearest(known, text) for text in tested.sources]
+    return {
+        "a copy of the source": tested.sources,
+        "the most similar training pair": [training.targets[n] for n in nearest],
+    }
+
+
+def _counts(text: str) -> np.ndarray:
+    """Counts hashed characters and pairs of them, and scales the counts to norm 1."""
+    parts = [*text, *(text[n : n + 2] for n in range(len(text) - 1))]
+    hashed = [zlib.crc32(part.encode("utf-8", "replace")) % BUCKETS for part in parts]
+    counts = np.bincount(hashed, minlength=BUCKETS).astype("float32")
+    return counts / max(float(np.linalg.norm(counts)), 1.0)
+
+
+def _nearest(known: np.ndarray, text: str) -> int:
+    """Returns the row that is most similar to a text.
+
+    Examples:
+        >>> _nearest(np.stack([_counts("one two"), _counts("three")]), "two one")
+        0
+    """
+    return int(np.argmax(known @ _counts(text)))
+
+
+def verdict_of(
+    name: str,
+    translations: list[str],
+    others: dict[str, list[str]],
+    references: list[str],
+    advice: list[str],
+) -> dict[str, Any]:
+    """Returns whether the translations are better than answers without a model.
+
+    Args:
+        name: The model.
+        translations: Its translations.
+        others: The other answers, by name.
+        references: The right ones.
+        advice: The options that are most likely to help.
+    """
+    what, own = of_each(translations, references)
+    scores = {other: of_each(each, references)[1] for other, each in others.items()}
+    means = {other: float(each.mean()) for other, each in scores.items()}
+    better_by = verdict.difference(own - scores[verdict.best_of(means)])
+    words = name, float(own.mean()), means, what, better_by, advice
+    return verdict.verdict(*words, rows="held-out pairs")

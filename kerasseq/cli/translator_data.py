@@ -4,12 +4,11 @@ import os
 from typing import Any, NamedTuple
 
 import kerasseq
-from kerasseq.cli import options
-from kerasseq.cli.console import note
+from kerasseq.cli import options, translation
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.runs import sha256
 from kerasseq.cli.translation import PAIRS
-from kerasseq.datasets import Pairs, generated_pairs, named_sentences, read_pairs, split
+from kerasseq.core.files import sha256
+from kerasseq.datasets import Pairs, generated_pairs, named_sentences, split
 
 NAMED = "named"
 DATA = (NAMED, *(name for name in PAIRS if name != NAMED))
@@ -64,12 +63,7 @@ def read(settings: options.Settings) -> tuple[Data, dict[str, Any]]:
 
 
 def _of_file(settings):
-    pairs, report = read_pairs(
-        settings.pairs, encoding=settings.encoding, strict=settings.strict
-    )
-    if report.problems:
-        note(str(report))
-    settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+    pairs = translation.read_file(settings)
     count = len(pairs.sources)
     if count < FEWEST:
         raise ValueError(

@@ -3,18 +3,16 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-import keras
-
 import kerasseq
-from kerasseq.cli import translator_data
+from kerasseq.cli import schedule, translator_data
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.fitting import BYTES, COPIES, adam
+from kerasseq.cli.schedule import BYTES, COPIES
 from kerasseq.core import checks
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 HEADS, LAYERS = 2, 2  # of the Transformer; the others have one layer
 RATES = {"rnnenc": 1e-2, "rnnsearch": 1e-2, "transformer": 4e-3}
@@ -22,19 +20,21 @@ WARM_UP = 100  # steps, at most a quarter of all
 UNKNOWN = "<unk>"
 
 
-def train(job: "Job") -> dict[str, Any]:
+def train(run: "Run") -> dict[str, Any]:
     """Trains a model, and translates the held-out sources.
 
     Args:
-        job: Its `Job`, with one model, one tokenizer and one seed.
+        run: Its run, with one model, one tokenizer and one seed.
 
     Returns:
         The results, as plain data: the translations and sizes.
     """
-    settings = job.settings
+    import keras
+
+    settings = run.settings
     (name,), (kind,), (seed,) = settings.models, settings.tokenizers, settings.seeds
     label = f"{name}-{kind}, seed {seed}"
-    data, _ = job.read("the pairs", translator_data.read)
+    data, _ = run.read("the pairs", translator_data.read)
     tokenizers = make_tokenizers(kind, settings.vocabulary_size, data.training)
     matched = width_of(name, tokenizers, settings.parameters)
     keras.utils.clear_session()
@@ -42,31 +42,31 @@ def train(job: "Job") -> dict[str, Any]:
     model = build(name, tokenizers, matched.width)
     rate = settings.learning_rate or RATES[name]
     steps = settings.steps
-    model.compile(adam(rate, steps, min(WARM_UP, steps // 4), last=0.02))
+    model.compile(schedule.adam(rate, steps, min(WARM_UP, steps // 4), last=0.02))
     with status("batching the pairs"):
         batches = model.batches(
             *data.training, batch_size=settings.batch_size, seed=seed
         )
-    history = job.fit(model, batches, steps, "accuracy", label)
+    history = run.fit(model, batches, steps, "accuracy", label)
     with status(f"translating the held-out sources with {label}"):
         start = time.perf_counter()
         texts = translations(model, data.tested.sources)
         (sentence,) = translations(model, [data.sentence])
         seconds = time.perf_counter() - start
     lengths = map(len, tokenizers[0].encode(data.tested.sources))
-    results = job.results(
+    results = run.results(
         *(model, history, steps),
         tokenizer=kind,
         seed=seed,
         width=matched.width,
         vocabularies=[tokenizer.vocabulary_size for tokenizer in tokenizers],
         tokens=sum(lengths) / len(texts),
-        seconds=kerasseq.runs.read_progress(job.folder).lines[-1]["seconds"],
+        seconds=kerasseq.runs.read_progress(run.folder).lines[-1]["seconds"],
         translating_seconds=round(seconds, 3),
         translations=texts,
         sentence=sentence,
     )
-    return job.finish(results | {"model": name})
+    return run.finish(results | {"model": name})
 
 
 def make_tokenizers(

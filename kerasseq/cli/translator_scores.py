@@ -7,14 +7,14 @@ the seeds.
 
 import itertools
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import runs, translator_data, verdict
+from kerasseq.cli import contest, runs, translator_data, verdict
 from kerasseq.cli.console import Console, clock, status
-from kerasseq.core.files import read_json
 
 LEARNED = 1.0  # BLEU below which a difference says nothing
 QUANTILES = (0.025, 0.975)
@@ -38,11 +38,8 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
     Raises:
         ValueError: If they are damaged.
     """
-    file = folder / runs.RESULTS
-    if not file.exists():
-        return None
-    with runs.reading(file, "translate again"):
-        results = read_json(file)
+
+    def check(results):
         texts = [*results["translations"], results["sentence"]]
         if len(texts) != count + 1 or not all(isinstance(t, str) for t in texts):
             raise ValueError(
@@ -51,7 +48,9 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
         for key in ("width", "parameters", "tokens", "seconds"):
             if not results[key] >= 0:
                 raise ValueError(f"{key} must be a number, received {results[key]!r}")
-    return results
+        return results
+
+    return contest.read_stored(folder / runs.RESULTS, "translate again", check)
 
 
 def compare(data: translator_data.Data, found: Found, samples: int) -> dict[str, Any]:
@@ -187,8 +186,7 @@ def _said(first, second, numbers, difference, rows, gains=()):
 
 def show(console: Console, results: dict[str, Any]) -> None:
     """Prints the tables, and what is not better than what."""
-    models, count = results["models"], len(results["seeds"])
-    seeds = f"mean of {count} seeds" if count > 1 else f"seed {results['seeds'][0]}"
+    models, seeds = results["models"], contest.seeds_of(results["seeds"])
     _show_sizes(console, models, results["steps"])
     bins = next(iter(next(iter(models.values()))["seeds"].values()))["by_length"]
     headings = [f">{b['shortest']}-{b['longest']}" for b in bins]
@@ -287,12 +285,8 @@ def short_text(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 2]} …"
 
 
-def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
-    """Writes a row for each model, seed and bin of lengths."""
-    runs.write_csv(file, COLUMNS, _rows(results))
-
-
-def _rows(results):
+def rows_of(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields a row of the table for each model, seed and bin of lengths."""
     for name, each in results["models"].items():
         low, high = each["interval"]
         for seed, scores in each["seeds"].items():

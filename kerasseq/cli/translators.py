@@ -14,16 +14,17 @@ Examples:
   kerasseq compare --resume runs/translators-1
 """
 
+import functools
 import importlib.util
 from typing import TYPE_CHECKING
 
 from kerasseq.cli import (
-    competitor,
     contest,
     options,
     runs,
     translation,
     translator_data,
+    translator_models,
     translator_scores,
 )
 from kerasseq.cli.console import choose_backend
@@ -31,7 +32,7 @@ from kerasseq.cli.options import Option
 from kerasseq.core import backend, packages
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
 
 FILE = "pairs"  # the argument that names the user's data
 OF_FILE = ("strict",)
@@ -73,7 +74,6 @@ _SAMPLES = "bootstrap samples of the held-out pairs"
 _PROCESSES = "models that train at the same time, each in a process of its own"
 _COUNT = options.integer(20, 10**6)
 OPTIONS = (
-    Option("--models --model", "model", "", "NAME", "model"),
     Option("--tokenizers --tokenizer", "tokenizer", "", "NAME", "data"),
     *(row for row in translation.OPTIONS if row.argument in ("pairs", "strict")),
     Option("--count", _COUNT, "training pairs of --data", group="data"),
@@ -86,66 +86,52 @@ OPTIONS = (
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains each model with each tokenizer and seed, unless finished, and compares.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    if job.record and job.record.get("competitor"):
-        from kerasseq.cli import translator_models  # loads Keras
-
-        return translator_models.train(job)
-    settings = job.settings
+    if run.record and run.record.get("competitor"):
+        return translator_models.train(run)
+    settings = run.settings
     choose_backend(None)  # to score, also after training in processes
     if importlib.util.find_spec("sacrebleu") is None:
         raise ImportError(packages.missing("BLEU needs", "sacrebleu"))
-    data, record = job.read("the pairs", translator_data.read)
+    data, record = run.read("the pairs", translator_data.read)
     names = contest.names(
         [f"{m}-{t}" for m in settings.models for t in settings.tokenizers],
         settings.seeds,
     )
-    job.start(
+    run.start(
         record,
         f"{record['source']}: {len(data.training.sources):,} training pairs and "
         f"{len(data.tested.sources):,} held out, on {backend.chosen()}. The run is "
-        f"saved in {job.folder}",
+        f"saved in {run.folder}",
     )
-    job.end_dry_run(f"{len(names)} models", competitors=names)
-    jobs = {name: _create(job, name) for name in names}
+    run.end_dry_run(f"{len(names)} models", competitors=names)
 
-    def run(name, follow):
-        from kerasseq.cli import translator_models  # loads Keras
-
-        own = jobs[name]
-        own.reporter.on_line = follow
-        with own.reporter:
-            translator_models.train(own)
+    def own(model):
+        kind, tokenizer = model.split("-")
+        return {"models": [kind], "tokenizers": [tokenizer]}
 
     count = len(data.tested.sources)
-    found = contest.train_all(
-        *(job, names, lambda name: translator_scores.stored(job.folder / name, count)),
-        *(run, settings.steps),
-    )
+    stored = functools.partial(translator_scores.stored, count=count)
+    words = own, stored, translator_models.train
+    found = contest.train_in_folders(run, names, *words)
     results = {
-        "task": job.task,
+        "task": run.task,
         "source": record["source"],
         "pairs": [len(data.training.sources), count],
         "seeds": settings.seeds,
         "steps": settings.steps,
         **translator_scores.compare(data, found, settings.bootstrap),
-        "run": str(job.folder),
+        "run": str(run.folder),
     }
-    translator_scores.show(job.console, results)
-    translator_scores.write_csv(job.folder / TABLE, results)
-    job.console.info(f"Scores: {job.folder / TABLE}")
-    return job.finish(results)
-
-
-def _create(job, name):
-    """The run of a model with a tokenizer and a seed; see `competitor.create`."""
-    model, tokenizer = contest.parts(name)[0].split("-")
-    return competitor.create(job, name, {"models": [model], "tokenizers": [tokenizer]})
+    translator_scores.show(run.console, results)
+    rows = translator_scores.rows_of(results)
+    contest.write_table(run, TABLE, translator_scores.COLUMNS, rows)
+    return run.finish(results)

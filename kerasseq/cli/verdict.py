@@ -138,11 +138,8 @@ def verdict(
         )
     if not better and advice:
         sentence += f" Most likely to help: {' or '.join(advice)}."
-    return {
-        "sentence": sentence,
-        "better": better,
-        "baseline": best,
-    } | better_by._asdict()
+    found = {"sentence": sentence, "better": better, "baseline": best}
+    return found | better_by._asdict()
 
 
 def of_training(

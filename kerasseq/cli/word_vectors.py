@@ -22,17 +22,17 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import figures, limits, options, runs
+from kerasseq.cli import figures, options, runs, schedule
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.core import packages
-from kerasseq.core.files import regular
+from kerasseq.core.files import regular, sha256
 from kerasseq.datasets import analogies, python_reference
 from kerasseq.datasets.files import check_is_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.job import Job
+    from kerasseq.cli.run import Run
     from kerasseq.models import WordVectors
 
 FILE = "text"  # the argument that names the user's data
@@ -50,7 +50,7 @@ DEFAULTS = {
     "subsample": 1e-3,
     "batch_size": PerModel(256, glove=1024),
     "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
-    **limits.TRAINED,
+    **schedule.TRAINED,
 }
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure
@@ -62,9 +62,10 @@ HELP = {
     "batch_size": "words of an update, a multiple of 32; of glove co-occurrences",
     "learning_rate": "first learning rate",
     "steps": "training steps of up to 16 updates, instead of --epochs",
-    "epochs": f"passes over the text, such as 2.5 (default: {limits.EPOCHS})",
+    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
 }
 _SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
+_NEGATIVES = "negative words for each, not for glove"
 _SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
 OPTIONS = (
     Option("text", str, "a text, as --text", "TEXT", "data"),
@@ -73,24 +74,22 @@ OPTIONS = (
     Option("--subsample", options.share, _SUBSAMPLE, "X", "data"),
     Option("--dimensions --size", options.units, "size of a vector", group="model"),
     Option("--window", _SMALL, "largest distance of a context", group="model"),
-    Option(
-        "--negatives", _SMALL, "negative words for each, not for glove", group="model"
-    ),
+    Option("--negatives", _SMALL, _NEGATIVES, group="model"),
     Option("--seed", options.integer(0, 2**31 - 1), "random seed", group="training"),
 )
 
 
-def train(job: "Job") -> runs.Results:
+def train(run: "Run") -> runs.Results:
     """Trains the vectors, prints nearest words and analogies, and draws a figure.
 
     Args:
-        job: The `Job` of `kerasseq train`.
+        run: The run.
 
     Returns:
         The results, as plain data.
     """
-    settings = job.settings
-    text, data = job.read("the text", read)
+    settings = run.settings
+    text, data = run.read("the text", read)
     model = kerasseq.models.WordVectors(
         settings.model,
         settings.dimensions,
@@ -105,20 +104,20 @@ def train(job: "Job") -> runs.Results:
         batches = model.batches(
             text, batch_size=settings.batch_size, encoding=settings.encoding
         )
-    steps = limits.number_of_steps(settings, batches.steps_per_epoch)
+    steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     if settings.model != "glove":  # whose AdaGrad takes smaller steps by itself
         batches.steps = steps
-    job.start(data, f"{data['source']}: {len(model.words):,} words have a vector.")
-    history = job.fit(model, batches, steps, None)
-    results = job.results(
+    run.start(data, f"{data['source']}: {len(model.words):,} words have a vector.")
+    history = run.fit(model, batches, steps, None)
+    results = run.results(
         *(model, history, steps),
         words=len(model.words),
         nearest=nearest_words(model, examples(model)),
         analogies=analogy_scores(model),
     )
-    show(job.console, results)
-    job.draw(lambda: draw(job, model, history))
-    return job.finish(results)
+    show(run.console, results)
+    run.draw(lambda: draw(run, model, history))
+    return run.finish(results)
 
 
 def read(settings: options.Settings) -> tuple[Any, dict[str, Any]]:
@@ -133,7 +132,7 @@ def read(settings: options.Settings) -> tuple[Any, dict[str, Any]]:
         text = analogies(seed=0).sentences
     else:
         text = python_reference().split("\n\n")  # its lines break within sentences
-    return text, {"source": source, "sha256": runs.sha256("\n".join(text))}
+    return text, {"source": source, "sha256": sha256("\n".join(text))}
 
 
 def _checksum(path: pathlib.Path) -> str:
@@ -189,17 +188,16 @@ def show(console: Console, results: runs.Results) -> None:
         console.table("Analogies", columns, rows)
 
 
-def draw(job: "Job", model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
+def draw(run: "Run", model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
     """Draws the training, and the most frequent words in the plane."""
-    title = f"{job.settings.model} on {job.record['data']['source']}"
-    files = [figures.history(job.folder, history, "loss", title)]
+    files = [figures.history(run.folder, history, "loss", run.title)]
     if importlib.util.find_spec("sklearn") is None:
         note(
             "no figure of the words: scikit-learn is not installed. "
             + packages.install("scikit-learn")
         )
     elif len(model.words) > 2 and model.dimensions > 1:
-        files.append(draw_words(model, model.words[:DRAWN], job.folder, title))
+        files.append(draw_words(model, model.words[:DRAWN], run.folder, run.title))
     return files
 
 

@@ -4,13 +4,15 @@ Files must be regular, of bounded size and UTF-8, and JSON of bounded depth.
 """
 
 import contextlib
+import csv
 import glob
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kerasseq.core import checks
@@ -18,6 +20,7 @@ from kerasseq.core.types import FilePath
 
 LARGEST = 2**30  # bytes of a text file
 DEEPEST = 100  # levels of nesting in JSON
+PART = 2**20  # characters of a text that are encoded at a time
 
 
 def cache_folder() -> pathlib.Path:
@@ -263,3 +266,40 @@ def key_path(keys: Iterable[object]) -> str:
     """
     parts = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys]
     return "".join(parts).removeprefix(".")
+
+
+def write_json(file: FilePath, data: object) -> None:
+    """Writes plain data, atomically."""
+    with replacing(file) as temporary, open(temporary, "w", encoding="utf-8") as out:
+        json.dump(data, out, indent=1, ensure_ascii=False)
+        out.write("\n")
+
+
+def write_csv(
+    file: FilePath,
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, object]],
+) -> None:
+    """Writes a table, atomically."""
+    with (
+        replacing(file) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as out,
+    ):
+        writer = csv.DictWriter(out, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def sha256(data: str | bytes) -> str:
+    """Returns the checksum of a text or of bytes."""
+    if not isinstance(data, str):
+        return hashlib.sha256(data).hexdigest()
+    return sha256_of(data[start : start + PART] for start in range(0, len(data), PART))
+
+
+def sha256_of(texts: Iterable[str]) -> str:
+    """Returns the checksum of several texts, one after the other."""
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

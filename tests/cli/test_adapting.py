@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import adapting, main
+from kerasseq.cli import main, text_models
 from kerasseq.core.files import read_json
 
 pytestmark = pytest.mark.once("the command around layers that are tested everywhere")
@@ -75,7 +75,7 @@ def test_the_adapter_of_a_base_is_merged(base):
     model = kerasseq.load_model(base / "model.keras")
     model.enable_lora(2)
     settings = SimpleNamespace(lora=3, quantize=None, seed=0)
-    adapting.adapt(model, settings)
+    text_models.adapt(model, settings)
     ranks = {w.shape[-1] for w in model.trainable_weights if w.name == "lora_a"}
     assert ranks == {3}
 

@@ -13,6 +13,7 @@ import keras
 import pytest
 
 from kerasseq.cli import classify, forecast, labeled, options, runs, tag
+from kerasseq.cli.run import write_record
 from kerasseq.core import files
 from tests.cli.conftest import snapshot
 
@@ -61,7 +62,7 @@ def refused_by_all(refused, tmp_path):
             arguments |= {"text": "text", "label": "label"}
         data = {"source": "a", "sha256": "0"}
         if not (tmp_path / "run").exists():
-            runs.create(tmp_path / "run", task, arguments, "torch", data)
+            write_record(tmp_path / "run", task, arguments, "torch", data)
             (tmp_path / "run" / runs.MODEL).touch()
         before = sorted(tmp_path.rglob("*"))
         for command in commands(task, file):
@@ -243,7 +244,7 @@ def test_a_file_that_changed_before_a_run_is_resumed(refused, task, tmp_path):
     arguments = options.with_defaults(TASKS[task].DEFAULTS, {"file": str(file)})
     found = TASKS[task].read(options.Settings(**arguments))
     data = found.data if task == "forecast" else found[-1]
-    runs.create(tmp_path / "r", task, arguments, keras.config.backend(), data)
+    write_record(tmp_path / "r", task, arguments, keras.config.backend(), data)
     last = {"classify": "a,y\n", "tag": "in\tB\n", "forecast": "2022-05-01,9\n"}[task]
     file.write_text(GOOD[task] + last)
     before = snapshot(tmp_path)
@@ -285,7 +286,7 @@ def test_predictions_cannot_be_written(refused, classified_folder):
 def classified_folder(tmp_path):
     arguments = options.with_defaults(classify.DEFAULTS, {"data": "names"})
     data = {"source": "names", "sha256": "0"}
-    runs.create(tmp_path / "c", "classify", arguments, "torch", data)
+    write_record(tmp_path / "c", "classify", arguments, "torch", data)
     (tmp_path / "c" / runs.MODEL).touch()
     (tmp_path / "t.txt").write_text("a\n")
     return "c"

@@ -16,6 +16,7 @@ from kerasseq.cli import (
     pooled_bert,
     runs,
 )
+from kerasseq.cli.run import write_record
 from kerasseq.training import bootstrap_f1
 from tests.cli.conftest import snapshot
 
@@ -200,7 +201,7 @@ def test_tables_and_figure(compared, command, drawn, tmp_path):
 def test_a_run_with_the_defaults_can_be_resumed(tmp_path):
     arguments = {**compare.DEFAULTS, "data": "family"}
     record = {"source": "family", "sha256": "0"}
-    runs.create(tmp_path, "compare", arguments, "torch", record)
+    write_record(tmp_path, "compare", arguments, "torch", record)
     assert runs.read(tmp_path)["arguments"] == arguments
 
 

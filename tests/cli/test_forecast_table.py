@@ -190,7 +190,7 @@ def test_resumed_run_equals_an_uninterrupted_one(
 ):
     command(*train(sales, "--run", "whole"))
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "save_model", stop)
+        patch.setattr(fitting, "save_model", stop)
         assert "--resume r" in command(*train(sales, "--run", "r"), code=130).err
     assert not (tmp_path / "r" / "results.json").exists()
     assert "started with --horizon 3" in refused(

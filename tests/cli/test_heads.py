@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import classify, heads
+from kerasseq.cli import classify, text_models
 from kerasseq.core.sublayers import flatten
 from tests.cli.conftest import snapshot
 from tests.cli.test_labels import rows, write, write_conll
@@ -67,7 +67,7 @@ def test_a_preset_is_fine_tuned_and_resumed(command, preset, tmp_path, monkeypat
     results = train(command, *words, "--run", "whole")
     assert results["model"] == "bert"
     record = json.loads((tmp_path / "whole" / "run.json").read_text())
-    assert record["arguments"]["learning_rate"] == heads.LEARNING_RATE
+    assert record["arguments"]["learning_rate"] == text_models.LEARNING_RATE
     model = kerasseq.load_model(tmp_path / "whole" / "model.keras")
     pretrained = kerasseq.models.from_pretrained(preset)
     assert model.tokenizer == pretrained.tokenizer
@@ -183,4 +183,4 @@ def test_the_kinds_of_folders():
             if form is not None and name in found:
                 found[name] += form.kinds
     for name, kinds in found.items():
-        assert set(heads.KINDS[name]) == set(kinds)
+        assert set(text_models.KINDS[name]) == set(kinds)

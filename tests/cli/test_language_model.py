@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 import kerasseq
-from kerasseq.cli import main, runs
+from kerasseq.cli import main
 from kerasseq.cli.console import Console
 from kerasseq.cli.fitting import Progress
-from kerasseq.cli.limits import number_of_steps
+from kerasseq.cli.run import free_folder
+from kerasseq.cli.schedule import number_of_steps
 from tests.cli.conftest import RUN, snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -122,7 +123,7 @@ def test_nothing_is_overwritten(refused, trained, text_path, tmp_path):
 def test_default_folders_are_numbered(tmp_path):
     for default, expected in [("a-", ["a-1", "a-2"]), ("b", ["b", "b-2", "b-3"])]:
         for name in expected:
-            folder = runs.free_folder(None, str(tmp_path / default))
+            folder = free_folder(None, str(tmp_path / default))
             assert folder == tmp_path / name
             folder.mkdir()
 

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kerasseq.cli import console, errors, language_model, tokenize
+from kerasseq.cli import console, errors, language_model, text_models, tokenize
 from kerasseq.cli.lines import MAX_LINE
 from tests.cli.conftest import TINY, snapshot
 
@@ -51,17 +51,19 @@ def test_held_out_and_ngram_characters_are_bounded(command, text_path):
 
 
 def test_tokenizer_is_trained_on_a_bounded_part(monkeypatch, capsys):
-    monkeypatch.setattr(tokenize, "MAX_TRAINING", 30)
-    made = tokenize.make("word", 100, "to be or not " * 3 + "that is")
+    monkeypatch.setattr(text_models, "MAX_TRAINING", 30)
+    made = text_models.tokenizer_by_name("word", 100, "to be or not " * 3 + "that is")
     assert "on the first 30 of the 46 characters" in capsys.readouterr().err
     assert "be" in made.vocabulary and "that" not in made.vocabulary
-    assert len(tokenize.make("character", 100, "ab" * 50).characters) == 2
+    assert (
+        len(text_models.tokenizer_by_name("character", 100, "ab" * 50).characters) == 2
+    )
 
 
 @pytest.mark.parametrize("name", ["character", "bpe", "word"])
 def test_text_is_tokenized_in_parts(monkeypatch, name, text_path):
     text = text_path.read_text(encoding="utf-8")
-    tokenizer = tokenize.make(name, 300, text)
+    tokenizer = text_models.tokenizer_by_name(name, 300, text)
     monkeypatch.setattr(tokenize, "PART", 200)
     assert tokenize.encode(tokenizer, text).tolist() == (
         np.concatenate([tokenizer.encode(s) for s in text.splitlines(True)]).tolist()

@@ -14,8 +14,8 @@ from kerasseq.cli import (
     caption_scores,
     main,
     multimodal_data,
-    retrieval,
 )
+from kerasseq.cli import contrastive as retrieval
 from kerasseq.datasets import captioned_images
 from tests.cli.conftest import at_step, snapshot
 

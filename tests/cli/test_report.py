@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from kerasseq import models
-from kerasseq.cli import pages, report
+from kerasseq.cli import report
 from kerasseq.text import CharacterTokenizer, ChatTemplate
 
 pytestmark = pytest.mark.once("the command line")
@@ -126,8 +126,8 @@ def test_nothing_is_overwritten(write, tmp_path):
 
 def test_pages_escape_what_they_are_given():
     blocks = [("heading", "<h>"), ("table", ["a", "b"], [["1 | 2", "x\ny"]])]
-    assert pages.render(blocks, ".md").splitlines()[-1] == "| 1 \\| 2 | x y |"
-    assert "<title>&lt;h&gt;</title>" in pages.render(blocks, ".html")
+    assert report.render(blocks, ".md").splitlines()[-1] == "| 1 \\| 2 | x y |"
+    assert "<title>&lt;h&gt;</title>" in report.render(blocks, ".html")
 
 
 def test_a_loss_is_said():

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.once("the command line")
 # Runs the command in a process that kills itself within an interval.
 KILLED = """
 import os, signal, sys
-from kerasseq.cli import console, main, reporting
+from kerasseq.cli import console, control, main
 
-reporting.INTERVAL = 0  # each step is in the progress
+control.INTERVAL = 0  # each step is in the progress
 def load_keras(devices):
     from kerasseq.cli.fitting import Progress
     before = Progress.on_train_batch_end

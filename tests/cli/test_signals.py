@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from kerasseq.cli import quickstart, signals
+from kerasseq.cli import control, quickstart
 
 pytestmark = pytest.mark.once("signals of Python")
 
@@ -42,11 +42,11 @@ def in_weak_reference(signum):
     assert reference() is None
 
 
-@pytest.mark.parametrize("signum", [*signals.SIGNALS, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [*control.SIGNALS, signal.SIGHUP])
 @pytest.mark.parametrize("send", [in_gc, in_finalizer, in_weak_reference])
 def test_no_signal_is_lost(command, monkeypatch, send, signum):
     def run(args):
-        with signals.handled():
+        with control.signals_handled():
             send(signum)
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
@@ -78,8 +78,8 @@ def test_other_errors_of_callbacks_are_shown(command, monkeypatch):
 
 def test_closed_terminal_stops_once():
     seen = []
-    with signals.handled(lambda number, frame: seen.append(number)):
-        with signals.handled(lambda number, frame: seen.append(-number)):
+    with control.signals_handled(lambda number, frame: seen.append(number)):
+        with control.signals_handled(lambda number, frame: seen.append(-number)):
             os.kill(os.getpid(), signal.SIGHUP)
             os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGHUP)  # of the shell, after that of the terminal
@@ -91,7 +91,7 @@ def test_closed_terminal_stops_once():
 def test_ignored_hang_up_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
     try:
-        with signals.handled():
+        with control.signals_handled():
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
@@ -100,8 +100,8 @@ def test_ignored_hang_up_stays_ignored():
 
 def test_output_to_a_closed_terminal_is_discarded(monkeypatch):
     terminal, output = os.openpty()
-    monkeypatch.setattr(signals, "OUTPUTS", (output,))
-    with signals.handled(lambda *_: None):
+    monkeypatch.setattr(control, "OUTPUTS", (output,))
+    with control.signals_handled(lambda *_: None):
         os.close(terminal)
         with pytest.raises(OSError):
             os.write(output, b"lost")

@@ -8,6 +8,7 @@ import pytest
 import kerasseq
 from kerasseq import datasets
 from kerasseq.cli import main, speech_scores, transcribe
+from kerasseq.cli.run import write_record
 from kerasseq.datasets.morse import CHARACTERS
 from kerasseq.speech.recognizer import Transcript
 from kerasseq.text import CharacterTokenizer, NGramModel
@@ -213,10 +214,10 @@ def test_runs_of_other_tasks(refused, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "model.keras").write_bytes(b"")
-    from kerasseq.cli import classify, options, runs
+    from kerasseq.cli import classify, options
 
     arguments = options.with_defaults(classify.DEFAULTS, {"data": "names"})
-    runs.create(folder, "classify", arguments, "jax", {"source": "a", "sha256": "b"})
+    write_record(folder, "classify", arguments, "jax", {"source": "a", "sha256": "b"})
     assert "expected a run of kerasseq train speech" in refused(
         "transcribe", "run", "a.wav"
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import fitting, stopping, verdict
+from kerasseq.cli import fitting, schedule, verdict
 from tests.cli.test_labels import TINY, rows, write
 
 pytestmark = pytest.mark.once("the command line")
@@ -36,7 +36,7 @@ def test_the_best_step_is_kept(command, tmp_path):
     assert kept in " ".join(out.split())
     # The model in the folder is that of the best step, not of the last one.
     model = kerasseq.load_model(tmp_path / "r" / "model.keras")
-    with np.load(tmp_path / "r" / stopping.FILE) as stored:
+    with np.load(tmp_path / "r" / schedule.BEST) as stored:
         for n, variable in enumerate(model.variables):
             np.testing.assert_array_equal(stored[f"v{n}"], variable.numpy())
 
@@ -75,7 +75,7 @@ def test_limits(command, tmp_path):
     command(*RUN[:-1], "t", "--steps", "12", "--patience", "0")
     history, results = results_of(tmp_path / "t")
     assert "val_loss" not in history[0] and "best_step" not in results
-    assert not (tmp_path / "t" / stopping.FILE).exists()
+    assert not (tmp_path / "t" / schedule.BEST).exists()
 
 
 def test_labels_of_one_row_each(command, tmp_path):
@@ -90,13 +90,13 @@ def test_a_file_of_the_best_weights_that_is_damaged_or_deleted(
 ):
     write(tmp_path / "words.csv", rows())
     with monkeypatch.context() as patched:  # stops when everything is trained
-        patched.setattr(stopping, "restore_best", lambda *args: 1 / 0)
+        patched.setattr(fitting, "restore_best", lambda *args: 1 / 0)
         command(*RUN, *FAST, code=1)
-    file = tmp_path / "r" / stopping.FILE
+    file = tmp_path / "r" / schedule.BEST
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     message = refused("train", "--resume", "r")
-    assert stopping.FILE in message and "is damaged or not a checkpoint" in message
+    assert schedule.BEST in message and "is damaged or not a checkpoint" in message
     file.unlink()
     done = command("train", "--resume", "r")
     history, results = results_of(tmp_path / "r")

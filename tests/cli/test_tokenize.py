@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kerasseq.cli import options, tokenize
+from kerasseq.cli import options, text_models
 from kerasseq.text import load_tokenizer
 from tests.cli.conftest import RUN
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.once("the command line")
 
 
 def test_names_equal_those_of_the_classes():
-    assert tuple(tokenize.CLASSES) == options.TOKENIZERS
+    assert tuple(text_models.TOKENIZERS) == options.TOKENIZERS
 
 
 @pytest.mark.parametrize("name", options.TOKENIZERS)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kerasseq.cli import main, translation_scores
+from kerasseq.cli import main, translation
 from kerasseq.datasets import Pairs
 from tests.cli.conftest import at_step, snapshot
 
@@ -58,9 +58,9 @@ def test_files_of_a_run(finished):
 def test_answers_without_a_model():
     training = Pairs(["one", "two", "three four"], ["eins", "zwei", "drei vier"])
     tested = Pairs(["three fours", "zz"], ["drei vier", "zz"])
-    found = translation_scores.answers(training, tested)
+    found = translation.answers(training, tested)
     for each in found.values():
-        assert translation_scores.evaluate(each, tested.targets)["exact"] == 50
+        assert translation.evaluate(each, tested.targets)["exact"] == 50
     references, advice = ["one", "two"] * 20, ["--epochs"]
     others = {"a copy of the source": ["one", "two", "one", "qq"] * 10}
     for own, words, gain in (
@@ -69,7 +69,7 @@ def test_answers_without_a_model():
         (references, "is better than the best simple model", 25),
     ):
         words_of = "gru", own, others, references, advice
-        verdict = translation_scores.verdict_of(*words_of)
+        verdict = translation.verdict_of(*words_of)
         assert verdict["sentence"].startswith(f"gru {words}")
         assert verdict["mean"] == pytest.approx(gain) and verdict["rows"] == 40
 
