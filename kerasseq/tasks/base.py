@@ -10,6 +10,7 @@ import numpy as np
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
+from kerasseq.core.layouts import layout_map
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config, FilePath
 from kerasseq.tasks import (
@@ -23,7 +24,6 @@ from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.early_stopping import with_early_stopping
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.loss_means import LossMeans
 from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain

@@ -1,11 +1,12 @@
 """One line for several devices, alike on the three backends."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kerasseq import kernels
-from kerasseq.core import backend, checks
+from kerasseq.core import backend, checks, layouts
 
 # For the command, which divides a run.
 make_virtual_devices: Callable[[int], None] = kernels.make_virtual_devices
@@ -74,9 +75,7 @@ def on_devices(
             'received "data". Leave one of them out'
         )
     if parallel == "model" and layout_map is None and backend.chosen() == "jax":
-        from kerasseq import models  # which import this module
-
-        layout_map = models.GPT.get_layout_map  # one for all classes
+        layout_map = functools.partial(layouts.layout_map, None)
     with kernels.on_devices(devices, parallel, layout_map):
         yield
 
