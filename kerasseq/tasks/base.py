@@ -10,6 +10,7 @@ import keras
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.arguments import check_names
+from kerasseq.core.layouts import layout_map
 from kerasseq.core.types import Config
 from kerasseq.tasks import (
     adapter_files,
@@ -25,7 +26,6 @@ from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.fit_call import FitCall, TrainingRows, fit_arguments_of
 from kerasseq.tasks.fitted import check_ready, needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.layouts import layout_map
 from kerasseq.tasks.loss_means import LossMeans
 from kerasseq.tasks.output_losses import copied
 from kerasseq.tasks.plain import as_plain, from_plain
@@ -215,11 +215,11 @@ class TaskModel(keras.Model):
             **kwargs: Others of `keras.Model.fit`, and those of a kind of models. With
                 labels: `missing`, "skip" to drop rows with an empty cell (None, NaN, or
                 "") with a warning, not an error. Language models: `sequence_length`,
-                tokens of a block (64); gradients do not flow between blocks. BERT in
-                pre-training: `sequence_length`, ids in a row, and `masking`, a
-                `training.MaskedLMMaskGenerator`. Images: `shift`, at random by a share
-                of their size, and `flip`, every second one. A `Forecaster`: `value`,
-                `date`, `group`, `missing`, `season` and `length`, as for `prepare`.
+                tokens of a block (64), between which no gradients flow. Pre-training:
+                `sequence_length`, ids in a row; `masking`, a `MaskedLMMaskGenerator`.
+                Images: `shift`, at random by a share of their size, and `flip`, every
+                second one. A `Forecaster`: `value`, `date`, `group`, `missing`,
+                `season` and `length`, as for `prepare`.
 
         Returns:
             The `keras.callbacks.History`.
@@ -276,9 +276,8 @@ class TaskModel(keras.Model):
             batch_size: Rows that are processed at once.
             **kwargs: As for `keras.Model.predict`.
         """
-        return scoring.outputs_of(
-            self, x, super().predict, batch_size, BATCH_SIZE, kwargs
-        )
+        size = batch_size, BATCH_SIZE
+        return scoring.outputs_of(self, x, super().predict, *size, kwargs)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:

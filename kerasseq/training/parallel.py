@@ -1,11 +1,12 @@
 """One line for several devices, alike on the three backends."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kerasseq import kernels
-from kerasseq.core import backend, checks
+from kerasseq.core import backend, checks, layouts
 
 # For the command, which divides a run.
 make_virtual_devices: Callable[[int], None] = kernels.make_virtual_devices
@@ -28,16 +29,20 @@ def on_devices(
 
     - JAX: `keras.distribution.DataParallel`, or `ModelParallel`. A batch that the
       devices do not divide is computed whole on each.
-    - TensorFlow: `tf.distribute.MirroredStrategy`.
-    - PyTorch: `DistributedDataParallel`, in as many processes as devices, which
-      `torchrun` starts. Each computes every N-th row of the same batches; all start
-      with the random state and the weights of the first.
+    - TensorFlow: `tf.distribute.MirroredStrategy`; `MultiWorkerMirroredStrategy` if
+      `TF_CONFIG` names several processes.
+    - PyTorch: `DistributedDataParallel`, or `fully_shard` for divided weights, in as
+      many processes as devices, which `torchrun` starts. Each computes every N-th row
+      of the same batches; all start with the random state and weights of the first.
+
+    On several machines the environment says which processes there are: that of
+    `torchrun`, `TF_CONFIG`, or on JAX the variables of `keras.distribution.initialize`.
 
     Without a GPU the devices are virtual ones: parts of the CPU, to try a program.
 
     Args:
-        devices: Their number N. All that the backend finds if None, or the processes of
-            `torchrun`.
+        devices: Their number N, of all machines. All that the backend finds if None, or
+            the processes of `torchrun`.
         parallel: "data": each device has all weights. "model": each has a part of the
             large weights, of their gradients and of the state of the optimizer; on JAX
             and PyTorch. "model" if there is a `layout_map`, else "data", if None.
@@ -61,7 +66,7 @@ def on_devices(
         True
 
     References:
-        Li et al. 2020, PyTorch Distributed.
+        Li et al. 2020, PyTorch Distributed; Zhao et al. 2023, PyTorch FSDP.
     """
     if devices is not None:
         devices = checks.size("devices", devices)
@@ -74,9 +79,7 @@ def on_devices(
             'received "data". Leave one of them out'
         )
     if parallel == "model" and layout_map is None and backend.chosen() == "jax":
-        from kerasseq import models  # which import this module
-
-        layout_map = models.GPT.get_layout_map  # one for all classes
+        layout_map = functools.partial(layouts.layout_map, None)
     with kernels.on_devices(devices, parallel, layout_map):
         yield
 

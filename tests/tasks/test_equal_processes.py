@@ -10,6 +10,8 @@ import pytest
 from kerasseq.core import backend
 from tests.processes import clean_environment
 
+pytestmark = pytest.mark.full("two processes, as on several machines", cheap=False)
+
 QUICK = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 QUICK |= {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
 
@@ -71,7 +73,6 @@ def run(folder, *words):
     return [output for output, _ in found]
 
 
-@pytest.mark.full("two processes, as on several machines", cheap=False)
 def test_two_processes_are_one(tmp_path):
     """Losses, scores, outputs and weights; resumed in one; no file is left."""
     names = ["tagger", "gpt"]

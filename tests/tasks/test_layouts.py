@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from kerasseq import models, training
-from kerasseq.tasks.layouts import LAYOUTS
+from kerasseq.core.layouts import LAYOUTS
 from tests.processes import clean_environment
 from tests.tasks import on_devices
 

@@ -189,7 +189,7 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
 def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     _connect()
-    if parallel == "model" and jax.process_count() > 1:
+    if parallel == "model" and jax.distributed.is_initialized():
         raise ValueError(
             'parallel must be "data" where several processes train on JAX, received '
             f'"model" in one of {jax.process_count()}: none could read the parts of '

@@ -167,8 +167,11 @@ class _Machines(_AnyBatch, tf.distribute.MultiWorkerMirroredStrategy):
     """`MultiWorkerMirroredStrategy` for any batch."""
 
     def reduce(self, reduce_op: Any, value: Nested, axis: int | None) -> Nested:
-        # The shapes of a batch again, which TensorFlow cannot reduce across processes.
-        return tree.map_structure(self._own, value)
+        # Keras takes a mean of the first batch, and of the numbers in the progress
+        # bar, as if these had an axis. At the end of an epoch metrics are sums.
+        if reduce_op == "MEAN":
+            return tree.map_structure(self._own, value)
+        return tf.distribute.Strategy.reduce(self, reduce_op, value, axis)
 
     def _own(self, value):
         return self.experimental_local_results(value)[0]

@@ -46,7 +46,7 @@ def layout_map(
     name, such as recurrent ones. Keras applies it on JAX.
 
     Args:
-        cls: The class of the model.
+        cls: The class of the model; None for a layout of all models.
         device_mesh: The devices.
         model_parallel_dim_name: The axis of the mesh that divides the weights. Its size
             must divide the number of heads, also of those of keys and values, the width
@@ -84,6 +84,6 @@ def layout_map(
     ):
         checks.one_of(argument, name, list(device_mesh.axis_names))
     found = keras.distribution.LayoutMap(device_mesh)
-    for path, axes in LAYOUTS.items() if cls.divides_weights else ():
+    for path, axes in LAYOUTS.items() if cls is None or cls.divides_weights else ():
         found[path] = tuple(names[axis] for axis in axes)
     return found
