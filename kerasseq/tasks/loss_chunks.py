@@ -204,7 +204,8 @@ class Chunks:
         trained = [v for layer in layers for v in layer.trainable_variables]
         known = {id(variable) for variable in trained}
         fixed = [v for layer in layers for v in layer.variables if id(v) not in known]
-        fixed = [*zip(fixed, values_of(fixed), strict=True)]
+        # TensorFlow reads no variable in the gradient of a loop: copied before it.
+        fixed = [(v, ops.copy(x)) for v, x in zip(fixed, values_of(fixed), strict=True)]
         weights = values_of(trained)
 
         def of_chunk(inputs: list[Tensor], weights: list[Tensor]) -> Any:

@@ -55,8 +55,8 @@ def no_dispatch_modes() -> Iterator[None]:
 
     Name: `torch.utils._python_dispatch._disable_current_modes`.
     Known in: PyTorch 2.6 to 2.13.
-    Why: A native kernel is tried on numbers in the first step alone: a product of the
-        trial is none that `remat="activations"` may keep for the backward pass.
+    Why: A native kernel is tried on numbers in the first step. The products of the
+        trial are not among those that `remat="activations"` keeps.
     Without it: That step fails, and the next one does not.
     """
     try:
