@@ -42,6 +42,7 @@ BENCHMARKS = (
     "scaling",
     "senses",
     "shakespeare",
+    "sources",
     "sparse",
     "sparse_map",
     "speech",

@@ -37,6 +37,7 @@ from benchmarks import (
     resumed,
     rounds,
     scaling,
+    sources,
     sparse,
     speech,
     speech_words,
@@ -468,6 +469,17 @@ def test_memory():
     found = memory.run(argparse.Namespace(**options, pairs=3, steps=2))
     assert [row["model"] for row in found["table"]] == ["delta_rule", "mamba"]
     assert all(0 <= row["accuracy"] < 0.5 for row in found["table"])
+
+
+def test_sources_of_data():
+    options = {"models": "SequenceClassifier,Forecaster"}
+    options["sources"] = "lists,generator,endless stream"
+    found = sources.run(argparse.Namespace(**options))
+    table = found.pop("table")
+    assert [row["SequenceClassifier"] for row in table] == ["same"] * 3
+    cells = [row["Forecaster"] for row in table]
+    assert cells == ["predict: see above", "same", "same"]
+    assert ["Use forecast(table" in message for message in found.values()] == [True]
 
 
 @pytest.mark.once("tables, and the words of a command")
