@@ -786,5 +786,5 @@ def test_multimodal(monkeypatch, tmp_path):
 def test_training_memory(model, way):
     sizes = {"model": model, "vocabulary_size": 11, "num_layers": 2, "width": 8}
     found = training_memory.measure(way, **sizes, sequence_length=13, batch_size=3)
-    assert found["MB"] >= 0 and found["MB again"] >= 0
+    assert found["MB"] >= 0
     assert found["losses"][1] < found["losses"][0]
