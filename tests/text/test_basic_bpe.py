@@ -1,9 +1,14 @@
 """The teaching BPE: examples by hand, and equality with the fast tokenizer."""
 
+from collections import Counter
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kerasseq.datasets import python_reference
 from kerasseq.text import BasicBPE, BytePairTokenizer
+from kerasseq.text.tokenizers.bpe import learn
 from kerasseq.text.tokenizers.byte_alphabet import read
 from kerasseq.text.tokenizers.splitting import split
 
@@ -43,3 +48,15 @@ def test_fast_tokenizer_learns_the_same_merges_and_ids(name):
     ids = [byte_ids[i] if i < 256 else i for i in fast.encode(other).tolist()]
     assert basic.encode(split(other, "gpt2")) == ids
     assert basic.decode(ids) == other
+
+
+@given(words=st.lists(st.text("abcd", min_size=1, max_size=12), max_size=5))
+@example(words=["ababcdab", "cdab"])  # cd and dab tie, after two merges before cd
+def test_any_words_give_the_same_merges(words):
+    """Also where earlier merges in a word move later pairs to the left."""
+    basic = BasicBPE().train(words, 7)
+    spelled = [[basic.vocabulary[i].decode() for i in pair] for pair in basic.merges]
+    counts, letters = Counter(words), sorted({*"".join(words)})
+    kept = {word: word for word in counts}
+    _, merges = learn(kept, counts.values(), letters, len(letters) + 7, 1)
+    assert [[m.left, m.right] for m in merges][: len(spelled)] == spelled

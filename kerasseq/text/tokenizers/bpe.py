@@ -9,7 +9,8 @@ times the length of the text. The results here are the same, but:
 - `count[pair]` and the words with a pair, `words_of[pair]`, are updated: a merge
   changes only the words in which the pair occurs.
 - A heap returns the best pair. An entry can only be too high, since the count of a pair
-  decreases, except when one of its symbols is new; then it gets a new entry. So an
+  decreases, and its first place in the text, counted in symbols of the beginning, moves
+  to the right, except when one of its symbols is new; then it gets a new entry. So an
   entry is checked when it is popped, and pushed again with its current count.
 
 Encoding links symbols in a list and keeps candidate merges in a heap, so that a word of
@@ -118,6 +119,7 @@ class MergeLearner:
     def __init__(self, words: list[list[int]], numbers: list[int]):
         self.words: list[list[int]] = words
         self.numbers: list[int] = numbers
+        self.width: defaultdict[int, int] = defaultdict(lambda: 1)  # of a symbol
         self.count: defaultdict[Pair, int] = defaultdict(int)
         self.words_of: defaultdict[Pair, set[int]] = defaultdict(set)
         for index in range(len(words)):
@@ -142,7 +144,8 @@ class MergeLearner:
 
     def merge(self, pair: Pair, symbol: int) -> None:
         """Replaces a pair by `symbol` in all words, from left to right."""
-        touched = set()
+        touched, width = set(), self.width[pair[0]] + self.width[pair[1]]
+        self.width[symbol] = max(self.width[symbol], width)
         for index in list(self.words_of[pair]):
             self._add(index, -1)
             self.words[index] = merge_pair(self.words[index], pair, symbol)
@@ -165,8 +168,11 @@ class MergeLearner:
 
     def _entry(self, pair: Pair) -> tuple[int, int, int, Pair]:
         """Returns a heap entry: ordered by count, then by the first occurrence."""
-        first = min(self.words_of[pair])
-        place = list(pairwise(self.words[first])).index(pair)
+        first, place = min(self.words_of[pair]), 0
+        for left, right in pairwise(self.words[first]):
+            if (left, right) == pair:
+                break
+            place += self.width[left]  # not 1, or a merge before it would move it left
         return -self.count[pair], first, place, pair
 
 
