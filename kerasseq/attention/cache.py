@@ -2,8 +2,8 @@
 
 A cache is a dictionary of "key" `(B, S, M, K)` and "value" `(B, S, M, V)`, and of
 "position" `(B, S)` if the scores have a bias by position. S is its capacity: the tokens
-from `index` on are written at each step, unless a cache is a rolling one, which has
-"count" as well: see `sparse/rolling_cache.py`. KerasHub keeps keys and values in one
+from `index` on are written at each step. A rolling cache keeps the last tokens alone,
+and has their "count" as well: see `sparse/rolling_cache.py`. KerasHub keeps keys and values in one
 tensor, `(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between
 the two.
 """

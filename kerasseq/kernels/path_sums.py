@@ -1,15 +1,16 @@
 r"""Sums over all paths through a row of states, in log space.
 
 The states $s$ have an order. From a step to the next a path stays in its state,
-advances by one or, where $k_s = 0$ and not $-\infty$, by two states:
+advances by one, or by two states where $k_s = 0$; $k_s = -\infty$ forbids that:
 
 $$
 \alpha_t(s) = e_t(s) + \log \left(e^{\alpha_{t-1}(s)} + e^{\alpha_{t-1}(s-1)} +
 e^{\alpha_{t-1}(s-2) + k_s}\right)
 $$
 
-A large negative number stands for $-\infty$, whose differences are NaN. There is no
-gradient: it follows from a second call, over the reversed states and steps.
+A large negative number stands for $-\infty$, as $-\infty - (-\infty)$ is NaN. The
+gradient is not computed here, but by the caller, from a second call over the reversed
+states and steps: see `training/ctc_paths.py`.
 """
 
 import keras

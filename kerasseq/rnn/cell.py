@@ -95,7 +95,8 @@ class ProjectingCell(Layer, DropoutRNNCell):
 
     gates: int = 1
     state_names: tuple[str, ...] = ("hidden_state",)
-    # Index in the kernels of the gate that keeps the state where it is 1, if any.
+    # Index in the kernels of the gate that keeps the state where it is 1, if any: for
+    # `tracing.gradient_distance`.
     keep_gate: int | None = None
     recurrent_dropout: float = 0.0
 

@@ -8,9 +8,11 @@ How `LSTM.call` works, in the order of the calls:
    value inside is replaced; both call `step` of the cell, where the equation stands.
 3. `kernels.recurrence` derives the operation from `step`, once: `kernels/derived/`
    writes the step and its gradient as a graph, which `derived.py` in the folder of the
-   backend runs through time.
+   backend runs through time. A native kernel, such as cuDNN's, takes its place where a
+   trial shows that it computes what `step` says.
 
-For another gate, change `step`, in a subclass or on the cell: that is what runs.
+For another gate, change `step`, in a subclass or on the cell: that is what runs. The
+`gates` of the class say how many blocks of columns the kernels have: one for each gate.
 """
 
 import operator

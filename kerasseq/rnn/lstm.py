@@ -106,7 +106,8 @@ class LSTMCell(RecurrentCell):
             "peephole", peephole, [None, "diagonal", "full"]
         )
         self.coupled: bool = checks.flag("coupled", coupled)
-        self.gates: int = 3 if self.coupled else 4
+        if self.coupled:  # without an input gate
+            self.gates -= 1
         self.keep_gate: int | None = 0 if self.coupled else 1
         self.peephole_initializer: Callable[..., Tensor] | None = objects.initializer(
             "peephole_initializer", peephole_initializer

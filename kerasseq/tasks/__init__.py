@@ -10,8 +10,8 @@ How `fit` of a model works, here of `SequenceClassifier`, in the order of the ca
    (`sequence_model.py`, `architectures.py`).
 3. `labeled_data.labeled_rows` makes rows of ids by the preprocessor
    (`sequence_inputs.py`), and targets by the head (`heads.py`).
-4. `fit_call.py` holds rows out for validation, and makes batches of the others, which
-   `training/label_batches.py` pads to a few lengths.
+4. `fit_call.py` asks the rows (`training/label_batches.py`) to hold some out for
+   validation, and for batches of the others, of a few lengths (`training/batches.py`).
 5. `base.py` trains on them by Keras; loss and metrics are means over rows or steps.
 
 Other models have other rows: a text that is cut into blocks (`models/text_blocks.py`),

@@ -16,7 +16,7 @@ class FitCall:
     """The arguments of a call of `fit`.
 
     Attributes:
-        x: As for `fit`, like the next eleven.
+        x: The data. Arguments without a description are those of `fit`.
         y: None if `x` has them.
         sample_weight: None for 1.
         class_weight: None for 1.

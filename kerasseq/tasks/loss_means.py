@@ -149,7 +149,7 @@ class LossMeans:
     def _add_outputs(self, losses, y, y_pred, sample_weight, rows):
         """Adds the losses of several outputs to their means, and returns their sum.
 
-        It is a sum twice: as it is, and for the gradient.
+        The sum has the value of the whole batch, and the gradient of a part of it.
         """
         total, shared = 0.0, 0.0
         for name, mean in self.of_outputs.items():

@@ -22,6 +22,9 @@ e^{\alpha_{t-1}(s-1)} + [l'_s \neq l'_{s-2}]\, e^{\alpha_{t-1}(s-2)}\right)
 p(l \mid x) = e^{\alpha_T(|l'|)} + e^{\alpha_T(|l'|-1)}
 $$
 
+Here its scores are made; the loop over frames is `kernels/reference/path_sums.py`, and
+on PyTorch that of `kernels/torch/path_sums.py`.
+
 Read from the end, the paths of $l$ are those of the reversed label over the reversed
 frames. So the same recurrence gives $\beta$, which includes $\log y_t$ as $\alpha$
 does, and both run as one batch. They give the gradient with respect to the logits $z$:
@@ -52,8 +55,8 @@ Tensors = dict[str, Tensor]
 class Paths(NamedTuple):
     r"""The states of a batch of labels, and their scores at all frames.
 
-    They are those of $l'$, after one in which every path begins before the first frame:
-    $S = 2 L + 2$ states.
+    One state more stands before those of $l'$, in which every path is before the first
+    frame: $S = 2 L + 2$ states.
 
     Attributes:
         log_y: $\log y_t$ of all symbols, `(B, T, V)`.

@@ -368,7 +368,7 @@ class TransformerBlock(Layer):
         return tracing.record(self, f"{name}_input", x)
 
     def _post_sublayer(self, x, f_x, norm, name):
-        """The residual connection, recorded before the norm, if there is one."""
+        """The residual connection, recorded before a norm that follows it."""
         x = x if self.residual else 0.0
         record = functools.partial(tracing.record, self, f"{name}_residual")
         y = residual.post_sublayer(

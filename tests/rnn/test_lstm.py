@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from kerasseq.layers import LSTM, LSTMCell, PeepholeLSTM
+from kerasseq.layers import LSTM, RNN, LSTMCell, PeepholeLSTM
 from tests.layer_checks import assert_close
 from tests.rnn import peers, references
 
@@ -49,6 +49,32 @@ def test_shapes_of_the_weights(peephole, coupled):
     shapes = [(5, gates * 3), (3, gates * 3), (gates * 3,)]
     seeing = {None: [], "diagonal": [(gates - 1, 3)], "full": [(3, (gates - 1) * 3)]}
     assert [w.shape for w in cell.weights] == shapes + seeing[peephole]
+
+
+class WithNewGate(LSTMCell):
+    """The output gate of the state, a fifth block of the kernels."""
+
+    gates = 5
+
+    def step(self, projected, states, training=False):
+        h, c = states
+        z = projected + self.recurrent_product(h, training)
+        *i, f, g, o, n = keras.ops.split(z, self.gates, axis=-1)
+        i = 1 - self.sigma(f) if self.coupled else self.sigma(i[0])
+        c = self.sigma(f) * c + i * self.phi(g)
+        h = self.sigma(o) * self.phi(c) * self.sigma(n)
+        return h, [h, c]
+
+
+@pytest.mark.once("a subclass runs as it is derived everywhere")
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_gate_that_a_subclass_adds(coupled):
+    layer = keras.layers.RNN(WithNewGate(3, coupled=coupled), return_sequences=True)
+    x = RNG.normal(size=(2, 7, 5)).astype("float32")
+    found = layer(x)
+    assert layer.cell.kernel.shape == (5, (4 if coupled else 5) * 3)
+    ours = RNN(layer.cell, return_sequences=True)
+    assert_close(ours(x), found)
 
 
 @pytest.mark.parametrize("coupled", [False, True])

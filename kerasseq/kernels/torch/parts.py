@@ -90,7 +90,10 @@ class _Loss(torch.nn.Module):
 
 
 def _loss(model, data, in_parts):
-    """The loss of rows in training, the outputs, and its steps; 1 if not in parts."""
+    """The loss of rows in training, the outputs, and what it is a mean over.
+
+    That number is 1 for a batch that is not in parts.
+    """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     counter = common.counting() if in_parts else contextlib.nullcontext([1.0])
     with counter as counts:
@@ -197,7 +200,10 @@ def _add_gradients(divided, parts, data):
 
 
 def _of_all_processes(gradients, count):
-    """The mean over all processes, from those of their parts without PyTorch's."""
+    """The gradients of the whole batch, from those of the parts of each process.
+
+    Parts are added up here, as PyTorch's DDP would add up after each of them.
+    """
     here = _processes
     if here is None:
         return gradients
