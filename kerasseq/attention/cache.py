@@ -3,9 +3,9 @@
 A cache is a dictionary of "key" `(B, S, M, K)` and "value" `(B, S, M, V)`, and of
 "position" `(B, S)` if the scores have a bias by position. S is its capacity: the tokens
 from `index` on are written at each step. A rolling cache keeps the last tokens alone,
-and has their "count" as well: see `sparse/rolling_cache.py`. KerasHub keeps keys and values in one
-tensor, `(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between
-the two.
+and has their "count" as well: see `sparse/rolling_cache.py`. KerasHub keeps keys and
+values in one tensor, `(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format`
+convert between the two.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias

@@ -147,9 +147,10 @@ class LossMeans:
         return loss, sample_weight.get(name) if is_by_name else sample_weight
 
     def _add_outputs(self, losses, y, y_pred, sample_weight, rows):
-        """Adds the losses of several outputs to their means, and returns their sum.
+        """Adds the losses of several outputs to their means, and returns their sums.
 
-        The sum has the value of the whole batch, and the gradient of a part of it.
+        The first sum is that of the losses as they are; the second is for the gradient:
+        it weighs each as a part of the batch.
         """
         total, shared = 0.0, 0.0
         for name, mean in self.of_outputs.items():

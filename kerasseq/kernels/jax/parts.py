@@ -149,7 +149,7 @@ def divided(data: Nested) -> Nested:
 
 
 class _WholeBatches:
-    """Gives each device the whole batch; `divided` then takes the rows of the device."""
+    """Gives each device the whole batch; `divided` then takes the rows of each."""
 
     def get_data_layout(self, data_shape: Shape) -> distribution.TensorLayout:
         return distribution.TensorLayout([None] * len(data_shape), self.device_mesh)
