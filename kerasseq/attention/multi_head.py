@@ -10,9 +10,7 @@ et al. 2023; gates from Qiu et al. 2025. Course slides A, D, E.
 
 Axes: B batch, T queries, S keys, N query heads, M key-value heads, K width of queries
 and keys, V width of the values. The equation after the projections is in
-`dot_product.py`, the cache in `cache.py`, and `axes.py` handles inputs with more axes.
-Masks become one in `inputs.combine_masks`; masked scores are kept out by the softmax of
-`core/masks.py`, or by the operation of the backend that never holds the scores.
+`dot_product.py`, masks in `inputs.py` and `core/masks.py`, caches in `cache.py`.
 """
 
 import math

@@ -7,15 +7,13 @@ How `GPT.generate` works, in the order of the calls:
 3. `_windows` cuts prompts that fill all positions.
 4. `start` computes the keys and values of the prompts, all but the last tokens at once
    (`GPT.start`).
-5. `GPT.step` runs one token: each attention writes its key and value into the caches,
-   and reads those before (`MultiHeadAttention.call`, `attention/cache.py`).
-6. `decode` calls `step`, the model for one token with its caches, and lets the sampler
-   choose the next id, until all rows have ended: one compiled loop on TensorFlow and
-   JAX (`decoding/loop.py`).
+5. `GPT.step` runs a token: attention writes its key and value into the caches, and
+   reads those before (`MultiHeadAttention.call`, `attention/cache.py`).
+6. `decode` calls it, and lets the sampler choose the next id, until all rows have
+   ended: one compiled loop on TensorFlow and JAX (`decoding/loop.py`).
 7. The tokenizer turns the ids into texts.
 
-On the way are checks (`decoding/inputs.py`) and programs that are already compiled
-(`kernels/programs.py`); neither changes the result.
+Checks (`decoding/inputs.py`) and kept programs (`kernels/programs.py`) change nothing.
 """
 
 import dataclasses
