@@ -180,7 +180,7 @@ def _has_messages(each):
 
 
 def are_pairs(x: Any, y: Any) -> bool:
-    """Whether these are prompts and answers: texts, or rows of ids of any length.
+    """Returns whether these are prompts and answers: texts, or rows of ids.
 
     Examples:
         >>> are_pairs(["Hi"], ["Yes"]), are_pairs([[3, 1], [4]], [[1], [5]])
@@ -247,7 +247,7 @@ class AnswerRows:
         self.longest: float = longest
 
     def split(self, fraction: float, seed: int) -> "tuple[AnswerRows, AnswerRows]":
-        """The first rows and the last ones, for validation; one of each at least."""
+        """Splits off the last rows for validation; each part has one at least."""
         fraction = checks.fraction("validation_split", fraction) or HELD_OUT
         count = max(round(len(self.rows) * fraction), 1)
         if count == len(self.rows):

@@ -58,7 +58,7 @@ class Options:
     seed: Seed
 
     def count(self, rows: list[list[int]]) -> int | None:
-        """The most tokens to generate for rows of ids; None for the model's default.
+        """Returns the most tokens to generate for rows of ids; None for the default.
 
         Raises:
             ValueError: If a row has `max_length` tokens already.

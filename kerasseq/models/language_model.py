@@ -126,7 +126,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def start(
         self, rows: list[list[int]], count: int
     ) -> tuple[dict[str, Nested], np.ndarray]:
-        """The state of decoding after all but the last token of each prompt.
+        """Returns the state of decoding after all but the last token of each prompt.
 
         Args:
             rows: Prompts as lists of ids.
@@ -155,7 +155,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def step(
         self, state: dict[str, Nested], token: Tensor
     ) -> tuple[Tensor, dict[str, Nested]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`.
+        """Returns the step function of decoding: `(state, token) -> (logits, state)`.
 
         Layers that carry a state advance by one token. Other layers read the whole text
         again.
@@ -190,7 +190,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         return x
 
     def prefill(self, ids: Tensor, mask: Tensor) -> list[Nested]:
-        """The states of the layers after prompts `(B, P)`."""
+        """Returns the states of the layers after prompts `(B, P)`."""
         states = [
             layer.get_initial_state(ops.shape(ids)[0])
             for layer in self._sequence_layers

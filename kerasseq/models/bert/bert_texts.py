@@ -155,7 +155,7 @@ class BERTPreprocessor(Preprocessor):
     def documents(
         self, x: Iterable[Iterable[Any]]
     ) -> list[list[Sequence[int] | np.ndarray]]:
-        """Documents, lists of sentences as texts or ids, as ids."""
+        """Encodes documents, lists of sentences as texts or ids."""
         return [
             [self.encode(s) if isinstance(s, str) else self._known(s) for s in document]
             for document in x

@@ -241,7 +241,7 @@ class MultimodalPreprocessor(Preprocessor):
         return {k: chosen(part) for k, part in x.items()}, chosen(y), chosen(weights)
 
     def rows(self, x: Any) -> MultimodalRows | None:
-        """Rows of the kinds beside texts, each of which must be given.
+        """Returns the rows of the kinds beside texts, each of which must be given.
 
         None for batches, and for the inputs of the graph by name.
         """
@@ -361,7 +361,7 @@ Each row is one picture, sound or film with its text
 
 
 def are_inputs(x: Any) -> bool:
-    """Whether these are the inputs of the graph by name, as `encode` returns them."""
+    """Returns whether these are inputs of the graph by name, as `encode` returns."""
     return isinstance(x, Mapping) and "ids" in x
 
 

@@ -78,7 +78,7 @@ def check_row(row: int, source: Any, shape: Shape) -> None:
 
 
 def is_one(source: Any, shape: Shape) -> bool:
-    """Whether this is one source, and not several; shape as for `read_features`."""
+    """Returns whether this is one source; shape as for `read_features`."""
     if len(shape) == PICTURE and inputs.is_readable(source):
         return True
     return fits(getattr(source, "shape", ()), shape[1:])

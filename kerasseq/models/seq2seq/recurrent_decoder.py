@@ -194,7 +194,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             )
 
     def runs_step_by_step(self, training: bool) -> bool:
-        """Whether a step needs the output of the step before."""
+        """Returns whether a step needs the output of the step before."""
         sampling = training and self.scheduled_sampler.schedule is not None
         return self.attends_before_step or self.input_feeding or sampling
 
@@ -292,7 +292,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
     def decode_step(
         self, state: dict[str, Any], token: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`.
+        """Returns the step function of decoding: `(state, token) -> (logits, state)`.
 
         To be called by a `core.method_layer.MethodLayer`, like `initial_state` and
         `attention_scores`.

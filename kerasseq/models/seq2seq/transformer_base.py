@@ -270,7 +270,7 @@ class Decoder(_Layers[TransformerDecoder]):
         return logits if self.logit_bias is None else self.logit_bias(logits)
 
     def token_head(self, h: Tensor) -> TokenHead:
-        """The logits of symbolic hidden states, for `loss_chunk_size`."""
+        """Returns the logits of symbolic hidden states, for `loss_chunk_size`."""
         bias = [] if self.logit_bias is None else [self.logit_bias]
         return TokenHead(lambda: h, [self.embedding, *bias], self.logits)
 

@@ -351,15 +351,15 @@ class Translator(GenerationMixin, TaskModel):
         return length or self.max_target_length(source)
 
     def max_target_length(self, source: np.ndarray) -> int:
-        """The default of `max_length`."""
+        """Returns the default of `max_length`."""
         return 3 * bucket(self.source_length(source)) + 32
 
     def map_shape(self, source: np.ndarray) -> tuple[int, ...] | None:
-        """Rows and columns of the feature map of an encoder model; None for others."""
+        """Returns rows and columns of the feature map of an encoder model, or None."""
         return None
 
     def source_length(self, source: np.ndarray) -> int:
-        """Number of positions of a batch of sources."""
+        """Returns the number of positions of a batch of sources."""
         return source.shape[1]
 
     def _as_batch(self, sources):

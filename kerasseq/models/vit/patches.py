@@ -197,7 +197,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         return z + self.positions(*_rows_and_columns(x, self.patch_size))
 
     def positions(self, rows: int | Tensor, columns: int | Tensor) -> Tensor:
-        """The position embeddings of a grid of patches, interpolated if necessary.
+        """Returns the position embeddings of a grid of patches, interpolated if needed.
 
         Args:
             rows: Number of rows of the grid.
