@@ -115,7 +115,7 @@ def linear_states(
     initial_state: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""The states $S_t$ of `linear_attention` at all steps, one after the other.
+    r"""Returns the states $S_t$ of `linear_attention` at all steps, in order.
 
     Their memory grows with the length, and with the size of the state.
 

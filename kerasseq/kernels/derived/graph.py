@@ -317,5 +317,5 @@ def walk(
 
 
 def between(values: Sequence[Value], known: Collection[Value]) -> Iterator[Value]:
-    """As `walk`, up to values that are known, which are yielded as well."""
+    """Walks as `walk`, up to values that are known, which are yielded as well."""
     return walk(values, lambda value: () if value in known else value.args)

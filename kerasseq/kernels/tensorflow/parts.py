@@ -43,7 +43,7 @@ def of_device(loss: Tensor, over: Tensor) -> Tensor:
 
 
 def total_of_devices(count: Tensor) -> Tensor:
-    """The sum of the counts of all replicas; see `kerasseq.kernels.in_parts`."""
+    """Sums the counts of all replicas; see `kerasseq.kernels.in_parts`."""
     if is_divided():
         context = tf.distribute.get_replica_context()
         count = context.all_reduce(tf.distribute.ReduceOp.SUM, count)

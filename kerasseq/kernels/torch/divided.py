@@ -106,7 +106,7 @@ class _Part:
         self.kept.data = self.kept.data.new_empty(0)  # layers of Keras refer to it
 
     def read(self) -> Tensor:
-        """The value for what runs now."""
+        """Returns the value for what runs now."""
         value = self.get()
         if not isinstance(value, DTensor) or self.model.updates:
             return value
@@ -287,7 +287,7 @@ class Divided:
             self.updates = False
 
     def gradients(self) -> list[Tensor | None]:
-        """The gradients of the trained weights: parts, as the weights."""
+        """Returns the gradients of the trained weights: parts, as the weights."""
         with self.update():
             return [w.value.grad for w in self.model.trainable_weights]
 
