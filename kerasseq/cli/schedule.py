@@ -242,7 +242,7 @@ def best_of(history: Sequence[dict[str, float]]) -> int:
 
 
 def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
-    """Whether the last validations brought no lower loss.
+    """Returns whether the last validations brought no lower loss.
 
     Examples:
         >>> is_over([{"val_loss": 2.0}, {"val_loss": 3.0}, {"val_loss": 2.5}], 2)

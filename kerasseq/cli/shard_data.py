@@ -34,7 +34,7 @@ def name_or_folder(names: tuple[str, ...]) -> Any:
 
 
 def are_shards(data: str | None) -> bool:
-    """Whether `--data` is a folder, also one of a resumed run that is gone."""
+    """Returns whether `--data` is a folder, also one of a resumed run that is gone."""
     return data is not None and (os.path.isdir(data) or os.path.isabs(data))
 
 
