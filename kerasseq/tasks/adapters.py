@@ -57,12 +57,12 @@ def adapters_of(model: keras.Model) -> Adapters:
 
 
 def active_adapter(model: keras.Model) -> str | None:
-    """The name of the adapter in the layers, or None."""
+    """Returns the name of the adapter in the layers, or None."""
     return adapters_of(model).active
 
 
 def adaptable_layers(model: keras.Model) -> list[keras.Layer]:
-    """The layers that `enable_lora` can adapt: dense ones, but for a new head."""
+    """Returns the layers that `enable_lora` can adapt: dense, but for a new head."""
     return [*dense_layers(model).values()]
 
 

@@ -54,7 +54,7 @@ def scored(model: Any, h: Tensor) -> Tensor:
 
 
 def returns_hidden(model: Any) -> bool:
-    """Whether a model returns hidden states, of which the loss makes logits."""
+    """Returns whether a model returns hidden states, of which the loss makes logits."""
     return model.loss_chunks is not None and model.loss_chunks.is_open
 
 
@@ -121,7 +121,7 @@ class PositionLoss(keras.losses.Loss):
         return y_pred[..., 0] if self.are_known() else self.loss.call(y_true, y_pred)
 
     def of_chunk(self, y: Tensor, logits: Tensor) -> Tensor:
-        """The losses `(C,)` of positions: ids `(C,)`, logits `(C, V)`."""
+        """Computes the losses `(C,)` of positions: ids `(C,)`, logits `(C, V)`."""
         return self.loss.call(y, ops.cast(logits, self.loss.dtype))
 
 

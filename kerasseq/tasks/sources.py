@@ -311,7 +311,7 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
 
 
 def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
-    """A generator, the only iterator that Keras takes, whose first element is known."""
+    """Makes a generator, Keras' only iterator, whose first element is known."""
     generator = (element for element in elements)
     KNOWN.add(generator)
     return generator
