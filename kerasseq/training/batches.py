@@ -286,7 +286,7 @@ class GroupedBatches(_Batches):
         return self.arrays_of(rows, *self.shape_of(rows))
 
     def shape_of(self, rows: np.ndarray) -> tuple[int, ...]:
-        """The shape of the group, even if a smaller one suffices: see `_growing`."""
+        """Returns the group's shape, even if a smaller one suffices: see `_growing`."""
         return self.shapes[self.group_of[rows[0]]]
 
 
