@@ -252,7 +252,7 @@ class Mamba(CarriesState, Layer):
         return ops.softplus(z + bias), B, C
 
     def rates(self) -> Tensor:
-        """A, `(E, N)`."""
+        """Returns A, `(E, N)`."""
         return -ops.exp(ops.cast(self.log_rate, self.state_dtype))
 
     def coefficients(self, step: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
