@@ -129,7 +129,7 @@ class AudioPreprocessor(Preprocessor):
         return [_text(text, n) for n, text in enumerate(y)]
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one sound: an array `(samples,)`, a file or a recording."""
+        """Returns whether this is one sound: `(samples,)`, a file or a recording."""
         if isinstance(x, Mapping) or is_path(x):
             return True
         return np.ndim(x) == 1 if hasattr(x, "shape") else _is_number(x)
