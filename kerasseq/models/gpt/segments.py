@@ -177,7 +177,7 @@ class Segments(NumberedBatches):
         self.starts: np.ndarray = part * np.arange(self.batch_size)
 
     def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns inputs, targets `(B, T)` of batch `number`, counted over all epochs."""
+        """Returns inputs and targets `(B, T)` of batch `number` of all epochs."""
         step = number % self.steps_per_epoch
         return self.blocks.take(self.starts + step * self.blocks.sequence_length)
 
