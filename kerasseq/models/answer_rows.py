@@ -79,7 +79,7 @@ class Reader(NamedTuple):
                 f"sample_weight must have a number for each of the {count} rows, "
                 f"received an array of shape {weights.shape}"
             )
-        found: list[Row] = []
+        weighted: list[Row] = []
         for n, given in enumerate(x):
             if y is not None:
                 rows = [self._joined([(given, False), (y[n], True)], f"row {n}")]
@@ -87,8 +87,8 @@ class Reader(NamedTuple):
                 rows = self._blocks(given, f"x[{n}]")
             else:
                 rows = [self._conversation(given, f"x[{n}]")]
-            found += [Row(ids, each * weights[n]) for ids, each in rows]
-        return found
+            weighted += [Row(ids, each * weights[n]) for ids, each in rows]
+        return weighted
 
     def _conversation(self, given, where):
         if _has_messages(given):
@@ -214,8 +214,8 @@ def arrays(
 
     Examples:
         >>> rows = [Row([3, 1, 2], [0, 1, 1]), Row([5, 4], [0, 1])]
-        >>> found = arrays(rows, lambda ids, real: np.where(real, ids, -1))
-        >>> [array.tolist() for array in found]
+        >>> padded = arrays(rows, lambda ids, real: np.where(real, ids, -1))
+        >>> [array.tolist() for array in padded]
         [[[3, 1], [5, 4]], [[1, 2], [4, 0]], [[1.0, 1.0], [1.0, 0.0]]]
     """
     ids = padded([row.ids for row in rows], length)

@@ -309,7 +309,7 @@ class MultimodalPreprocessor(Preprocessor):
             raise TypeError(
                 f"texts must be a list of strings, received {checks.short(texts)}"
             )
-        find, found = unknown_finder(self.tokenizer), []
+        find, rows = unknown_finder(self.tokenizer), []
         for row, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
                 raise TypeError(
@@ -332,8 +332,8 @@ class MultimodalPreprocessor(Preprocessor):
                     f"max_sequence_length, received {len(ids)}. Cut it, or build the "
                     "model with a larger max_sequence_length"
                 )
-            found.append(ids)
-        return found
+            rows.append(ids)
+        return rows
 
     def whole_texts(self, texts: Any) -> np.ndarray:
         """Returns the ids of texts with start and end, checked, int32 `(rows, T)`."""

@@ -63,18 +63,18 @@ def check_row(row: int, source: Any, shape: Shape) -> None:
         raise TypeError(
             f"sources[{row}] must be an array of shape {shape}, received {source!r}"
         )
-    found = np.shape(source)
-    if len(found) != len(shape) or fits(found, shape):
+    sizes = np.shape(source)
+    if len(sizes) != len(shape) or fits(sizes, shape):
         return
     what, advice = f"an array of shape {shape}", ""
     if len(shape) == PICTURE - 1:
         what = f"a picture (height, width, channels) of shape {shape}"
         advice = ". Resize it, or pass its file, which is resized"
-        if found[-1] != shape[-1]:
+        if sizes[-1] != shape[-1]:
             advice = (
-                f". Convert its colors, or build the encoder for {found[-1]} channels"
+                f". Convert its colors, or build the encoder for {sizes[-1]} channels"
             )
-    raise ValueError(f"sources[{row}] must be {what}, received shape {found}{advice}")
+    raise ValueError(f"sources[{row}] must be {what}, received shape {sizes}{advice}")
 
 
 def is_one(source: Any, shape: Shape) -> bool:
