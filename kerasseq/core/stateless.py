@@ -60,10 +60,10 @@ def values_of(variables: Sequence[keras.Variable]) -> list[Tensor]:
         array(3., dtype=float32)
     """
     with Scope([]) as scope:
-        found = [scope.get_current_value(variable) for variable in variables]
+        values = [scope.get_current_value(variable) for variable in variables]
     return [
         _tensor(raw_value(variable) if value is None else value)
-        for variable, value in zip(variables, found, strict=True)
+        for variable, value in zip(variables, values, strict=True)
     ]
 
 
