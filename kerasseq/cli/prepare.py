@@ -18,7 +18,7 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 TRAIN_ON, END = 50 * 10**6, "<|endoftext|>"
 WITH_END = ("word", "bpe", "unigram")  # which take an end token
-MEGABYTE = 10**6
+MEGABYTE = 10**6  # bytes
 FOR_A_PROCESS = 4 * MEGABYTE  # from which on another process is worth its start
 
 

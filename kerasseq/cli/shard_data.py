@@ -15,7 +15,7 @@ from kerasseq.datasets.token_shards import INDEX, NANO_GPT
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 OF_SHARDS = ("tokenizer", "vocabulary_size", "chat")  # which the folder determines
-END_OF_GPT2 = 50256
+END_OF_GPT2 = 50256  # the id of <|endoftext|>, which nanoGPT's shards have
 DECODED = 2**14  # ids that are decoded at a time
 
 
