@@ -15,7 +15,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.datasets.joined_ids import JoinedIds
 
-BATCH_SIZE = 32
+BATCH_SIZE = 32  # rows, the default of `fit` of Keras
 HELD_OUT = 0.15  # of the data, for validation, if the user names no part
 
 
