@@ -214,8 +214,8 @@ def arrays(
 
     Examples:
         >>> rows = [Row([3, 1, 2], [0, 1, 1]), Row([5, 4], [0, 1])]
-        >>> padded = arrays(rows, lambda ids, real: np.where(real, ids, -1))
-        >>> [array.tolist() for array in padded]
+        >>> parts = arrays(rows, lambda ids, real: np.where(real, ids, -1))
+        >>> [array.tolist() for array in parts]
         [[[3, 1], [5, 4]], [[1, 2], [4, 0]], [[1.0, 1.0], [1.0, 0.0]]]
     """
     ids = padded([row.ids for row in rows], length)
