@@ -128,7 +128,7 @@ def _forecaster(cell, units):
 
 
 def _accuracy(y, logits):
-    """The share of right answers, where there is one to be given."""
+    """Returns the share of right answers, where there is one to be given."""
     right = logits.argmax(axis=-1) == y
     return float(right[y > 0].mean() if y.ndim == 2 else right.mean())
 

@@ -251,7 +251,7 @@ def run_workers(
 
 
 def _environment(count, shared):
-    """What PyTorch reads to connect the processes, as torchrun sets it."""
+    """Returns what PyTorch reads to connect the processes, as torchrun sets it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

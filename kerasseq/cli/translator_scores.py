@@ -161,7 +161,7 @@ def _copying(models, copied, names):
 
 
 def _said(first, second, numbers, difference, rows, gains=()):
-    """Two models, their difference and a sentence, as plain data.
+    """Returns two models, their difference and a sentence, as plain data.
 
     A model is better or worse if the interval says so, and each seed, too.
     """
