@@ -68,7 +68,7 @@ def values_of(variables: Sequence[keras.Variable]) -> list[Tensor]:
 
 
 def _tensor(value):
-    """A tensor that keeps its numbers; of weights, which are large, not a copy."""
+    """Returns a tensor that keeps its numbers; no copy of weights, which are large."""
     if keras.backend.is_float_dtype(keras.backend.standardize_dtype(value.dtype)):
         return ops.convert_to_tensor(value)
     return ops.copy(value)  # the state of seeds is assigned in place
