@@ -285,7 +285,7 @@ def _transpose(x: Tensor) -> Tensor:
 
 
 def _check(q, k, v, log_decay, b, c, state, mask, segment_ids):
-    """Raise unless the shapes match."""
+    """Raises unless the shapes match."""
     if q.shape[1] == 0:
         raise ValueError("expected at least one time step, received a length of 0")
     B, T, N, K = q.shape

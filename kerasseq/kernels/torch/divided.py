@@ -323,7 +323,7 @@ def _axis(count, weight):
 
 
 def _reference(state, weights):
-    """The weight that a state of the optimizer belongs to, by its name."""
+    """Returns the weight that a state of the optimizer belongs to, by its name."""
     name = state.path.rpartition("/")[2]
     found = [path for path in weights if name.startswith(f"{path.replace('/', '_')}_")]
     return weights[max(found, key=len)] if found else None

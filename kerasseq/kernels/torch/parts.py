@@ -150,7 +150,7 @@ def train_step(
 
 
 def _divided_step(divided, parts, data):
-    """A step in which each process changes its part of the weights."""
+    """Returns a step in which each process changes its part of the weights."""
     model, here = divided.model, _processes
     parts = min(parts, -(-len(tree.flatten(data)[0]) // here.count))  # of the first
     with _shared(model, data) as rows, common.in_parts(model, rows, parts):
