@@ -155,7 +155,7 @@ class StatefulHeads(HeadKernel, CarriesState, Layer):
         return self.get_initial_state(ops.shape(x)[0])
 
     def _run(self, x, states, mask):
-        """All outputs, and the states after the last step."""
+        """Returns all outputs, and the states after the last step."""
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.input_width)
         mask = None if mask is None else ops.cast(mask, "bool")
