@@ -97,7 +97,7 @@ class Reader(NamedTuple):
         return self._joined(answers.parts(template, given, where), where)
 
     def _joined(self, parts, where):
-        """A row of parts, which are tokenized apart, as in a chat."""
+        """Returns a row of parts, which are tokenized apart, as in a chat."""
         ids = [self._ids(text, where) for text, _ in parts]
         weights = [
             np.full(len(each), counts, "float32")

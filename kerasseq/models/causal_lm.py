@@ -372,7 +372,7 @@ class CausalLM(TaskModel):
         return Surprise(token_texts(self.tokenizer, source, ids), bits)
 
     def _scored_ids(self, source: Any) -> np.ndarray:
-        """The ids of a text whose tokens are scored."""
+        """Returns the ids of a text whose tokens are scored."""
         ids = self.ids(read_texts(shard_rows.one_text(self, source))[0])
         if ids is None:
             raise TypeError(

@@ -179,11 +179,11 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     @staticmethod
     def _scored(h: Tensor, x: Tensor) -> Tensor:
-        """What the logits are computed from: the output, and the input of the step."""
+        """Joins what logits are computed from: the output, and the step's input."""
         return ops.concatenate([h, ops.cast(x, h.dtype)], axis=-1)
 
     def _last_outputs(self, ids: Tensor) -> Tensor:
-        """The outputs `(B, T, H)` of the last layer before the logits."""
+        """Returns the outputs `(B, T, H)` of the last layer before the logits."""
         x = self.get_layer("embedding")(ids)
         for layer in self._sequence_layers:
             x = first_output(layer(x))
@@ -206,7 +206,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def _advance(
         self, ids: Tensor, states: list[Nested], mask: Tensor | None = None
     ) -> tuple[Tensor, list[Nested]]:
-        """The outputs of the last layer, and the states of all."""
+        """Returns the outputs of the last layer, and the states of all."""
         x, after = self.get_layer("embedding")(ids), []
         for layer, state in zip(self._sequence_layers, states, strict=True):
             x, state = layer.advance(x, state, mask)

@@ -249,7 +249,7 @@ def _cross_entropy() -> keras.losses.Loss:
 
 
 def _accuracy() -> keras.metrics.Metric:
-    """The metric as an object: its variables exist before a step is traced."""
+    """Returns the metric as an object: its variables exist before a step is traced."""
     return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 

@@ -416,7 +416,7 @@ class GPT(GenerationMixin, CausalLM):
 
     @classmethod
     def _options_of(cls, row):
-        """The fields of a row that are arguments of this class."""
+        """Returns the fields of a row that are arguments of this class."""
         return options_of(row, cls.fields)
 
     @classmethod

@@ -115,7 +115,7 @@ class Stack:
         return x if self.final_norm is None else self.final_norm(x), updated
 
     def _memory_window(self, x, caches, index):
-        """The mask with which a token attends to itself and the M before it, if any."""
+        """Returns a mask: a token attends to itself and the M before it, if any."""
         if self.memory_length is None or caches is None:
             return {}
         sizes = ops.shape(x)[1], ops.shape(caches[0]["key"])[1]
@@ -203,7 +203,7 @@ class Stack:
 
 
 def _continue(block, x, cache, index, mask, options):
-    """The output of a block and its cache, after x `(B, T, D)`."""
+    """Returns the output of a block and its cache, after x `(B, T, D)`."""
     if block.carries_states:
         return block.advance(x, cache, mask, index=index, **options)
     return block(
@@ -216,7 +216,7 @@ def _continue(block, x, cache, index, mask, options):
 
 
 def _position_arguments(index: Tensor) -> dict[str, Tensor]:
-    """The index as arguments of a position layer."""
+    """Returns the index as arguments of a position layer."""
     if len(getattr(index, "shape", ())) == 1:
         return {"positions": index[:, None]}
     return {"start_index": index}

@@ -293,7 +293,7 @@ class PictureTokenizer(LabeledModel):
         return images[0] if ids.ndim == 2 else images
 
     def _program(self, direction: str) -> Callable[[np.ndarray], Tensor]:
-        """A compiled function from pictures to ids, "encode", or back, "decode"."""
+        """Compiles a function from pictures to ids, "encode", or back, "decode"."""
         programs = kernels.programs(self)
 
         def make():

@@ -225,7 +225,7 @@ class ImageClassifier(LabeledModel):
 
 
 def _head(arguments):
-    """The head of a model with these arguments."""
+    """Returns the head of a model with these arguments."""
     if not arguments["include_top"]:
         return NoHead()
     names = ("labels", "multi_label", "activation")

@@ -216,7 +216,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         return ops.concatenate([E_pos[:first], ops.reshape(P, (-1, D))])
 
     def _sizes(self, shape):
-        """Height, width and channels of a shape."""
+        """Returns height, width and channels of a shape."""
         _, *sides = shape
         return sides if self.data_format == "channels_last" else (*sides[1:], sides[0])
 

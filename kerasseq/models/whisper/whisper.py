@@ -332,7 +332,7 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         return self._compiled("start_decoder", length=bucket(length))(memory)
 
     def _compiled(self, method, **options):
-        """A method that computes with layers, compiled."""
+        """Returns a method that computes with layers, compiled."""
         programs = kernels.programs(self)
 
         def make():
@@ -364,7 +364,7 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         return weights if isinstance(weights, list) else [weights]  # Keras unpacks one
 
     def _attention_model(self, layers):
-        """The model from vectors and ids to the attention weights of layers."""
+        """Returns the model from vectors and ids to the attention weights of layers."""
         memory = keras.Input((None, self._arguments["hidden_dim"]))
         target = keras.Input((None,), dtype="int32")
         with pause():  # symbolic values cannot be recorded
