@@ -117,7 +117,7 @@ def make_series(
 
 
 def _last(values):
-    """Number of rows up to the last one that is not NaN."""
+    """Returns the number of rows up to the last one that is not NaN."""
     given = np.flatnonzero(~np.isnan(values))
     return int(given[-1]) + 1 if len(given) else 0
 
