@@ -182,7 +182,7 @@ class AudioPreprocessor(Preprocessor):
 
 
 def _wave(sound, name):
-    """A sound as float32, checked."""
+    """Returns a sound as float32, checked."""
     wave = np.asarray(sound)
     if wave.ndim != 1 or wave.dtype.kind not in "fiu":
         raise TypeError(
@@ -209,6 +209,6 @@ def _text(text, n):
 
 
 def _is_number(x):
-    """Whether this is a list of numbers."""
+    """Returns whether this is a list of numbers."""
     is_list: bool = isinstance(x, Sequence) and not isinstance(x, str) and len(x) > 0
     return is_list and isinstance(x[0], numbers.Real)
