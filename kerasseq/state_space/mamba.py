@@ -261,7 +261,7 @@ class Mamba(CarriesState, Layer):
         return decay, step[..., None] * B[:, :, None]
 
     def _states(self, decay, written, h, mask):
-        """All states `(B, T, E, N)`."""
+        """Returns all states `(B, T, E, N)`."""
         width = self.channels * self.state_size
 
         def run(h, now, mask):
