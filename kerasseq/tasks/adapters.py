@@ -207,7 +207,7 @@ def _matches(layer, pattern):
 
 
 def _no_match(model, layers, pattern):
-    """The message about a pattern that no layer fits."""
+    """Returns the message about a pattern that no layer fits."""
     names = sorted({layer.name for layer in layers.values()})
     for layer in sublayers.flatten(model)[1:]:
         if _matches(layer, pattern):

@@ -401,7 +401,7 @@ class TaskModel(keras.Model):
         return super().make_predict_function(force or self._has_changed("predict"))
 
     def _has_changed(self, step):
-        """Whether layers have changed since this was asked before for a step."""
+        """Returns whether layers have changed since the last call for a step."""
         changed = []
         kernels.programs(self).get("keras", step, lambda: changed.append(True))
         return bool(changed)

@@ -141,7 +141,7 @@ class LossMeans:
 
     @staticmethod
     def _of_output(losses, name, sample_weight):
-        """The loss of an output, and its weights."""
+        """Returns the loss of an output, and its weights."""
         loss = losses[name] if isinstance(losses, Mapping) else losses
         is_by_name = isinstance(sample_weight, Mapping)
         return loss, sample_weight.get(name) if is_by_name else sample_weight
