@@ -289,7 +289,7 @@ class IBMModel1(Saved):
 
 
 def _cells(x, y):
-    """Each source word with each target word of its pair, as rows of two ids.
+    """Pairs each source word with each target word of its pair, as rows of ids.
 
     Returns:
         The cells `(cells, 2)`; the number of the target word that each belongs to, over
@@ -304,7 +304,7 @@ def _cells(x, y):
 
 
 def _expected(t, cell, words, widths):
-    """The share of each target word that each cell expects, and the bits of a word."""
+    """Computes the share of each target word of each cell, and bits of a word."""
     of_cells = t[cell]
     sums = np.bincount(words, of_cells)
     return of_cells / sums[words], float(-np.mean(np.log2(sums / widths)))
