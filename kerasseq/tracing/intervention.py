@@ -307,7 +307,7 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def _called(function, key, old, moment):
-    """What a function returns for a value, checked."""
+    """Returns what a function returns for a value, checked."""
     value = as_array(old).copy()
     new = function(value, None if moment is None else moment.t)
     if new is None:
