@@ -291,7 +291,7 @@ class GroupedBatches(_Batches):
 
 
 def _shape_of(lengths):
-    """The shape of rows: at least a step of padding, as recurrent layers need one."""
+    """Returns the shape of rows: one step at least, as recurrent layers need one."""
     return tuple(np.maximum(lengths.max(axis=0), 1).tolist())
 
 
