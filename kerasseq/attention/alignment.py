@@ -287,7 +287,7 @@ class AlignmentAttention(SingleHeadAttention):
         return one
 
     def _position(self, alpha, sampled):
-        """The chosen position of each query as a row with one 1, without gradient."""
+        """Makes a row with one 1 of each query's chosen position, without gradient."""
         alpha = ops.stop_gradient(alpha)
         logits = alpha
         if sampled:  # the argmax of log α + Gumbel noise samples α

@@ -22,7 +22,7 @@ BLOCK = 128  # keys that are read at a time
 
 
 def prefers_blocks(layer: "MultiHeadAttention", q: Tensor, **options: Any) -> bool:
-    """Whether a layer attends to a long text in blocks: all scores take much memory.
+    """Returns whether a layer attends to a long text in blocks, to save memory.
 
     Args:
         layer: The layer.
@@ -35,7 +35,7 @@ def prefers_blocks(layer: "MultiHeadAttention", q: Tensor, **options: Any) -> bo
 
 
 def needs_weights(q: Tensor, *, drop: bool, return_weights: bool, **_: Any) -> bool:
-    """Whether the weights have to exist: to be returned, dropped or recorded."""
+    """Returns whether weights have to exist: to be returned, dropped or recorded."""
     return drop or return_weights or listeners.active() or len(q.shape) > 4
 
 

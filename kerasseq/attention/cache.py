@@ -97,7 +97,7 @@ def token_positions(
     given: Tensor | None = None,
     cached_mask: Tensor | None = None,
 ) -> Tensor:
-    """Positions of the new tokens, counted over real tokens.
+    """Returns the positions of the new tokens, counted over real tokens.
 
     Args:
         mask: `(B, T)`, True where a new token is real, or None.

@@ -106,7 +106,7 @@ def attention_weights(
 
 
 def weighted_sum(alpha: Tensor, v: Tensor) -> Tensor:
-    """The values weighted by α: `(B, N, T, S)`, `(B, S, N, V)` to `(B, T, N, V)`."""
+    """Sums values weighted by α: `(B, N, T, S)`, `(B, S, N, V)` to `(B, T, N, V)`."""
     return ops.swapaxes(matmul(alpha, ops.swapaxes(v, 1, 2)), 1, 2)
 
 

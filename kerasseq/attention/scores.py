@@ -47,12 +47,12 @@ def general(s: Tensor, h: Tensor, W: Tensor) -> Tensor:
 
 
 def additive(s: Tensor, h: Tensor, W_q: Tensor, W_k: Tensor, v: Tensor) -> Tensor:
-    r"""$v^T \tanh(W_q s + W_k h)$, with W_q `(D_q, U)`, W_k `(D_k, U)`, v `(U,)`."""
+    r"""Returns $v^T \tanh(W_q s + W_k h)$, W_q `(D_q, U)`, W_k `(D_k, U)`, v `(U,)`."""
     return additive_projected(matmul(s, W_q), matmul(h, W_k), v)
 
 
 def additive_projected(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    r"""$v^T \tanh(q + k)$, of projected queries and keys, `(B, T, U)` each."""
+    r"""Returns $v^T \tanh(q + k)$ of projected queries and keys, `(B, T, U)` each."""
     hidden = tanh(q[:, :, None, :] + k[:, None, :, :])  # (B, T_q, T_k, U)
     return ops.squeeze(matmul(hidden, v[:, None]), -1)
 

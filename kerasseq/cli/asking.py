@@ -47,7 +47,7 @@ def answers(model: Any, questions: Sequence[list[Message]]) -> list[str]:
 
 
 def is_right(answer: str, expected: str) -> bool:
-    """Whether an answer is the expected one, or ends with it.
+    """Returns whether an answer is the expected one, or ends with it.
 
     Examples:
         >>> [is_right(x, "7") for x in ("7", "The answer is 7.", "17", "7 or 8")]

@@ -54,13 +54,13 @@ class Task(NamedTuple):
 
 
 def parentheses(count: int, seed: int) -> Rows:
-    """Strings of five colors, of which an unbalanced one is wrong in one symbol."""
+    """Makes strings of five colors; an unbalanced one is wrong in one symbol."""
     made = datasets.parentheses(count, kind="hard", lengths=(8, 24), seed=seed)
     return Rows(made.ids, made.labels)
 
 
 def copy(count: int, seed: int) -> Rows:
-    """Symbols of three bits to be repeated after a mark; 0 is padding.
+    """Makes symbols of three bits to be repeated after a mark; 0 is padding.
 
     Examples:
         >>> rows = copy(1, seed=3)
@@ -79,7 +79,7 @@ def copy(count: int, seed: int) -> Rows:
 
 
 def characters(count: int, seed: int) -> Rows:
-    """Parts of the Python reference, and their next characters.
+    """Returns parts of the Python reference, and their next characters.
 
     The last characters are for the test alone.
     """
@@ -91,7 +91,7 @@ def characters(count: int, seed: int) -> Rows:
 
 
 def forecast(count: int, seed: int) -> Rows:
-    """Windows of an autoregressive series with noise 1, and the next value."""
+    """Makes windows of an autoregressive series with noise 1, and the next value."""
     values = datasets.series(
         "ar", length=count + WINDOW, coefficients=COEFFICIENTS, seed=seed
     ).values
@@ -128,7 +128,7 @@ def _forecaster(cell, units):
 
 
 def _accuracy(y, logits):
-    """The share of right answers, where there is one to be given."""
+    """Returns the share of right answers, where there is one to be given."""
     right = logits.argmax(axis=-1) == y
     return float(right[y > 0].mean() if y.ndim == 2 else right.mean())
 

@@ -21,7 +21,7 @@ NONE = "none"  # as --separator: a cell is one label
 LABELS_NAMES = (*classify.LABEL_NAMES, "labels", "tags", "categories", "topics")
 UNLABELED = 20_000  # sentences of the grammar
 GROUPS = {"family": {"+ - 0": ["+", "-", "0"]}}  # labels whose mean F1 is shown
-SHOWN_ROWS = 5
+SHOWN_ROWS = 5  # named in a message, of all that have a label
 
 
 class Data(NamedTuple):

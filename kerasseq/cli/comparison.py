@@ -16,7 +16,7 @@ from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.cli.learners import is_simple
 
 MACRO = "macro avg"
-QUANTILES = (0.025, 0.975)
+QUANTILES = (0.025, 0.975)  # ends of a 95 % interval
 PADDING = 3  # of a column of a table
 KEYS = ("precision", "recall", "f1")
 SCORES = ("precision", "recall", "f1-score")  # as in a `LabelReport`

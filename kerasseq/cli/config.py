@@ -143,7 +143,7 @@ def as_typed(name: str, value: Any, default: object) -> str:
 
 
 def _may_be_none(default: object) -> bool:
-    """Whether an argument with this default is None for some model.
+    """Returns whether an argument with this default is None for some model.
 
     Examples:
         >>> _may_be_none(options.PerModel("max", bert=None)), _may_be_none(3)

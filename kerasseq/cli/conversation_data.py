@@ -48,7 +48,7 @@ def read(
 
 
 def key(talk: list[Message]) -> str:
-    """What is the same for a conversation that is there twice."""
+    """Returns what is the same for a conversation that is there twice."""
     return json.dumps(talk)
 
 

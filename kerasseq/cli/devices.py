@@ -203,13 +203,13 @@ def check(devices: Devices, task: str, backend_name: str | None) -> None:
 
 
 def needs_workers(devices: Devices, backend_name: str | None) -> bool:
-    """Whether this process starts others that train, and is none of them."""
+    """Returns whether this process starts the processes that train."""
     name = backend_name or backend.chosen()
     return devices.count > 1 and name == "torch" and WORKERS not in os.environ
 
 
 def is_worker() -> bool:
-    """Whether another process writes the files of the run."""
+    """Returns whether another process writes the files of the run."""
     return WORKERS in os.environ and os.environ.get("RANK") != "0"
 
 
@@ -251,7 +251,7 @@ def run_workers(
 
 
 def _environment(count, shared):
-    """What PyTorch reads to connect the processes, as torchrun sets it."""
+    """Returns what PyTorch reads to connect the processes, as torchrun sets it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FILE = "file"  # the argument that names the user's data
 SERIES = ("sunspots", "ar", "co2", "market", "weather")
 MISSING = ("error", "interpolate", "forward")
-QUANTILES = (0.1, 0.5, 0.9)
+QUANTILES = (0.1, 0.5, 0.9)  # the median, and the ends of an 80 % interval
 HELD_OUT = 5  # one part in five
 MAX_ORIGINS = 200  # from which the held-out values are forecast
 MAX_FORECASTS = 20_000  # of them, over all series

@@ -54,7 +54,7 @@ DEFAULTS = {
 }
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
-WEIGHT_DECAY = 0.05
+WEIGHT_DECAY = 0.05  # of AdamW
 WARM_UP = 0.1  # share of the steps
 HARDEST = 16  # drawn
 BASELINE_SIZE = 16  # pixels in a row, at most, that logistic regression is fitted to

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     import keras
 
 THRESHOLD = 0.01  # of the gradient norm at the last step
-MAX_LABELS = 5
+MAX_LABELS = 5  # rows of the table, the most probable ones
 MAX_TOKENS = 20  # in the table of what moved a decision
 
 

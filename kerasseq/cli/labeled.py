@@ -24,10 +24,10 @@ BASELINE_SCORES = 2_000_000  # of rows times labels
 MAX_TESTED = 10_000  # held-out rows that are classified or tagged
 VALIDATION = 0.15  # of the training rows, on which the best step is chosen
 MAX_VALIDATION = 2000  # of them, about
-MAX_LABELS = 1000
+MAX_LABELS = 1000  # a column with more is refused, as texts or numbers
 FEW_LABELS = 20  # that may all be different, in a small table
 SHOWN_CLASSES = 30  # rows of the table on the terminal
-HARDEST = 5
+HARDEST = 5  # wrong rows that are shown, the most certain ones
 FEATURES = 20_000  # n-grams that logistic regression counts
 
 

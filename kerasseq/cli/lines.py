@@ -8,7 +8,7 @@ PROMPT = "> "
 
 
 def on_terminal() -> bool:
-    """Whether someone types."""
+    """Returns whether standard input is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

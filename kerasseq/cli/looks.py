@@ -26,7 +26,7 @@ Look = tuple[str, str]  # color and shape
 
 
 def are_judged(pictures: Captioned) -> bool:
-    """Whether these are scenes of one shape."""
+    """Returns whether these are scenes of one shape."""
     return isinstance(pictures, Scenes) and pictures.boxes.shape[1] == 1
 
 

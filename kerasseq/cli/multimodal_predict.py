@@ -37,7 +37,7 @@ def task_of(folder: str, record: dict[str, Any] | None) -> str:
 
 
 def draws(folder: str, record: dict[str, Any] | None) -> bool:
-    """Whether a model draws pictures."""
+    """Returns whether a model draws pictures."""
     kind = runs.kind(folder, record)
     return kind in KINDS and task_of(folder, record) == DRAW
 

@@ -75,7 +75,7 @@ def log_probabilities(model: Any, arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def right(values: np.ndarray) -> np.ndarray:
-    """Whether the chosen answer has the larger value; 0.5 if both are equal.
+    """Returns 1 where the chosen answer has the larger value, 0.5 if both are equal.
 
     Examples:
         >>> right(np.array([[2, 1], [1, 1], [0, 1]])).tolist()

@@ -18,12 +18,12 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 TRAIN_ON, END = 50 * 10**6, "<|endoftext|>"
 WITH_END = ("word", "bpe", "unigram")  # which take an end token
-MEGABYTE = 10**6
+MEGABYTE = 10**6  # bytes
 FOR_A_PROCESS = 4 * MEGABYTE  # from which on another process is worth its start
 
 
 def size(word: str) -> int:
-    """The type of a size of text: a number of bytes, with kB, MB or GB.
+    """Parses a size of text: a number of bytes, with kB, MB or GB.
 
     Examples:
         >>> size("50MB"), size("1.5 kB")
@@ -40,7 +40,7 @@ def size(word: str) -> int:
 
 
 def separator(word: str) -> str:
-    r"""The type of a separator, in which `\n` is written for the end of a line.
+    r"""Parses a separator, in which `\n` is written for the end of a line.
 
     Examples:
         >>> separator(r"\n\n") == "\n" * 2

@@ -114,7 +114,7 @@ def _read_questions(args):
 
 
 def _stage(folder, text, questions) -> dict[str, Any]:
-    """What the page says about a run, as plain data."""
+    """Returns what the page says about a run, as plain data."""
     _, record = runs.find_model(folder)
     model = generate.load_language_model(folder)
     arguments = {} if record is None else record["arguments"]
@@ -185,7 +185,7 @@ def _rows(stages):
 
 
 def _blocks(stages, questions, sentences):
-    """The page: headings, paragraphs and tables."""
+    """Returns the page: headings, paragraphs and tables."""
     blocks: list[Block] = [
         ("heading", "From a text to a chat"),
         ("table", ["run", *_headings(stages)], _rows(stages)),
@@ -253,7 +253,7 @@ def _markdown(block):
 
 
 def _cell(text):
-    """A text in one line, without the marks of tables and of HTML."""
+    """Returns a text in one line, without the marks of tables and of HTML."""
     text = " ".join(str(text).split()).replace("\\", "\\\\").replace("|", "\\|")
     return text.replace("<", "&lt;")
 

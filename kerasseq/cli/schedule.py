@@ -39,7 +39,7 @@ SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit", *options.SPARSE),
 SQUARES |= {"linear_attention": 12, "gla": 13, "retention": 13, "delta_net": 13}
 SQUARES |= {"mlstm": 13, "s4d": 10, "mamba": 6, "rwkv4": 13, "rwkv7": 12}
 SQUARES["conformer"] = 24
-SQUARES_OF_LSTM = 8
+SQUARES_OF_LSTM = 8  # of any other layer: 4 gates, each of input and state
 
 
 def set_patience(settings: SimpleNamespace, is_own: bool) -> None:
@@ -242,7 +242,7 @@ def best_of(history: Sequence[dict[str, float]]) -> int:
 
 
 def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
-    """Whether the last validations brought no lower loss.
+    """Returns whether the last validations brought no lower loss.
 
     Examples:
         >>> is_over([{"val_loss": 2.0}, {"val_loss": 3.0}, {"val_loss": 2.5}], 2)

@@ -15,7 +15,7 @@ from kerasseq.datasets.token_shards import INDEX, NANO_GPT
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 OF_SHARDS = ("tokenizer", "vocabulary_size", "chat")  # which the folder determines
-END_OF_GPT2 = 50256
+END_OF_GPT2 = 50256  # the id of <|endoftext|>, which nanoGPT's shards have
 DECODED = 2**14  # ids that are decoded at a time
 
 
@@ -34,7 +34,7 @@ def name_or_folder(names: tuple[str, ...]) -> Any:
 
 
 def are_shards(data: str | None) -> bool:
-    """Whether `--data` is a folder, also one of a resumed run that is gone."""
+    """Returns whether `--data` is a folder, also one of a resumed run that is gone."""
     return data is not None and (os.path.isdir(data) or os.path.isabs(data))
 
 

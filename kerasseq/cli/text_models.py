@@ -453,7 +453,7 @@ def load_model(folder: str, adapter: str | None) -> tuple[Any, dict[str, Any] | 
 
 
 def _file(adapter):
-    """The file of an adapter, which exists."""
+    """Returns the file of an adapter, which exists."""
     path = pathlib.Path(adapter)
     if (path / runs.RUN).exists():
         path = path / ADAPTER

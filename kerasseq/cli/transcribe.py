@@ -41,7 +41,7 @@ from kerasseq.datasets import read_wave
 from kerasseq.text import NGramModel
 
 DRAWN = 120  # seconds of a picture
-MOST_WEIGHT = 1000
+MOST_WEIGHT = 1000  # of the log-probability of a language model
 WEIGHT, BONUS = 0.5, 0.0  # of a language model, as for `transcribe` of the model
 DIGITS = 4  # of seconds and log-probabilities
 

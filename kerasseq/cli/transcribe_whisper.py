@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def is_checkpoint(folder: str) -> bool:
-    """Whether a folder holds published weights, and no run."""
+    """Returns whether a folder holds published weights, and no run."""
     path = pathlib.Path(folder)
     return (path / CONFIG).is_file() and not (path / runs.MODEL).exists()
 

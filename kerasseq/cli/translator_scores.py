@@ -17,7 +17,7 @@ from kerasseq.cli import contest, runs, translator_data, verdict
 from kerasseq.cli.console import Console, clock, status
 
 LEARNED = 1.0  # BLEU below which a difference says nothing
-QUANTILES = (0.025, 0.975)
+QUANTILES = (0.025, 0.975)  # ends of a 95 % interval
 KEPT = ("width", "parameters", "tokens", "vocabularies")
 COLUMNS = (
     *("model", "seed", "parameters", "width", "bleu", "low", "high"),
@@ -161,7 +161,7 @@ def _copying(models, copied, names):
 
 
 def _said(first, second, numbers, difference, rows, gains=()):
-    """Two models, their difference and a sentence, as plain data.
+    """Returns two models, their difference and a sentence, as plain data.
 
     A model is better or worse if the interval says so, and each seed, too.
     """

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SAMPLES = 1000
-LEVEL = 0.95
+SAMPLES = 1000  # of the bootstrap
+LEVEL = 0.95  # of the interval
 PART = 2**22  # counts that are drawn at a time
 
 

@@ -93,7 +93,7 @@ def _check_members(archive: zipfile.ZipFile, path: pathlib.Path) -> None:
 
 
 def _problem(keys: tuple[Any, ...], value: object, stored: int) -> str | None:
-    """What is wrong with a value of the configuration, or None."""
+    """Returns what is wrong with a value of the configuration, or None."""
     if isinstance(value, dict) and "class_name" in value:
         problem = _problem_of_names(value)
         if problem:
@@ -108,7 +108,7 @@ def _problem(keys: tuple[Any, ...], value: object, stored: int) -> str | None:
 
 
 def _problem_of_size(keys: tuple[Any, ...], value: int, stored: int) -> str | None:
-    """What is wrong with a whole number, given the bytes of all weights, or None."""
+    """Finds what is wrong with a whole number, given the bytes of all weights."""
     if "tokenizer" in keys:  # it may have been built for more tokens than it learned
         return None
     what = f"among the {stored:,} bytes of weights in the file, received {value}"
@@ -121,7 +121,7 @@ def _problem_of_size(keys: tuple[Any, ...], value: int, stored: int) -> str | No
 
 
 def _problem_of_names(table: dict[str, Any]) -> str | None:
-    """What is wrong with the names in a table that describes an object, or None."""
+    """Finds what is wrong with the names in a table that describes an object."""
     if table["class_name"] == "__lambda__":
         return (
             "holds Python code (a Lambda layer with a lambda), which loading it would "

@@ -104,7 +104,7 @@ class CarriesState:
 
 
 def carries_state(layer: keras.Layer) -> bool:
-    """Whether a layer continues a sequence from states, as those of `rnn` do, too.
+    """Returns whether a layer continues a sequence from states, as those of `rnn` do.
 
     Examples:
         >>> carries_state(keras.layers.GRU(3))

@@ -264,7 +264,7 @@ memory, received 1000000000000, which takes at least 4,000 GB. Choose a smaller 
 
 @functools.cache
 def memory() -> int:
-    """Bytes of memory that this machine has; 2 ** 40 if it does not tell."""
+    """Returns the bytes of memory of this machine; 2 ** 40 if it does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf

@@ -93,7 +93,7 @@ def _remove(path):
 
 
 def _is_alive(pid):
-    """Whether a process exists. On Windows the system protects open files instead."""
+    """Returns whether a process exists. Windows protects open files instead."""
     if sys.platform == "win32":
         return False
     try:
@@ -229,7 +229,7 @@ def parse_json(text: str | bytes, where: object, deepest: int | None = None) -> 
 
 
 def _is_deeper(content: object, deepest: int) -> bool:
-    """Whether lists and dictionaries are nested in more levels than `deepest`."""
+    """Returns whether lists and dictionaries have more levels than `deepest`."""
     level = [[content]]
     for _ in range(deepest + 1):
         values = (c.values() if isinstance(c, dict) else c for c in level)

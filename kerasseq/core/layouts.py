@@ -83,7 +83,7 @@ def layout_map(
         strict=False,
     ):
         checks.one_of(argument, name, list(device_mesh.axis_names))
-    found = keras.distribution.LayoutMap(device_mesh)
+    layout = keras.distribution.LayoutMap(device_mesh)
     for path, axes in LAYOUTS.items() if cls is None or cls.divides_weights else ():
-        found[path] = tuple(names[axis] for axis in axes)
-    return found
+        layout[path] = tuple(names[axis] for axis in axes)
+    return layout

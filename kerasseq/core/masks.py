@@ -11,7 +11,7 @@ from kerasseq.core.types import DType, Tensor
 def causal(
     query_time: int | Tensor, key_time: int | Tensor, start: int | Tensor = 0
 ) -> Tensor:
-    """Causal mask: a query attends to its own position and to earlier ones.
+    """Returns a causal mask: a query attends to its own and earlier positions.
 
     Args:
         query_time: Number of queries, $T_q$.
@@ -37,7 +37,7 @@ def window(
     width: int,
     start: int | Tensor = 0,
 ) -> Tensor:
-    """Sliding-window mask: a query attends to keys at a distance below `width`.
+    """Returns a sliding-window mask: queries attend to keys nearer than `width`.
 
     Args:
         query_time: Number of queries, $T_q$.
@@ -131,7 +131,7 @@ def zero_masked(x: Tensor | None, mask: Tensor | None) -> Tensor | None:
 def reachable(
     mask: Tensor | None, axes: int = 1
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Which queries attend to any key, and which keys any query attends to.
+    """Returns which queries attend to any key, and which keys any query attends to.
 
     Args:
         mask: Attention mask `(T_q, T_k)` or `(B, ..., T_q, T_k)`, or None.
@@ -158,7 +158,7 @@ def reachable(
 
 
 def intersect(*masks: Tensor | None) -> Tensor | None:
-    """Logical and of all masks that are not None; None if all are."""
+    """Computes the logical and of all masks that are not None; None if all are."""
     result = None
     for mask in masks:
         if mask is not None:
@@ -184,7 +184,7 @@ def add_head_axis(mask: Tensor | None) -> Tensor | None:
 
 
 def softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    r"""Masked softmax over the last axis; a fully masked row gives zeros.
+    r"""Computes a masked softmax over the last axis; a fully masked row gives zeros.
 
     Args:
         scores: `(..., T_k)`.
@@ -248,7 +248,7 @@ def positions(
     start: int | Tensor = 0,
     given: Tensor | None = None,
 ) -> Tensor:
-    """Positions of the tokens of a sequence, counted over real tokens.
+    """Returns the positions of the tokens of a sequence, counted over real tokens.
 
     Args:
         mask: `(B, T)`, True at real tokens, or None if there is no padding.
@@ -299,7 +299,7 @@ class _MaskProbe(keras.layers.Layer):
 
 
 def has_mask(x: keras.KerasTensor) -> bool:
-    """Whether Keras attaches a mask to a symbolic tensor.
+    """Returns whether Keras attaches a mask to a symbolic tensor.
 
     Examples:
         >>> x = keras.Input((3, 2))

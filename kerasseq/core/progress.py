@@ -271,7 +271,7 @@ class ProgressFile:
 
 
 def _continues(file, offset):
-    """Whether the file still has what was read up to an offset, as far as it shows."""
+    """Returns whether the file seems to have what was read up to an offset."""
     if offset == 0:
         return True
     file.seek(offset - 1)

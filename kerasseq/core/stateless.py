@@ -60,15 +60,15 @@ def values_of(variables: Sequence[keras.Variable]) -> list[Tensor]:
         array(3., dtype=float32)
     """
     with Scope([]) as scope:
-        found = [scope.get_current_value(variable) for variable in variables]
+        values = [scope.get_current_value(variable) for variable in variables]
     return [
         _tensor(raw_value(variable) if value is None else value)
-        for variable, value in zip(variables, found, strict=True)
+        for variable, value in zip(variables, values, strict=True)
     ]
 
 
 def _tensor(value):
-    """A tensor that keeps its numbers; of weights, which are large, not a copy."""
+    """Returns a tensor that keeps its numbers; no copy of weights, which are large."""
     if keras.backend.is_float_dtype(keras.backend.standardize_dtype(value.dtype)):
         return ops.convert_to_tensor(value)
     return ops.copy(value)  # the state of seeds is assigned in place

@@ -314,7 +314,7 @@ class Rules:
         return (*self._opening(), *self._separate(people))
 
     def _separate(self, people: str) -> Children:
-        """One fact about all, or one about each."""
+        """Returns one fact about all, or one about each."""
         if len(people) == 1 or self.grammar.chance(0.3):
             return (self.fact(people),)
         children: list[FamilyTree | str] = []

@@ -178,7 +178,7 @@ def _cell(
 
 
 def _lacking(folder: pathlib.Path, file: str, text: str) -> str:
-    """What a row lacks; nothing if it has a text and its file exists."""
+    """Returns what a row lacks; nothing if it has a text and its file exists."""
     if not file:
         return "has no file"
     if not text:

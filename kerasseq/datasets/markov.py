@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from kerasseq.core import checks
 
 SETTLED = 1e-15  # change of the stationary probabilities at which they are taken
-STEPS = 10_000
+STEPS = 10_000  # at most, until the probabilities are stationary
 STEEPEST = 5  # of Zipf's law: at it 0.96 of all symbols are one
 
 

@@ -198,7 +198,7 @@ def _range(
 def _keyed(
     rng: np.random.Generator, message: str, dot: float, rhythm: float, rate: int
 ) -> np.ndarray:
-    """How far the key is down at each sample, from 0 to 1."""
+    """Returns how far the key is down at each sample, from 0 to 1."""
     lengths = []  # in dots: tone, pause, tone, pause …
     for character in message:
         if character == " ":

@@ -95,7 +95,7 @@ def named_sentences(
 
 
 def _joined(draw, clauses: list[AlignedPair], drawn) -> NamedSentence:
-    """One sentence of several, with people; `drawn` are family names."""
+    """Returns one sentence of several, with people; `drawn` are family names."""
     table, source, target, names = _table(), [], [], []
     for n, clause in enumerate(clauses):
         if n:
@@ -120,7 +120,7 @@ def _joined(draw, clauses: list[AlignedPair], drawn) -> NamedSentence:
 
 @functools.cache
 def _family_names() -> list[str]:
-    """All family names, in an order without a rule."""
+    """Returns all family names, in an order without a rule."""
     table = _table()["names"]
     syllables = [a + b for a, b in itertools.product(table["onsets"], table["vowels"])]
     parts = itertools.product(syllables, syllables, table["ends"])

@@ -48,7 +48,7 @@ def _list_of(holds):
 
 
 def _rows(value):
-    """Whether it is a list of rows of numbers of one length."""
+    """Returns whether it is a list of rows of numbers of one length."""
     is_rows = _list_of(_list_of(_number))(value)
     return is_rows and len({len(row) for row in value}) == 1
 

@@ -107,7 +107,7 @@ def _integers(draws: np.ndarray, low, high) -> np.ndarray:
 
 
 def _placed(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> Layout:
-    """One small or large shape near one of nine places."""
+    """Returns one small or large shape near one of nine places."""
     large, small, jitter = round(size / 6), max(2, round(size / 12)), size // 24
     is_large = _integers(draws[:, 0], 0, 1)
     last = size - 1  # the bands of low, middle and high are mirrored
@@ -156,7 +156,7 @@ def _related(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> La
 
 
 def _moving(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> Layout:
-    """One shape with constant speed, whose whole path lies in the picture."""
+    """Returns one shape with constant speed, whose whole path lies in the picture."""
     radius = round(size / 8)
     slowest, fastest = speeds(size, frames)
     speed = _integers(draws[:, 0], slowest, fastest)

@@ -30,7 +30,7 @@ PAUSE = 0.075  # seconds of silence that follow the beeps of one pitch
 FIRST = (0.02, 0.08)  # seconds before the first beep
 GAP = 0.025  # seconds of silence at the end of each beep, as part of its time
 EDGE = 0.005  # seconds in which a beep rises and falls, without a click
-LOUDNESS = (0.3, 0.9)
+LOUDNESS = (0.3, 0.9)  # amplitudes, of which one is drawn for each sound
 
 Note = tuple[float, int, float]  # pitch in Hz, number of beeps, seconds
 

@@ -220,7 +220,7 @@ def _parsed(path: pathlib.Path, data: bytes) -> tuple[Layout, bytes]:
 
 
 def _kind(data: bytes) -> str:
-    """What kind of file begins with some bytes."""
+    """Returns what kind of file begins with some bytes."""
     for start, kind in OTHERS.items():
         if data.startswith(start):
             return kind

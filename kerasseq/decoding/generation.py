@@ -218,7 +218,7 @@ def choices(
     stop: Stop = None,
     seed: Seed = None,
 ) -> Iterator[Choice]:
-    """Like `stream`, for one prompt, with the most probable tokens of each step.
+    """Yields as `stream`, for one prompt, with the most probable tokens of each step.
 
     Args:
         step: As for `generate`, like all that are not named here.

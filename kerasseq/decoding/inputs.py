@@ -391,7 +391,7 @@ def leaves_like(structure: Nested, like: Nested) -> list[Tensor]:
 
 
 def check_leaf(path: Iterable[object], old: Tensor, new: Tensor) -> Tensor:
-    """A tensor of the new state, if it has the shape and type of the old one."""
+    """Returns a tensor of the new state, of the shape and type of the old one."""
     new = ops.convert_to_tensor(new)
     shape, dtype = tuple(new.shape), new.dtype
     fits = len(shape) == len(old.shape) and all(

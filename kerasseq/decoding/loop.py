@@ -74,7 +74,7 @@ class Loop:
         )
 
     def read_prompt(self, state: Nested, prompt: Prompt, compiled: bool) -> Nested:
-        """The state after a prompt. Padding leaves the state of its row unchanged."""
+        """Returns the state after a prompt; padding leaves a row's state unchanged."""
         ids, mask = prompt.ids.T, prompt.mask.T  # (T, B)
         if compiled and len(ids) and not kernels.is_uncompiled():
             return self.read_all(state, *map(ops.convert_to_tensor, (ids, mask)))

@@ -331,7 +331,7 @@ def in_top_p(p: Tensor, share: float) -> Tensor:
 
 
 def in_min_p(p: Tensor, share: float) -> Tensor:
-    """Whether each token has `share` of the largest probability, boolean `(B, V)`."""
+    """Returns where p is at least `share` of its maximum, boolean `(B, V)`."""
     return p >= share * ops.max(p, axis=-1, keepdims=True)
 
 

@@ -113,7 +113,7 @@ def _log_sigmoid(z: Any) -> Any:
 def dpo_loss(
     chosen: Any, rejected: Any, chosen_0: Any, rejected_0: Any, beta: Any
 ) -> Any:
-    """Minus the logarithm of the sigmoid of the margin."""
+    """Computes minus the logarithm of the sigmoid of the margin."""
     margin = (chosen - chosen_0) - (rejected - rejected_0)
     return np.mean(-np.log(1 / (1 + np.exp(-beta * margin))))
 
@@ -220,7 +220,7 @@ def text_probability(y: Any, label: Any, blank: Any) -> Any:
     one_norm=lambda a, b: a @ b.T / (np.linalg.norm(a) * np.linalg.norm(b)),
 )
 def cosines(a: Any, b: Any) -> Any:
-    """Products of vectors of length 1."""
+    """Computes the products of vectors of length 1."""
     a = a / np.linalg.norm(a, axis=1, keepdims=True)
     b = b / np.linalg.norm(b, axis=1, keepdims=True)
     return a @ b.T
@@ -266,6 +266,6 @@ def _by_loops(patches: Any, words: Any) -> Any:
     ),
 )
 def mixed_mask(patches: Any, words: Any) -> Any:
-    """Each token reads the patches; a word also the words up to itself."""
+    """Makes a mask: each token reads the patches, a word also words up to itself."""
     query, key = np.ogrid[: patches + words, : patches + words]
     return (key < patches) | ((query >= patches) & (key <= query))

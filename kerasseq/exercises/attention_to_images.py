@@ -15,7 +15,7 @@ from kerasseq.exercises.registry import exercise, normal, softmax
     transposed=lambda q, k: k @ q.T / np.sqrt(q.shape[1]),
 )
 def scaled_scores(q: Any, k: Any) -> Any:
-    """Products of queries and keys, divided by the root of their width."""
+    """Divides the products of queries and keys by the root of their width."""
     return q @ k.T / np.sqrt(k.shape[-1])
 
 
@@ -114,7 +114,7 @@ def kernels_of_blocks(layers: Any, width: Any) -> Any:
     ),
 )
 def next_token_blocks(ids: Any, context: Any) -> Any:
-    """Blocks side by side, each with the same block one token later."""
+    """Returns blocks side by side, each with the same block one token later."""
     starts = range(0, len(ids) - context, context)
     return np.stack(
         [[ids[n : n + context], ids[n + 1 : n + context + 1]] for n in starts]
@@ -235,7 +235,7 @@ def _of_extraction(image: Any, patch: Any) -> Any:
     ),
 )
 def flat_patches(image: Any, patch: Any) -> Any:
-    """Squares from the left to the right and from the top to the bottom."""
+    """Returns squares from the left to the right and from the top to the bottom."""
     height, width, _ = image.shape
     return np.stack(
         [
@@ -261,7 +261,7 @@ def _product(matrices: Any) -> Any:
     not_halved=lambda A: _product(A + np.eye(5)),
 )
 def attention_rollout(A: Any) -> Any:
-    """The product of (A + I) / 2 over the layers, the first one on the right."""
+    """Returns the product of (A + I) / 2 over the layers, the first on the right."""
     found = np.eye(A.shape[-1])
     for layer in A:
         found = (layer + np.eye(len(layer))) / 2 @ found

@@ -126,7 +126,7 @@ def _scaled(errors: Any, steps: Any) -> Any:
     no_scale=lambda train, test, forecast, season: np.abs(test - forecast).mean(),
 )
 def mase(train: Any, test: Any, forecast: Any, season: Any) -> Any:
-    """The mean error, divided by that of the seasonal naive forecast in training."""
+    """Divides the mean error by that of the seasonal naive forecast in training."""
     scale = np.mean(np.abs(train[season:] - train[:-season]))
     return np.mean(np.abs(test - forecast)) / scale
 
@@ -184,7 +184,7 @@ def _entropies(alpha: Any, logarithm: Any) -> Any:
     mean=lambda alpha: alignment_entropy(alpha).mean(),
 )
 def alignment_entropy(alpha: Any) -> Any:
-    """Bits for each row; a weight of 0 adds nothing."""
+    """Returns the bits of each row; a weight of 0 adds nothing."""
     safe = np.where(alpha > 0, alpha, 1)
     return -np.sum(alpha * np.log2(safe), axis=1)
 

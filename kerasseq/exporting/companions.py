@@ -155,7 +155,7 @@ def _preprocessing(model) -> dict[str, Any]:
 
 
 def _of_images(config):
-    """The size of images, and the values of black and white."""
+    """Returns the size of images, and the values of black and white."""
     names = ("image_size", "channels", "data_format", "resize")
     black_and_white = config.get("value_range") or pixels.FRACTIONS
     found = {name: config.get(name) for name in names}
@@ -191,7 +191,7 @@ def _of_texts(model):
 
 
 def _cut(model, max_characters):
-    """The characters of a text, which come before its ids."""
+    """Returns the characters of a text, which come before its ids."""
     row = _of_texts(model).get("row")
     if max_characters is None or row is None:
         return {}
@@ -199,7 +199,7 @@ def _cut(model, max_characters):
 
 
 def _of_sounds(preprocessor):
-    """How a sound is read, and what the outputs of a recognizer are."""
+    """Returns how a sound is read, and what the outputs of a recognizer are."""
     found = {
         "sampling_rate": preprocessor.sampling_rate,
         "samples": "from -1 to 1, with zeros at the end of shorter rows; lengths has "
@@ -217,7 +217,7 @@ def _of_sounds(preprocessor):
 
 
 def _answer(model, has_crf):
-    """What the outputs are, and how the answer is read from them."""
+    """Returns what the outputs are, and how the answer is read from them."""
     activation = getattr(model.task, "activation", None)
     if model.multi_label:
         reading = "each label whose probability is at least 0.5"
@@ -235,7 +235,7 @@ def _answer(model, has_crf):
 
 
 def _crf(model):
-    """The weights of the conditional random field."""
+    """Returns the weights of the conditional random field."""
     layer = next(each for each in model.layers if hasattr(each, "transitions"))
     names = ("transitions", "start", "end")
     return {

@@ -147,7 +147,7 @@ def attend_to_blocks(
     }
 
     def scores(q, now, fixed):
-        """e, and which of them count; `(B, N, T, L)`."""
+        """Computes e, and which of them count; `(B, N, T, L)`."""
         e = matmul(q, _transpose(_repeat_heads(now["key"], q.shape[1])))
         e = ops.cast(e, _dtype(q))
         if "bias" in now:

@@ -44,7 +44,7 @@ class NoDecay:
         return k
 
     def whole(self) -> Tensor | None:
-        """The decay of the state over a chunk, `(C, B, N, K or 1)`; None if it is 1."""
+        """Returns the decay of a whole chunk, `(C, B, N, K or 1)`; None if it is 1."""
         return None
 
 

@@ -68,7 +68,7 @@ class Fingerprint:
         self._sizes, self._now = list(map(len, self._sized)), self._snapshot()
 
     def holds(self) -> bool:
-        """Whether nothing has changed: fast, but False also for equal new numbers."""
+        """Returns whether nothing has changed. Equal new numbers count as a change."""
         now = self._snapshot()
         same = len(now) == len(self._now) and all(map(operator.is_, now, self._now))
         return same and list(map(len, self._sized)) == self._sizes

@@ -245,7 +245,7 @@ def default_jit_compile() -> bool:
 
 
 def compiler() -> str:
-    """The compiler behind `jit_compile=True` on this backend: "xla" or "inductor"."""
+    """Names the compiler of `jit_compile=True` here: "xla" or "inductor"."""
     return "inductor" if keras.backend.backend() == "torch" else "xla"
 
 
@@ -255,7 +255,7 @@ def has_cudnn() -> bool:
 
 
 def fuses_attention(q: Tensor) -> bool:
-    """Whether `fused_attention` computes no scores of all pairs for such queries.
+    """Returns whether `fused_attention` avoids scores of all pairs for such queries.
 
     PyTorch never does; JAX does not with cuDNN in half precision.
 
@@ -271,14 +271,14 @@ def fuses_attention(q: Tensor) -> bool:
 
 
 def is_concrete(value: Tensor) -> bool:
-    """Whether `value` holds numbers now, and is not a tracer or a symbolic tensor."""
+    """Returns whether `value` holds numbers, and is not a tracer or symbolic tensor."""
     if isinstance(value, keras.KerasTensor):
         return False
     return backend_module("functions").is_concrete(value)
 
 
 def is_exporting() -> bool:
-    """Whether PyTorch records a program for `export`, which runs for inference only.
+    """Returns whether PyTorch records a program for `export`, for inference only.
 
     Examples:
         >>> is_exporting()
@@ -315,7 +315,7 @@ def has_convertible_loops() -> bool:
 
 
 def uses_torchscript() -> bool:
-    """Whether TorchScript records a program, as for the format "onnx" on PyTorch.
+    """Returns whether TorchScript records a program, as for "onnx" on PyTorch.
 
     Sizes are then tensors, and some of Keras' operations cannot be converted.
 

@@ -115,7 +115,7 @@ def linear_states(
     initial_state: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""The states $S_t$ of `linear_attention` at all steps, one after the other.
+    r"""Returns the states $S_t$ of `linear_attention` at all steps, in order.
 
     Their memory grows with the length, and with the size of the state.
 
@@ -285,7 +285,7 @@ def _transpose(x: Tensor) -> Tensor:
 
 
 def _check(q, k, v, log_decay, b, c, state, mask, segment_ids):
-    """Raise unless the shapes match."""
+    """Raises unless the shapes match."""
     if q.shape[1] == 0:
         raise ValueError("expected at least one time step, received a length of 0")
     B, T, N, K = q.shape

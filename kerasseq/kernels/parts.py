@@ -112,7 +112,7 @@ def in_parts(model: keras.Model, data: Nested, parts: int) -> Iterator[None]:
 
 
 def is_part() -> bool:
-    """Whether a step computes a part of a batch, which may have no rows.
+    """Returns whether a step computes a part of a batch, which may have no rows.
 
     Examples:
         >>> is_part()
@@ -132,7 +132,7 @@ def rows_of(data: Nested, rows: slice) -> Nested:
 
 
 def divides_rows() -> bool:
-    """Whether each device gets rows of its own in `fit`, as on TensorFlow and PyTorch.
+    """Returns whether devices get rows of their own in `fit`: TensorFlow and PyTorch.
 
     Examples:
         >>> divides_rows()
@@ -158,7 +158,7 @@ def counters(model: keras.Model) -> list[keras.Variable]:
 
 
 def is_divided() -> bool:
-    """Whether a step runs whose batch is divided among devices.
+    """Returns whether a step runs whose batch is divided among devices.
 
     Examples:
         >>> is_divided()
@@ -284,7 +284,7 @@ def divide_weights(
 
 
 def divides_weights() -> bool:
-    """Whether all processes must take part where a weight is read.
+    """Returns whether all processes must take part where a weight is read.
 
     Examples:
         >>> divides_weights()
@@ -296,7 +296,7 @@ def divides_weights() -> bool:
 
 
 def is_any(value: bool) -> bool:
-    """Whether a value is true in any process, where all must do the same then.
+    """Returns whether a value is true in any process, where all must do the same then.
 
     Examples:
         >>> is_any(True)
@@ -317,5 +317,5 @@ def make_virtual_devices(count: int) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this process writes the files: the first of several."""
+    """Returns whether this process writes the files: the first of several."""
     return backend_module("parts").is_first_process()

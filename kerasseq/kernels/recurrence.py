@@ -222,7 +222,7 @@ def _agrees(run) -> bool:
 
 
 def _width(weight: keras.Variable) -> int:
-    """How many products each sum with a weight has."""
+    """Returns how many products each sum with a weight has."""
     return weight.shape[0] if len(weight.shape) > 1 else 1
 
 

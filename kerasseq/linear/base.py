@@ -135,7 +135,7 @@ class StatefulHeads(HeadKernel, CarriesState, Layer):
         return [dtype for _, dtype in self.head_states() + self._conv_states()]
 
     def head_states(self) -> list[tuple[Shape, str]]:
-        """Shape without the batch and dtype of each state of the heads."""
+        """Returns the shape without the batch and the dtype of each head state."""
         shape = (self.num_heads, self.key_dim, self.value_dim)
         return [(shape, self.state_dtype)]
 
@@ -151,11 +151,11 @@ class StatefulHeads(HeadKernel, CarriesState, Layer):
         return [M * self.key_dim, M * self.key_dim, self.num_heads * self.value_dim]
 
     def start(self, x: Tensor) -> States:
-        """The states before the first step of x `(B, T, D)` in a call of the layer."""
+        """Returns the states before the first step of x `(B, T, D)` in a call."""
         return self.get_initial_state(ops.shape(x)[0])
 
     def _run(self, x, states, mask):
-        """All outputs, and the states after the last step."""
+        """Returns all outputs, and the states after the last step."""
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.input_width)
         mask = None if mask is None else ops.cast(mask, "bool")
@@ -185,7 +185,7 @@ class StatefulHeads(HeadKernel, CarriesState, Layer):
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
-        """The heads of all steps `(B, T, N, V)`, and the states after the last one.
+        """Returns the heads of all steps `(B, T, N, V)`, and the states after the last.
 
         Args:
             x: `(B, T, D)`, zeros at masked steps.

@@ -249,7 +249,7 @@ class Retention(NormedHeads):
         return -math.log(2) * (5.0 + np.arange(self.num_heads))
 
     def head_states(self) -> list[tuple[Shape, str]]:
-        """S, and the number of real steps so far."""
+        """Returns S, and the number of real steps so far."""
         return [*super().head_states(), ((), "int32")]
 
     def start(self, x: Tensor) -> States:

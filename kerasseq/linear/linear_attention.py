@@ -81,7 +81,7 @@ class LinearAttention(StatefulHeads):
         self.causal: bool = checks.flag("causal", causal)
 
     def head_states(self) -> list[tuple[Shape, str]]:
-        """S and z."""
+        """Returns S and z."""
         S, dtype = super().head_states()[0]
         return [(S, dtype), (S[:-1], dtype)]
 

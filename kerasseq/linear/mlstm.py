@@ -148,7 +148,7 @@ class MLSTM(StatefulHeads):
             )
 
     def head_states(self) -> list[tuple[Shape, str]]:
-        """S, n and m."""
+        """Returns S, n and m."""
         S, dtype = super().head_states()[0]
         return [(S, dtype), (S[:-1], dtype), (S[:-2], dtype)]
 

@@ -182,7 +182,7 @@ class RWKV4TimeMix(TokenShift):
         states: Sequence[Tensor | None] = (None, None, None),
         mask: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """The mean of the values so far at each step, and the sums after the last.
+        """Returns the mean of the values so far at each step, and the last sums.
 
         Args:
             k: `(B, T, A)`.
@@ -364,7 +364,7 @@ class RWKV4ChannelMix(TokenShift):
 
 
 def first_bonuses(shape: Shape, dtype: DType | None = None) -> Tensor:
-    """Initial u: log 0.3, a half more or less in two of three channels.
+    """Returns the initial u: log 0.3, plus or minus a half in two of three channels.
 
     Examples:
         >>> u = keras.ops.convert_to_numpy(first_bonuses((3,)))

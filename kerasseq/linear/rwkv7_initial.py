@@ -22,7 +22,7 @@ MIX_POWERS = {  # of the channel's index, in the mixes of the first block
 
 
 def ranks(width: int) -> dict[str, int]:
-    """Widths between the matrices of low rank, by the width of the model.
+    """Returns the widths between the matrices of low rank, by the model's width.
 
     Examples:
         >>> ranks(768)
@@ -43,7 +43,7 @@ def ranks(width: int) -> dict[str, int]:
 def biases(
     num_heads: int, key_dim: int, start: float
 ) -> dict[str, Callable[[Shape, DType], Tensor]]:
-    """Initializers of the biases of decay, rate and value.
+    """Returns the initializers of the biases of decay, rate and value.
 
     Args:
         num_heads: N.

@@ -98,7 +98,7 @@ class TokenShift(CarriesState, Layer):
         return before + mu * (x - before)
 
     def checked(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """X with zeros at masked steps, and the mask as booleans."""
+        """Returns x with zeros at masked steps, and the mask as booleans."""
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.width)
         mask = None if mask is None else ops.cast(mask, "bool")

@@ -79,7 +79,7 @@ class Reader(NamedTuple):
                 f"sample_weight must have a number for each of the {count} rows, "
                 f"received an array of shape {weights.shape}"
             )
-        found: list[Row] = []
+        weighted: list[Row] = []
         for n, given in enumerate(x):
             if y is not None:
                 rows = [self._joined([(given, False), (y[n], True)], f"row {n}")]
@@ -87,8 +87,8 @@ class Reader(NamedTuple):
                 rows = self._blocks(given, f"x[{n}]")
             else:
                 rows = [self._conversation(given, f"x[{n}]")]
-            found += [Row(ids, each * weights[n]) for ids, each in rows]
-        return found
+            weighted += [Row(ids, each * weights[n]) for ids, each in rows]
+        return weighted
 
     def _conversation(self, given, where):
         if _has_messages(given):
@@ -97,7 +97,7 @@ class Reader(NamedTuple):
         return self._joined(answers.parts(template, given, where), where)
 
     def _joined(self, parts, where):
-        """A row of parts, which are tokenized apart, as in a chat."""
+        """Returns a row of parts, which are tokenized apart, as in a chat."""
         ids = [self._ids(text, where) for text, _ in parts]
         weights = [
             np.full(len(each), counts, "float32")
@@ -180,7 +180,7 @@ def _has_messages(each):
 
 
 def are_pairs(x: Any, y: Any) -> bool:
-    """Whether these are prompts and answers: texts, or rows of ids of any length.
+    """Returns whether these are prompts and answers: texts, or rows of ids.
 
     Examples:
         >>> are_pairs(["Hi"], ["Yes"]), are_pairs([[3, 1], [4]], [[1], [5]])
@@ -214,8 +214,8 @@ def arrays(
 
     Examples:
         >>> rows = [Row([3, 1, 2], [0, 1, 1]), Row([5, 4], [0, 1])]
-        >>> found = arrays(rows, lambda ids, real: np.where(real, ids, -1))
-        >>> [array.tolist() for array in found]
+        >>> parts = arrays(rows, lambda ids, real: np.where(real, ids, -1))
+        >>> [array.tolist() for array in parts]
         [[[3, 1], [5, 4]], [[1, 2], [4, 0]], [[1.0, 1.0], [1.0, 0.0]]]
     """
     ids = padded([row.ids for row in rows], length)
@@ -247,7 +247,7 @@ class AnswerRows:
         self.longest: float = longest
 
     def split(self, fraction: float, seed: int) -> "tuple[AnswerRows, AnswerRows]":
-        """The first rows and the last ones, for validation; one of each at least."""
+        """Splits off the last rows for validation; each part has one at least."""
         fraction = checks.fraction("validation_split", fraction) or HELD_OUT
         count = max(round(len(self.rows) * fraction), 1)
         if count == len(self.rows):

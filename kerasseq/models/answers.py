@@ -141,5 +141,5 @@ def rows_of_answers(
 
 
 def longest_row(model: Any) -> float:
-    """The most tokens of a row of answers, of which the last one is not read."""
+    """Returns the most tokens of a row of answers; the last one is not read."""
     return (model.context_length or math.inf) + 1

@@ -160,7 +160,7 @@ class CausalLM(TaskModel):
         return self.cut.training_on(call, source, arguments)
 
     def padded_inputs(self, ids: np.ndarray, real: np.ndarray) -> Any:
-        """What the model reads of rows that are padded on the right.
+        """Returns what the model reads of rows that are padded on the right.
 
         Padding changes no output before it, as the model is causal.
 
@@ -308,7 +308,7 @@ class CausalLM(TaskModel):
             )
 
     def ids(self, source: Any) -> np.ndarray | None:
-        """The ids of a text, a file or an array `(tokens,)`; None for anything else."""
+        """Returns the ids of a text, a file or an array `(tokens,)`; else None."""
         return as_ids(source, self.tokenizer, self.vocabulary_size)
 
     def cross_entropy(
@@ -372,7 +372,7 @@ class CausalLM(TaskModel):
         return Surprise(token_texts(self.tokenizer, source, ids), bits)
 
     def _scored_ids(self, source: Any) -> np.ndarray:
-        """The ids of a text whose tokens are scored."""
+        """Returns the ids of a text whose tokens are scored."""
         ids = self.ids(read_texts(shard_rows.one_text(self, source))[0])
         if ids is None:
             raise TypeError(
@@ -398,7 +398,7 @@ class CausalLM(TaskModel):
             yield log_p[counted]
 
     def bits_per_token(self, source: Any, **kwargs: Any) -> float:
-        """`cross_entropy` in bits; with a character tokenizer, bits per character."""
+        """Returns `cross_entropy` in bits; per character with a character tokenizer."""
         return self.cross_entropy(source, **kwargs) / math.log(2)
 
 

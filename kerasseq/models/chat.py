@@ -162,7 +162,7 @@ class Chat:
             count = min(count, self._longest - len(ids))
         state, last = self.model.start([ids], count)
         turn = len(self.messages)
-        found = choices(
+        generated = choices(
             self.model.step,
             state,
             last,
@@ -172,13 +172,13 @@ class Chat:
             stop=self.stop or None,
             seed=None if self.seed is None else self.seed + turn,
         )
-        return self._pieces(messages[-1], found)
+        return self._pieces(messages[-1], generated)
 
-    def _pieces(self, question, found):
+    def _pieces(self, question, generated):
         """Yields the pieces of an answer, and adds it to the conversation."""
         ids, written = [], ""
         try:
-            for choice in found:
+            for choice in generated:
                 text = written
                 if choice.token not in self.stop:
                     ids.append(choice.token)

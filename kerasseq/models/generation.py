@@ -58,7 +58,7 @@ class Options:
     seed: Seed
 
     def count(self, rows: list[list[int]]) -> int | None:
-        """The most tokens to generate for rows of ids; None for the model's default.
+        """Returns the most tokens to generate for rows of ids; None for the default.
 
         Raises:
             ValueError: If a row has `max_length` tokens already.
@@ -249,7 +249,7 @@ class GenerationMixin:
         return Options(sampler, max_new_tokens, max_length, stop, seed)
 
     def _stop_ids(self, stop: Stop) -> tuple[int, ...]:
-        """The ids of stop tokens given as ids, as text, or as a list of both."""
+        """Returns the ids of stop tokens given as ids, text, or a list of both."""
         if stop is None:
             return ()
         each = [stop] if isinstance(stop, str | int | np.integer) else stop
@@ -382,7 +382,7 @@ class GenerationMixin:
         return kernels.default_jit_compile() and pure is not False
 
     def _output(self, ids: list[int]) -> str | np.ndarray:
-        """Text, or an array of ids."""
+        """Returns text, or an array of ids."""
         if self.tokenizer is None:
             return np.array(ids, "int32")
         return self.tokenizer.decode(ids)
@@ -461,7 +461,7 @@ class GenerationMixin:
         return search_tree(self.step, state, last, beam, self._token_text, **options)
 
     def _decoding_start(self, prompt: Any, count: int) -> tuple[Nested, np.ndarray]:
-        """The state of one row before its last token, and that token `(1, 1)`."""
+        """Returns the state of one row before its last token, and that token."""
         rows, _ = self._read_prompts(prompt)
         if len(rows) != 1:
             raise ValueError(f"prompt must be one prompt, received {len(rows)}")

@@ -288,7 +288,7 @@ class HeadedModel(LabeledModel):
         return y, product_of_weights(weights, self._given_weights(sample_weight, y))
 
     def _given_weights(self, given, y):
-        """Sample weights of the user, checked; of several outputs a dictionary."""
+        """Checks sample weights of the user; of several outputs a dictionary."""
         if isinstance(given, dict) and isinstance(self.output, dict):
             self._check_outputs("sample_weight", given)
             return {name: _weights_of(w, y[name]) for name, w in given.items()}
@@ -305,7 +305,7 @@ class HeadedModel(LabeledModel):
 
 
 def _weights_of(given, y):
-    """Sample weights for an array of labels, of rows or of steps."""
+    """Returns sample weights for an array of labels, of rows or of steps."""
     shape = np.shape(y)
     return sample_weights(given, shape[0], shape[1] if len(shape) > 1 else None)
 
@@ -349,7 +349,7 @@ def _chosen(p, answers):
 
 
 def _answer(text, start, end, place):
-    """The most probable span of a text; None if "no answer" is more probable."""
+    """Returns the likeliest span of a text; None if "no answer" is likelier."""
     offsets, first, none, _ = place
     p_start, p_end = np.exp(start - start.max()), np.exp(end - end.max())
     inside = slice(first, first + len(offsets))

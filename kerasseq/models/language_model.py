@@ -126,7 +126,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def start(
         self, rows: list[list[int]], count: int
     ) -> tuple[dict[str, Nested], np.ndarray]:
-        """The state of decoding after all but the last token of each prompt.
+        """Returns the state of decoding after all but the last token of each prompt.
 
         Args:
             rows: Prompts as lists of ids.
@@ -155,7 +155,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def step(
         self, state: dict[str, Nested], token: Tensor
     ) -> tuple[Tensor, dict[str, Nested]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`.
+        """Returns the step function of decoding: `(state, token) -> (logits, state)`.
 
         Layers that carry a state advance by one token. Other layers read the whole text
         again.
@@ -179,18 +179,18 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     @staticmethod
     def _scored(h: Tensor, x: Tensor) -> Tensor:
-        """What the logits are computed from: the output, and the input of the step."""
+        """Joins what logits are computed from: the output, and the step's input."""
         return ops.concatenate([h, ops.cast(x, h.dtype)], axis=-1)
 
     def _last_outputs(self, ids: Tensor) -> Tensor:
-        """The outputs `(B, T, H)` of the last layer before the logits."""
+        """Returns the outputs `(B, T, H)` of the last layer before the logits."""
         x = self.get_layer("embedding")(ids)
         for layer in self._sequence_layers:
             x = first_output(layer(x))
         return x
 
     def prefill(self, ids: Tensor, mask: Tensor) -> list[Nested]:
-        """The states of the layers after prompts `(B, P)`."""
+        """Returns the states of the layers after prompts `(B, P)`."""
         states = [
             layer.get_initial_state(ops.shape(ids)[0])
             for layer in self._sequence_layers
@@ -206,7 +206,7 @@ class LanguageModel(GenerationMixin, CausalLM):
     def _advance(
         self, ids: Tensor, states: list[Nested], mask: Tensor | None = None
     ) -> tuple[Tensor, list[Nested]]:
-        """The outputs of the last layer, and the states of all."""
+        """Returns the outputs of the last layer, and the states of all."""
         x, after = self.get_layer("embedding")(ids), []
         for layer, state in zip(self._sequence_layers, states, strict=True):
             x, state = layer.advance(x, state, mask)

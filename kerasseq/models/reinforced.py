@@ -142,9 +142,9 @@ class ReinforcedModel(keras.Model):
     def _rewards(self, y, y_pred):
         """Returns the reward of each example, `(B,)`."""
         if self.reward == "accuracy":
-            found = ops.argmax(y_pred, axis=-1)
-            label = ops.cast(ops.reshape(y, ops.shape(found)), found.dtype)
-            reward = ops.cast(ops.equal(found, label), "float32")
+            predicted = ops.argmax(y_pred, axis=-1)
+            label = ops.cast(ops.reshape(y, ops.shape(predicted)), predicted.dtype)
+            reward = ops.cast(ops.equal(predicted, label), "float32")
         else:
             function = keras.losses.get(self.loss)
             if isinstance(function, keras.losses.Loss):

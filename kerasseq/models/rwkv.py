@@ -159,7 +159,7 @@ class RWKV(GPT):
 
 
 def default_head_dim(hidden_dim: int) -> int:
-    """Width of the heads of RWKV-7, if it is not given.
+    """Returns the width of the heads of RWKV-7, if it is not given.
 
     Examples:
         >>> default_head_dim(768), default_head_dim(40)

@@ -27,7 +27,7 @@ Options = dict[str, Any]  # arguments of Keras
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
-    """The vocabulary size, of the tokenizer or as given.
+    """Returns the vocabulary size, of the tokenizer or as given.
 
     Examples:
         >>> known_ids(None, 7)
@@ -144,7 +144,7 @@ def stream_blocks(
 
 
 def blocks_of(ids: np.ndarray, sequence_length: int) -> Block:
-    """Inputs and targets `(B, T)` of the consecutive blocks of a text."""
+    """Returns inputs and targets `(B, T)` of the consecutive blocks of a text."""
     whole = TextBatches(ids, sequence_length, 1)
     return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))
 
@@ -171,7 +171,7 @@ class TextCut:
     def training_on(
         self, call: FitCall, source: Any, arguments: Options
     ) -> contextlib.AbstractContextManager[Options]:
-        """A context of `fit` of Keras; see `TaskModel.training_on`."""
+        """Returns a context of `fit` of Keras; see `TaskModel.training_on`."""
         return contextlib.nullcontext(arguments)
 
     def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
@@ -225,7 +225,7 @@ class TextRows:
 def as_ids(
     source: Any, tokenizer: Tokenizer | None, vocabulary_size: int
 ) -> np.ndarray | None:
-    """The ids of a text.
+    """Returns the ids of a text.
 
     Args:
         source: A string, which is never the name of a file; a list of strings, which
@@ -262,7 +262,7 @@ def as_ids(
 
 
 def are_texts(source: Any) -> bool:
-    """Whether this is a list of strings, and not empty."""
+    """Returns whether this is a list of strings, and not empty."""
     several = isinstance(source, list | tuple) and len(source) > 0
     return several and all(isinstance(text, str) for text in source)
 

@@ -254,10 +254,10 @@ def block_indices(name: str, indices: Iterable[int], num_layers: int) -> list[in
         [1, 3]
     """
     indices = checks.several(name, indices, "indices of blocks")
-    found = sorted(checks.whole_number(name, n, 0) for n in indices)
-    if len(set(found)) < len(found) or any(n >= num_layers for n in found):
+    ordered = sorted(checks.whole_number(name, n, 0) for n in indices)
+    if len(set(ordered)) < len(ordered) or any(n >= num_layers for n in ordered):
         raise ValueError(
             f"{name} must be distinct indices of the {num_layers} blocks, from 0 to "
             f"{num_layers - 1}, received {checks.short(indices)}"
         )
-    return found
+    return ordered

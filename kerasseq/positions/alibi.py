@@ -105,7 +105,7 @@ class AlibiBias(AttentionPosition):
 
 
 def heads_of(layer: keras.Layer, scores_shape: Shape) -> int:
-    """N, from the shape of scores `(B, N, T, S)`."""
+    """Returns N, from the shape of scores `(B, N, T, S)`."""
     if len(scores_shape) != 4 or not scores_shape[1]:
         raise ValueError(
             f"attention_scores of {type(layer).__name__} must have shape {SCORES}, "

@@ -293,14 +293,14 @@ class DisentangledPosition(AttentionPosition):
         return b * ops.cast(attention.factor, b.dtype)
 
     def _keys(self, attention, r):
-        """The keys of positions, `(1, 2R, N, K)`."""
+        """Returns the keys of positions, `(1, 2R, N, K)`."""
         if self.share_kernels:
             k = dense(attention.key_dense, r)
             return ops.repeat(k, attention.heads_per_group, axis=2)
         return _project(r, self.key_kernel)
 
     def _queries(self, attention, r):
-        """The queries of positions, `(1, 2R, N, K)`."""
+        """Returns the queries of positions, `(1, 2R, N, K)`."""
         if self.share_kernels:
             return dense(attention.query_dense, r)
         bias = ops.cast(ops.convert_to_tensor(self.query_bias), r.dtype)

@@ -42,7 +42,7 @@ def frequencies(
 def ntk(
     D: int, wavelength: float, factor: float, denominator: int | None = None
 ) -> np.ndarray:
-    r"""Frequencies with a larger λ: the lowest is divided by s, the highest kept.
+    r"""Computes frequencies of a larger λ: the lowest divided by s, the highest kept.
 
     $\lambda' = \lambda s^{D/(D-2)}$.
 

@@ -217,7 +217,7 @@ class RotaryEmbedding(AttentionPosition):
         return ops.concatenate([*rotated, rest], -1)
 
     def _rotated_width(self, D):
-        """Number of rotated features of D."""
+        """Returns the number of rotated features of D."""
         rotated = int(D * self.fraction)
         if rotated % 2 or not rotated:
             part = "" if self.fraction == 1 else f" with fraction={self.fraction}"

@@ -141,7 +141,7 @@ class TransformerXLPosition(AttentionPosition):
         self.built = True
 
     def content_queries(self, queries: Tensor) -> Tensor:
-        """$q + u$, which is compared with the keys.
+        """Computes $q + u$, which is compared with the keys.
 
         Args:
             queries: q, `(B, T, N, K)`.

@@ -65,7 +65,7 @@ class PeftSettings:
         return alpha * math.sqrt(self.rank_of(module)) if self.is_root else alpha
 
     def has_target(self, module: str) -> bool:
-        """Whether a module is one of the targets; True if they are a pattern."""
+        """Returns whether a module is one of the targets; True for a pattern."""
         return self.targets is None or _is_named(module, self.targets)
 
     def saves(self, module: str) -> bool:

@@ -308,7 +308,7 @@ def _layers(a: Architecture, stack: str) -> Iterator[Part]:
 
 
 def _kind(a: Architecture, sublayer: str) -> str:
-    """What a sublayer is: "feed_forward", or the name of another layer."""
+    """Returns what a sublayer is: "feed_forward", or the name of another layer."""
     if sublayer == "feed_forward" and a.feed_forward != "channel_mix":
         return sublayer
     return a.feed_forward if sublayer == "feed_forward" else a.attention

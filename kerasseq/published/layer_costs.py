@@ -228,7 +228,7 @@ def _sum(*terms: tuple[str, str]) -> str:
 
 
 def _reach(order: str, values: Mapping[str, int]) -> int | None:
-    """How many steps back an output can see; None if all."""
+    """Returns how many steps back an output can see; None if all."""
     if order == "window":
         return values["L"] * (values["W"] - 1)
     if order == "dilations":  # the first convolution reads one step back

@@ -388,7 +388,7 @@ class RecurrentCell(ProjectingCell):
         return None
 
     def is_squashed(self) -> bool:
-        r"""Whether the activations are $\tanh$ and $\sigma$, as in native kernels."""
+        r"""Returns whether activations are $\tanh$, $\sigma$, as in native kernels."""
         own = self.activation, self.recurrent_activation
         return own == (keras.activations.tanh, keras.activations.sigmoid)
 

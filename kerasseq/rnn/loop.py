@@ -181,14 +181,14 @@ def projected(cell: Any, x: Tensor, training: bool) -> Tensor:
 
 
 def state_noise(cell: Any, states: list[Tensor], training: bool) -> Any:
-    """The mask of recurrent dropout, or a list of one for each gate, or None."""
+    """Returns the mask of recurrent dropout, a list of one for each gate, or None."""
     if not training or not getattr(cell, "recurrent_dropout", 0):
         return None
     return cell.get_recurrent_dropout_mask(ops.ones_like(tree.flatten(states)[0]))
 
 
 def has_steps(cell: keras.Layer) -> bool:
-    """Whether `call` is `project` and `step`, and no subclass or edit overrides it."""
+    """Returns whether `call` is `project` and `step`, and nothing overrides it."""
     if "call" in vars(cell) or not (hasattr(cell, "project") and hasattr(cell, "step")):
         return False
     names = next(
@@ -292,7 +292,7 @@ class Steps:
         carry: Carry,
         now: dict[str, Any],
     ) -> dict[str, Tensor]:
-        """The recorded values of a step: where masked, old states and else zeros."""
+        """Returns recorded values: where masked, old states and else zeros."""
         if "mask" in now:
             values = {
                 name: where_real(now["mask"], v, ops.zeros_like(v))

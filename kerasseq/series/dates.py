@@ -65,7 +65,7 @@ class Frequency(NamedTuple):
         return days.astype(DATES) + (last - midnight)
 
     def equals(self, other: "Frequency") -> bool:
-        """Whether unit and step are the same; the day of the month may differ."""
+        """Returns whether unit and step are the same; the day of month may differ."""
         return self[:2] == other[:2]
 
     def with_day_of(self, dates: np.ndarray) -> "Frequency":

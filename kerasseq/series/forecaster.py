@@ -238,14 +238,14 @@ class Forecaster(TableForecasts, TaskModel):
             print(self.training_verdict())
 
     def _selects(self, call):
-        """Whether `fit` finds out how many steps help."""
+        """Returns whether `fit` finds out how many steps help."""
         given = vars(call) | call.keras
         told = any(given.get(name) is not None for name in table_training.EXPLICIT)
         told |= bool(call.initial_epoch or call.validation_split)
         return not told and self._arguments["baseline"] == "ar"
 
     def _windows_of_table(self, windows, call):
-        """The windows of a table; completes the call of `fit`."""
+        """Returns the windows of a table; completes the call of `fit`."""
         x, y = windows[:2]
         if call.holds_out and not call.validation_split:
             (x, y), end = table_training.without_end(self, windows, call.patience)
@@ -266,7 +266,7 @@ class Forecaster(TableForecasts, TaskModel):
         return KerasData(x, y, weights, call.class_weight)
 
     def _evaluated(self, x, steps, batch_size):
-        """The data of an evaluation: a table or a stream as arrays."""
+        """Returns the data of an evaluation: a table or a stream as arrays."""
         if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
             return x
         x = as_table(x)

@@ -127,7 +127,7 @@ def _check_missing(missing):
 
 
 def is_frame(data: object) -> bool:
-    """Whether the data are a DataFrame or Series of pandas, without importing it."""
+    """Returns whether data are a DataFrame or Series, without importing pandas."""
     names = {cls.__name__ for cls in type(data).__mro__}
     is_pandas = type(data).__module__.partition(".")[0] == "pandas"
     return is_pandas and not names.isdisjoint({"DataFrame", "Series"})

@@ -31,7 +31,7 @@ class OneSeries:
     frequency: Frequency | None = None
 
     def until(self, time: int, future: int = 0) -> "OneSeries":
-        """The series up to a time, and `future` further rows of the other columns."""
+        """Returns the series up to a time, with `future` more rows of other columns."""
         dates = None if self.dates is None else self.dates[: time + future]
         return dataclasses.replace(
             self,
@@ -48,7 +48,7 @@ class OneSeries:
         )
 
     def dates_after(self, steps: int) -> np.ndarray | None:
-        """The dates of the steps after the last value, `(steps,)`; None without dates.
+        """Returns the dates `(steps,)` after the last value; None without dates.
 
         Examples:
             >>> dates = np.array(["2021-01-30", "2021-02-28"], "M8[us]")
@@ -117,7 +117,7 @@ def make_series(
 
 
 def _last(values):
-    """Number of rows up to the last one that is not NaN."""
+    """Returns the number of rows up to the last one that is not NaN."""
     given = np.flatnonzero(~np.isnan(values))
     return int(given[-1]) + 1 if len(given) else 0
 

@@ -130,7 +130,7 @@ def parse_dates(column: Any, score: Score | None = None) -> np.ndarray | None:
 
 
 def _unevenness(dates):
-    """Number of steps in time that differ from the most frequent one."""
+    """Returns the number of steps in time that differ from the most frequent one."""
     rests = []
     for unit in ("datetime64[M]", DATES):
         steps = np.diff(dates.astype(unit).astype("int64"))

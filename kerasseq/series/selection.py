@@ -193,7 +193,7 @@ class BestStep(keras.callbacks.Callback):
             self.steps = (epoch + 1) * self.every
 
     def selection(self, windows: int) -> Selection:
-        """What was found; without a gain the forecasts are those of the baseline.
+        """Returns what was found; without a gain, forecasts are the baseline's.
 
         Args:
             windows: Windows of the validation part, of which some are checked.

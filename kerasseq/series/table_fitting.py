@@ -357,7 +357,7 @@ class TableFitting:
         return of_steps
 
     def _ahead(self):
-        """Number of features that are known in advance, the last ones."""
+        """Returns the number of features that are known in advance, the last ones."""
         return number_ahead(self._arguments)
 
     def last_example(self) -> tuple[np.ndarray, np.ndarray]:

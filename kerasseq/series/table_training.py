@@ -31,7 +31,7 @@ EXPLICIT = (
 
 
 def baseline(model: Any) -> str:
-    """What the forecasts of the network are added to.
+    """Returns what the forecasts of the network are added to.
 
     Args:
         model: The forecaster.
@@ -53,7 +53,7 @@ def baseline(model: Any) -> str:
 
 
 def selection(model: Any) -> Selection | None:
-    """How many training steps `fit(table)` chose; None if it was told how many."""
+    """Returns how many steps `fit(table)` chose; None if the number was given."""
     return None if model._fitted is None else model._fitted.selection
 
 
@@ -169,7 +169,7 @@ def find_steps(model: Any, windows: TableWindows, batch_size: int) -> Any:
 
 
 def selected_windows(model: Any, windows: TableWindows, call: FitCall) -> KerasData:
-    """The windows to train on for as many steps as help; completes the call."""
+    """Selects the windows to train on for as many steps as help; completes the call."""
     chosen, history = find_steps(model, windows, call.batch_size)
     if not chosen.steps:
         call.history = history
@@ -205,7 +205,7 @@ def train_on(
 
 
 def changed_variables(model: Any) -> list[keras.Variable]:
-    """The variables that training changes."""
+    """Returns the variables that training changes."""
     model._build_optimizer()
     return [*model.variables, *model.optimizer.variables]
 

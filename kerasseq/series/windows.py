@@ -116,7 +116,7 @@ class Fitted:
         ]
 
     def frequency_of(self, name: Any) -> Frequency | None:
-        """The distance of the dates of a series, with its own day of the month."""
+        """Returns the distance of the dates of a series, with its day of the month."""
         own = {one.name: one.frequency for one in self.history}.get(name)
         return own or (self.frequency and self.frequency._replace(day=0))
 

@@ -129,7 +129,7 @@ class AudioPreprocessor(Preprocessor):
         return [_text(text, n) for n, text in enumerate(y)]
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one sound: an array `(samples,)`, a file or a recording."""
+        """Returns whether this is one sound: `(samples,)`, a file or a recording."""
         if isinstance(x, Mapping) or is_path(x):
             return True
         return np.ndim(x) == 1 if hasattr(x, "shape") else _is_number(x)
@@ -182,7 +182,7 @@ class AudioPreprocessor(Preprocessor):
 
 
 def _wave(sound, name):
-    """A sound as float32, checked."""
+    """Returns a sound as float32, checked."""
     wave = np.asarray(sound)
     if wave.ndim != 1 or wave.dtype.kind not in "fiu":
         raise TypeError(
@@ -209,6 +209,6 @@ def _text(text, n):
 
 
 def _is_number(x):
-    """Whether this is a list of numbers."""
+    """Returns whether this is a list of numbers."""
     is_list: bool = isinstance(x, Sequence) and not isinstance(x, str) and len(x) > 0
     return is_list and isinstance(x[0], numbers.Real)

@@ -119,7 +119,7 @@ class SpecAugment(Layer):
         return masks.zero_masked(y, mask)
 
     def _frequencies(self, x):
-        """Which frequencies are masked: `(B, 1, D)`."""
+        """Returns which frequencies are masked: `(B, 1, D)`."""
         B, _, D = ops.shape(x)
         sizes = ops.full((B, 1), D, "int32")
         indices = ops.arange(D, dtype="int32")[None]
@@ -127,7 +127,7 @@ class SpecAugment(Layer):
         return self._spans(indices, sizes, widths, self.num_freq_masks)[:, None]
 
     def _frames(self, real):
-        """Which frames are masked: `(B, T, 1)`."""
+        """Returns which frames are masked: `(B, T, 1)`."""
         number = ops.cast(real, "int32")
         sizes = ops.sum(number, axis=1, keepdims=True)  # (B, 1)
         share = ops.floor(ops.cast(sizes, "float32") * self.max_time_share)

@@ -252,7 +252,7 @@ class Mamba(CarriesState, Layer):
         return ops.softplus(z + bias), B, C
 
     def rates(self) -> Tensor:
-        """A, `(E, N)`."""
+        """Returns A, `(E, N)`."""
         return -ops.exp(ops.cast(self.log_rate, self.state_dtype))
 
     def coefficients(self, step: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
@@ -261,7 +261,7 @@ class Mamba(CarriesState, Layer):
         return decay, step[..., None] * B[:, :, None]
 
     def _states(self, decay, written, h, mask):
-        """All states `(B, T, E, N)`."""
+        """Returns all states `(B, T, E, N)`."""
         width = self.channels * self.state_size
 
         def run(h, now, mask):

@@ -296,7 +296,7 @@ class S4D(CarriesState, Layer):
     def recurrence(
         self, u: Tensor, h: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The y without the term of D, `(B, T, D)`, and the state, step by step.
+        """Computes y without the term of D, `(B, T, D)`, and the state, step by step.
 
         Args:
             u: `(B, T, D)`.

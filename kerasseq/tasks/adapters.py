@@ -57,12 +57,12 @@ def adapters_of(model: keras.Model) -> Adapters:
 
 
 def active_adapter(model: keras.Model) -> str | None:
-    """The name of the adapter in the layers, or None."""
+    """Returns the name of the adapter in the layers, or None."""
     return adapters_of(model).active
 
 
 def adaptable_layers(model: keras.Model) -> list[keras.Layer]:
-    """The layers that `enable_lora` can adapt: dense ones, but for a new head."""
+    """Returns the layers that `enable_lora` can adapt: dense, but for a new head."""
     return [*dense_layers(model).values()]
 
 
@@ -72,12 +72,12 @@ def dense_layers(model: keras.Model) -> dict[str, Adaptable]:
     The keys are alike in every process: classes of the layers around, and the name.
     """
     head = {id(layer) for layer in head_layers(model)}
-    found = {}
+    layers = {}
     for path, layer, _ in sublayers.walk(model):
         if isinstance(layer, Adaptable) and layer.built and id(layer) not in head:
             around = path.rpartition("/")[0]
-            found[f"{around}/{layer.name}" if around else layer.name] = layer
-    return found
+            layers[f"{around}/{layer.name}" if around else layer.name] = layer
+    return layers
 
 
 def head_layers(model: keras.Model) -> list[keras.Layer]:
@@ -85,15 +85,15 @@ def head_layers(model: keras.Model) -> list[keras.Layer]:
     task = getattr(model, "task", None)
     if not getattr(task, "is_new", False) or task.is_waiting or model.awaits_fit:
         return []
-    found, tensors = {}, keras.tree.flatten(model.output)
+    operations, tensors = {}, keras.tree.flatten(model.output)
     while tensors:
         node = node_of(tensors.pop())
-        if node is None or id(node.operation) in found:
+        if node is None or id(node.operation) in operations:
             continue
-        found[id(node.operation)] = node.operation
+        operations[id(node.operation)] = node.operation
         if not isinstance(node.operation, keras.layers.Dense):
             tensors += node.arguments.keras_tensors
-    return [layer for layer in found.values() if getattr(layer, "weights", None)]
+    return [layer for layer in operations.values() if getattr(layer, "weights", None)]
 
 
 def enable_lora(
@@ -175,14 +175,14 @@ def chosen(
             )
     else:
         ranks = dict.fromkeys(_patterns(layers, targets), rank)
-    found = {}
+    rank_by_key = {}
     for pattern, r in ranks.items():
         r = checks.whole_number("rank", r)
         matched = [key for key, layer in layers.items() if _matches(layer, pattern)]
         if not matched:
             raise ValueError(_no_match(model, layers, pattern))
-        found |= dict.fromkeys(matched, r)
-    return found
+        rank_by_key |= dict.fromkeys(matched, r)
+    return rank_by_key
 
 
 def _patterns(layers, targets):
@@ -207,7 +207,7 @@ def _matches(layer, pattern):
 
 
 def _no_match(model, layers, pattern):
-    """The message about a pattern that no layer fits."""
+    """Returns the message about a pattern that no layer fits."""
     names = sorted({layer.name for layer in layers.values()})
     for layer in sublayers.flatten(model)[1:]:
         if _matches(layer, pattern):

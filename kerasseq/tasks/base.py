@@ -108,7 +108,7 @@ class TaskModel(keras.Model):
         micro_batches: int = 1,
         **kwargs: Any,
     ) -> None:
-        """Configure training; every argument has a default that fits the task.
+        """Configures training; every argument has a default that fits the task.
 
         Args:
             optimizer: Adam at 1e-3, or 1e-2 for a bag, with gradients clipped to a
@@ -259,7 +259,7 @@ class TaskModel(keras.Model):
     def training_on(
         self, call: FitCall, source: Any, arguments: dict[str, Any]
     ) -> contextlib.AbstractContextManager[dict[str, Any]]:
-        """A context in which Keras trains, and the arguments of its `fit` there.
+        """Returns a context in which Keras trains, and the arguments of its `fit`.
 
         Args:
             call: The arguments of `fit`.
@@ -368,22 +368,22 @@ class TaskModel(keras.Model):
         vars(self)["_compile_arguments"] = args, kwargs
 
     def train_step(self, *args: Any) -> Any:
-        """The step of training, as Keras makes it; on several devices, and in parts."""
+        """Runs Keras' step of training; on several devices, and in parts."""
         with loss_chunks.in_step(self):
             step, parts = super().train_step, self.micro_batches
             return kernels.train_step(self, step, parts, *args)
 
     def test_step(self, *args: Any) -> Any:
-        """The step of evaluation, as Keras makes it; on several devices."""
+        """Runs Keras' step of evaluation; on several devices."""
         with loss_chunks.in_step(self):
             return kernels.evaluation_step(self, super().test_step, *args)
 
     def predict_step(self, *args: Any) -> Any:
-        """The step of prediction, as Keras makes it; on several devices."""
+        """Runs Keras' step of prediction; on several devices."""
         return kernels.predict_step(super().predict_step, *args)
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:
-        """The step of training, as Keras makes it.
+        """Returns Keras' function of a training step.
 
         A step that makes variables is traced twice by TensorFlow. Those of the
         optimizer are made before.
@@ -393,21 +393,21 @@ class TaskModel(keras.Model):
         return super().make_train_function(force or self._has_changed("train"))
 
     def make_test_function(self, force: bool = False) -> Callable[..., Any] | None:
-        """The step of evaluation, as Keras makes it; a new one for changed layers."""
+        """Returns Keras' function of evaluation; a new one for changed layers."""
         return super().make_test_function(force or self._has_changed("test"))
 
     def make_predict_function(self, force: bool = False) -> Callable[..., Any] | None:
-        """The step of prediction, as Keras makes it; a new one for changed layers."""
+        """Returns Keras' function of prediction; a new one for changed layers."""
         return super().make_predict_function(force or self._has_changed("predict"))
 
     def _has_changed(self, step):
-        """Whether layers have changed since this was asked before for a step."""
+        """Returns whether layers have changed since the last call for a step."""
         changed = []
         kernels.programs(self).get("keras", step, lambda: changed.append(True))
         return bool(changed)
 
     def get_compile_config(self) -> Config | None:
-        """Settings to save, as the user chose them, with nothing of this backend.
+        """Returns the settings to save as the user chose them, on any backend.
 
         The optimizer gets its variables, which loading expects.
         """
@@ -421,7 +421,7 @@ class TaskModel(keras.Model):
             self.optimizer.build(self.trainable_variables)
 
     def compile_from_config(self, config: Config) -> None:
-        """Compile a loaded model as it was; Keras leaves that to an own `compile`."""
+        """Compiles a loaded model as it was; Keras leaves that to an own `compile`."""
         options, compiler = compile_settings.restored(config)
         self.compile(**options)
         self._chosen |= compiler
@@ -437,17 +437,17 @@ class TaskModel(keras.Model):
         return []
 
     def save_own_variables(self, store: Any) -> None:
-        """Save the state of the seed generators, of which layers save none."""
+        """Saves the state of the seed generators, of which layers save none."""
         super().save_own_variables(store)
         seeds.save(self, store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Load the state of the seed generators, if the file has any."""
+        """Loads the state of the seed generators, if the file has any."""
         super().load_own_variables(seeds.without(store))
         seeds.load(self, store)
 
     def get_config(self) -> Config:
-        """The arguments, and what was set on the layers since; see `core.sublayers`."""
+        """Returns the arguments, and later settings of layers; see `core.sublayers`."""
         plain = {name: as_plain(value) for name, value in self._arguments.items()}
         return {
             "name": self.name,
@@ -461,7 +461,7 @@ class TaskModel(keras.Model):
     def from_config(
         cls, config: Config, custom_objects: dict[str, Any] | None = None
     ) -> Self:
-        """Make the model again, of the dtype that it had, whatever is the default."""
+        """Makes the model again, of the dtype that it had, whatever is the default."""
         config = dict(config)
         settings = config.pop(sublayers.KEY, None)
         with sublayers.default_policy(config.pop("dtype", None)):

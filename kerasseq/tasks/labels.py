@@ -184,7 +184,7 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
 
 
 def balanced_weights(y: np.ndarray, count: int) -> np.ndarray:
-    r"""Weights of classes that give each the same share of the loss.
+    r"""Computes weights of classes that give each the same share of the loss.
 
     $$w_k = \frac{n}{C\, n_k}$$
 

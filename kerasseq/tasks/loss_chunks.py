@@ -54,7 +54,7 @@ def scored(model: Any, h: Tensor) -> Tensor:
 
 
 def returns_hidden(model: Any) -> bool:
-    """Whether a model returns hidden states, of which the loss makes logits."""
+    """Returns whether a model returns hidden states, of which the loss makes logits."""
     return model.loss_chunks is not None and model.loss_chunks.is_open
 
 
@@ -83,7 +83,7 @@ def checked_metrics(metrics: Any) -> list[keras.metrics.Metric]:
         >>> [metric.name for metric in checked_metrics(["accuracy"])]
         ['accuracy']
     """
-    found = []
+    checked = []
     for metric in [] if metrics is None else tree.flatten(metrics):
         metric = per_step(metric)
         known = isinstance(metric, keras.metrics.Metric)
@@ -93,8 +93,8 @@ def checked_metrics(metrics: Any) -> list[keras.metrics.Metric]:
                 "sample_weight, with loss_chunk_size, received "
                 f"{checks.short(metric)}. Choose another, or leave loss_chunk_size out"
             )
-        found.append(metric)
-    return found
+        checked.append(metric)
+    return checked
 
 
 def _arguments(function):
@@ -121,7 +121,7 @@ class PositionLoss(keras.losses.Loss):
         return y_pred[..., 0] if self.are_known() else self.loss.call(y_true, y_pred)
 
     def of_chunk(self, y: Tensor, logits: Tensor) -> Tensor:
-        """The losses `(C,)` of positions: ids `(C,)`, logits `(C, V)`."""
+        """Computes the losses `(C,)` of positions: ids `(C,)`, logits `(C, V)`."""
         return self.loss.call(y, ops.cast(logits, self.loss.dtype))
 
 
@@ -214,25 +214,25 @@ class Chunks:
             values = [*zip(trained, weights, strict=True), *fixed]
             with Scope([*values, *zip(states, before, strict=True)]) as scope:
                 logits = self.head.logits(now["h"])
-                found = self.loss.of_chunk(now["y"], logits)
+                losses = self.loss.of_chunk(now["y"], logits)
                 self._update(now, ops.stop_gradient(logits))
-                return [found], [scope.get_current_value(v) for v in states]
+                return [losses], [scope.get_current_value(v) for v in states]
 
         def step(carry: list[Tensor], now: dict[str, Tensor]) -> Any:
             run = kernels.rematerialized(of_chunk, "full")
-            (found,), after = run([*(now[name] for name in parts), *carry], weights)
-            return after, found
+            (losses,), after = run([*(now[name] for name in parts), *carry], weights)
+            return after, losses
 
         flat = {name: _cut(x, len(y.shape), self.size) for name, x in parts.items()}
-        after, found = kernels.scan(step, values_of(states), flat)
+        after, losses = kernels.scan(step, values_of(states), flat)
         for variable, value in zip(states, after, strict=True):
             variable.assign(value)
         count = ops.prod(ops.shape(y)) if None in y.shape else int(np.prod(y.shape))
-        found = ops.reshape(ops.reshape(found, (-1,))[:count], ops.shape(y))
-        found = ops.stack([found, found], axis=-1)  # Keras drops an axis of 1
+        losses = ops.reshape(ops.reshape(losses, (-1,))[:count], ops.shape(y))
+        losses = ops.stack([losses, losses], axis=-1)  # Keras drops an axis of 1
         ignored = self.loss.ignore_class
         return (
-            found if ignored is None else _MASK(found, mask=ops.not_equal(y, ignored))
+            losses if ignored is None else _MASK(losses, mask=ops.not_equal(y, ignored))
         )
 
     def _update(self, now, logits):
@@ -255,8 +255,8 @@ def check_loss(loss: Any) -> None:
         )
     own = type(loss).__call__ is keras.losses.Loss.__call__
     try:
-        found = loss.call(np.zeros(2, "int32"), ops.zeros((2, 3)))
-        own = own and tuple(found.shape) == (2,)
+        values = loss.call(np.zeros(2, "int32"), ops.zeros((2, 3)))
+        own = own and tuple(values.shape) == (2,)
     except Exception:
         own = False
     if not own:

@@ -93,13 +93,13 @@ class LossMeans:
                 f"received a {type(y).__name__}"
             )
         sample_weight = model.counted(x, sample_weight)
-        found = {}
+        counts = {}
         for name in self.of_outputs:
             loss, weight = self._of_output(self.loss, name, sample_weight)
             axes = len(self.outputs[name].shape) - 1
             any_output = ops.zeros((*ops.shape(y[name])[:axes], 1))
-            found[name] = averaged_over(loss, y[name], any_output, weight)
-        return found
+            counts[name] = averaged_over(loss, y[name], any_output, weight)
+        return counts
 
     def beside(self, metrics: list[keras.metrics.Metric]) -> list[keras.metrics.Metric]:
         """Returns all metrics: the loss first, those of several outputs last."""
@@ -141,7 +141,7 @@ class LossMeans:
 
     @staticmethod
     def _of_output(losses, name, sample_weight):
-        """The loss of an output, and its weights."""
+        """Returns the loss of an output, and its weights."""
         loss = losses[name] if isinstance(losses, Mapping) else losses
         is_by_name = isinstance(sample_weight, Mapping)
         return loss, sample_weight.get(name) if is_by_name else sample_weight

@@ -58,8 +58,8 @@ def weights_of_positions(ids: Any, sample_weight: Any) -> Any:
         sample_weight: `(B,)`, `(B, 1)`, `(B, T)`, or None.
 
     Examples:
-        >>> found = weights_of_positions(np.ones((2, 3)), np.array([0.5, 2.0]))
-        >>> keras.ops.convert_to_numpy(found).tolist()
+        >>> weights = weights_of_positions(np.ones((2, 3)), np.array([0.5, 2.0]))
+        >>> keras.ops.convert_to_numpy(weights).tolist()
         [[0.5, 0.5, 0.5], [2.0, 2.0, 2.0]]
     """
     if sample_weight is None:

@@ -30,7 +30,7 @@ def as_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """What `as_plain` was made from.
+    """Returns what `as_plain` was made from.
 
     Examples:
         >>> from_plain(as_plain(keras.layers.Dense(3))).units

@@ -154,15 +154,15 @@ class _Call:
 
     def finish(self, outputs: list[Tensor], others: list[Tensor]) -> Nested:
         """Assigns and adds to the losses what the call did; returns its outputs."""
-        found, rest = iter(outputs), iter(others)
+        computed, rest = iter(outputs), iter(others)
         flat = []
         for x in tree.flatten(self.outputs):
             if _is_float(x):
-                x = next(found)
+                x = next(computed)
             elif keras.ops.is_tensor(x):
                 x = next(rest)
             flat.append(x)
-        for loss in found:
+        for loss in computed:
             self.block.add_loss(loss)
         for variable, value in zip(self.assigned, rest, strict=True):
             variable.assign(value)

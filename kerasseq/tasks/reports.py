@@ -45,7 +45,7 @@ def _labels(model, y):
 
 
 def _tags(model, x, y, predicted):
-    """True and predicted tags at the steps with a label: not below 0, no padding."""
+    """Returns true and predicted tags at steps with a label: not below 0 or padding."""
     check_labels_of_rows(y, len(predicted))
     is_array, labels = hasattr(y, "ndim"), model.task.labels
     true, kept, real = [], [], real_rows(model, x, predicted)

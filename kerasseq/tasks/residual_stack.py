@@ -145,7 +145,7 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
         return "rms" if self.architecture == "mamba" else "layer"
 
     def _make_block(self, n, seed):
-        """Block n, from 0, as the authors of its layer use it."""
+        """Makes block n, from 0, as the authors of its layer use it."""
         options = {"intermediate_dim": 4 * self.units, "feed_forward": "gelu"}
         attention = self.architecture
         if attention == "linear_attention":

@@ -34,7 +34,7 @@ def without(store: Any) -> dict[str, Any]:
 
 
 def _states(model):
-    """Integer variables that are no weights."""
+    """Returns integer variables that are no weights."""
     weights = {id(weight) for weight in model.weights}
     others = [v for v in model.variables if id(v) not in weights]
     return [v for v in others if not keras.backend.is_float_dtype(v.dtype)]

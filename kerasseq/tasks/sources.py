@@ -270,7 +270,7 @@ class ArrayStream(TextStream):
 
 
 def _parts_of_row(element):
-    """Input, label and weight, if there are, of an element that may hold one row."""
+    """Returns input, label, weight, if any, of an element that may hold one row."""
     element = as_mapping(element)
     if isinstance(element, Mapping):
         labels = label_columns(element, {})
@@ -311,7 +311,7 @@ def as_columns(rows: Sequence[Row]) -> tuple[list[Any], Any, Any]:
 
 
 def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
-    """A generator, the only iterator that Keras takes, whose first element is known."""
+    """Makes a generator, Keras' only iterator, whose first element is known."""
     generator = (element for element in elements)
     KNOWN.add(generator)
     return generator
@@ -381,7 +381,7 @@ def _is_one_row(x, others, words, is_array):
 
 
 def _are_columns(x, given):
-    """Whether inputs are several columns of texts, and not rows of several texts."""
+    """Returns whether inputs are columns of texts, and not rows of several texts."""
     if isinstance(given, np.ndarray) or len(x) < 2:
         return False
     return all(
@@ -433,7 +433,7 @@ def _columns(x, y, words, labels):
 
 
 def _texts(values, words):
-    """An array of strings of rank 2 as tuples; of words, or a higher rank, as lists."""
+    """Returns tuples for strings of rank 2; for words, or a higher rank, lists."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "OU":
         return values
     of_lists = values.size and isinstance(values.flat[0], list | tuple | np.ndarray)

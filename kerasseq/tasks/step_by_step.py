@@ -84,7 +84,7 @@ def _sequence_layers(model) -> Sequence[keras.Layer]:
 
 
 def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
-    """The outputs `(T, labels)` after each step, in one pass; None if it takes more.
+    """Returns the outputs `(T, labels)` after each step, in one pass, or None.
 
     It takes more if an output may depend on later steps, or if there is padding.
     """
@@ -116,7 +116,7 @@ def _is_causal(layer):
 
 
 def _scores_of_prefixes(model, prefixes: list[np.ndarray]) -> np.ndarray:
-    """The outputs `(T, labels)` for each prefix: batches of ids, or one by one."""
+    """Computes outputs `(T, labels)` for each prefix: batches, or one by one."""
     batches = [prefix[None] for prefix in prefixes]
     if prefixes[0].ndim == 1:
         starts = range(0, len(prefixes), BATCH_SIZE)

@@ -170,7 +170,7 @@ def repeated(
 def _widened(
     batch: Batch, lengths: Sequence[int], padding: int, per_step: bool
 ) -> Batch:
-    """A batch with more padding, up to a length for each input.
+    """Returns a batch with more padding, up to a length for each input.
 
     Examples:
         >>> batch = np.ones((1, 2), int), np.array([1])

@@ -102,7 +102,7 @@ def real_rows(model: Any, x: Any, outputs: Sequence[Any]) -> Sequence[np.ndarray
 
 
 def _batches_of(x):
-    """The inputs of each batch of a `tf.data` set, for example; None for arrays."""
+    """Returns an iterator over the inputs of batches, as of `tf.data`, or None."""
     if isinstance(x, list | tuple | Mapping) or hasattr(x, "shape"):
         return None
     if isinstance(x, keras.utils.PyDataset):

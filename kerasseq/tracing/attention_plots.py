@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # heavy, and needed for figures only
 CELL_SIZE = 0.22  # inches per weight of a heat map
 MAX_MAP_SIZE = 12  # inches
 IMAGE_SIZE = 1.7  # inches
-IMAGES_PER_ROW = 4
+IMAGES_PER_ROW = 4  # beside their maps: 13.6 inches
 MAX_LABELED_PATCHES = 64  # with more patches percentages are not legible
 
 

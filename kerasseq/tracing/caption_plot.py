@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.figure import Figure
 
 IMAGE_SIZE = 1.6  # inches
-IMAGES_PER_ROW = 6
+IMAGES_PER_ROW = 6  # 9.6 inches
 DARKEST = 0.15  # of the brightness, where the weight is 0
 
 

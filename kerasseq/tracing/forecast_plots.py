@@ -10,7 +10,7 @@ from kerasseq.tracing import drawing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_PANELS = 6
+MAX_PANELS = 6  # 2.6 inches each, one below the other
 MAX_HISTORY = 5  # times the length of the forecast, or the number below
 LEAST_HISTORY = 60  # steps, in which a season can be seen
 

@@ -139,7 +139,7 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
 
 
 def has_states(model: keras.Model, x: Nested) -> bool:
-    """Whether a layer has a state of each time step, which `gradient_flow` needs.
+    """Returns whether a layer has states of time steps, as `gradient_flow` needs.
 
     Args:
         model: A Keras model.

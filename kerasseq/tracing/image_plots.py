@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.figure import Figure
 
 IMAGE_SIZE = 1.6  # inches
-IMAGES_PER_ROW = 8
+IMAGES_PER_ROW = 8  # 12.8 inches
 LONGEST = 22  # characters of a line of a title
 
 

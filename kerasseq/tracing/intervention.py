@@ -200,7 +200,7 @@ class Intervention(ModelListener):
         return change.apply(key, value, about, moment)
 
     def changes(self, layer: keras.Layer) -> bool:
-        """Whether a value of this layer, or of one inside it, may be replaced."""
+        """Returns whether a value of this layer or inside it may be replaced."""
         path = self._paths.get(id(layer))
         if path is None or not self.model.built:
             return False
@@ -307,7 +307,7 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def _called(function, key, old, moment):
-    """What a function returns for a value, checked."""
+    """Returns what a function returns for a value, checked."""
     value = as_array(old).copy()
     new = function(value, None if moment is None else moment.t)
     if new is None:

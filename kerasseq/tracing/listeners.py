@@ -231,7 +231,7 @@ class _Discard(Listener):
 
 
 def pause() -> AbstractContextManager[Listener | None]:
-    """Neither records nor changes any value inside the block."""
+    """Stops recording and replacing values inside the block."""
     if not opened():  # torch.compile cannot trace `listening`
         return contextlib.nullcontext()
     return listening(_Discard())

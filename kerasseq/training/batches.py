@@ -15,7 +15,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.datasets.joined_ids import JoinedIds
 
-BATCH_SIZE = 32
+BATCH_SIZE = 32  # rows, the default of `fit` of Keras
 HELD_OUT = 0.15  # of the data, for validation, if the user names no part
 
 
@@ -286,12 +286,12 @@ class GroupedBatches(_Batches):
         return self.arrays_of(rows, *self.shape_of(rows))
 
     def shape_of(self, rows: np.ndarray) -> tuple[int, ...]:
-        """The shape of the group, even if a smaller one suffices: see `_growing`."""
+        """Returns the group's shape, even if a smaller one suffices: see `_growing`."""
         return self.shapes[self.group_of[rows[0]]]
 
 
 def _shape_of(lengths):
-    """The shape of rows: at least a step of padding, as recurrent layers need one."""
+    """Returns the shape of rows: one step at least, as recurrent layers need one."""
     return tuple(np.maximum(lengths.max(axis=0), 1).tolist())
 
 

@@ -235,7 +235,7 @@ class Denoising:
         return DenoisingBatches(self, model, texts, batch_size, seed)
 
     def _count(self, n, draw):
-        """The number of tokens to change: `rate * n` on average."""
+        """Returns the number of tokens to change: `rate * n` on average."""
         return int(self.rate * n + draw.random())
 
     def _mask(self, ids, draw):

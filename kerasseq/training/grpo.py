@@ -217,7 +217,7 @@ class GRPO(PolicyModel):
         )
 
     def _parts_of_loss(self, x, y_pred):
-        """The losses and the KL terms of tokens, `(N, T - 1)`, and which count."""
+        """Returns losses and KL terms of tokens, `(N, T - 1)`, and which count."""
         own, answer = y_pred["model"], ops.cast(x["answer"][:, 1:], "bool")
         old = x["old"] if "old" in x else ops.stop_gradient(own)
         losses, kl = token_losses(

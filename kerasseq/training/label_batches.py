@@ -181,7 +181,7 @@ class Rows:
 
 
 def _taken(values, rows, length, dtype="int32", fill=0):
-    """Some rows of a list, or of arrays whose last axis is cut."""
+    """Returns some rows of a list, or of arrays whose last axis is cut."""
     if isinstance(values, list):
         return padded([values[row] for row in rows], length, dtype, fill)
     return keras.tree.map_structure(lambda each: each[rows][..., :length], values)

@@ -56,7 +56,7 @@ class LabelReport(NamedTuple):
         return "".join([labels, f"<p>accuracy {self.accuracy:.3f}</p>", *entities])
 
     def _tables(self):
-        """The scores of the labels, and those of the entities if there are any."""
+        """Returns the scores of the labels, and of the entities if there are any."""
         names = [*self.labels, "micro avg", "macro avg", "weighted avg"]
         tables = [_table({name: self.scores[name] for name in names})]
         if self.entities is not None:
@@ -151,7 +151,7 @@ def _micro(correct, predicted, support):
 
 
 def _sets(index, rows):
-    """0 or 1 for each row and label."""
+    """Returns 0 or 1 for each row and label."""
     indicators = np.zeros((len(rows), len(index)), int)
     for row, labels in enumerate(rows):
         indicators[row, [index[label] for label in labels]] = 1

@@ -170,7 +170,7 @@ def averages(report: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def quotient(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
-    """Divides; 0 where the denominator is 0.
+    """Divides, with 0 where the denominator is 0.
 
     Examples:
         >>> quotient([1, 0], [2, 0])

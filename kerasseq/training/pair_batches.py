@@ -121,7 +121,7 @@ def pair_arrays(
 
 
 def _length(source: Sequence[int] | np.ndarray) -> int:
-    """Length of a source; images have all the same size."""
+    """Returns the length of a source; images have all the same size."""
     return len(source) if np.ndim(source) == 1 else 1
 
 

@@ -85,7 +85,7 @@ def on_devices(
 
 
 def is_any(value: bool) -> bool:
-    """Whether a value is true in any process of those that divide the weights.
+    """Returns whether a value is true in any process of those that divide the weights.
 
     To save what they have, all of them must do the same.
 
@@ -97,7 +97,7 @@ def is_any(value: bool) -> bool:
 
 
 def is_first_process() -> bool:
-    """Whether this process prints and writes files: the first of several.
+    """Returns whether this process prints and writes files: the first of several.
 
     Examples:
         >>> is_first_process()

@@ -171,7 +171,7 @@ class PolicyModel(keras.Model):
         super().compile(optimizer, jit_compile=jit_compile, **kwargs)
 
     def get_compile_config(self) -> Config | None:
-        """Settings of training, with the variables of the optimizer made."""
+        """Returns settings of training, with the variables of the optimizer made."""
         if not self.optimizer.built:  # loading expects them
             self.optimizer.build(self.trainable_variables)
         config = public_optimizers(super().get_compile_config())

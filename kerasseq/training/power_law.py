@@ -132,7 +132,7 @@ def _checked(sizes, losses, floor):
 
 
 def _fit(N: np.ndarray, L: np.ndarray, floor: float | None) -> tuple[float, ...]:
-    """A, α, E, and the root of the mean square in log L, over all seeds."""
+    """Returns a, α, E, and the root of the mean square in log L, over all seeds."""
     if floor is not None:
         return _best_line(N, L, np.array([floor]))
     below = np.linspace(0, L.min(), FLOORS, endpoint=False)
@@ -143,7 +143,7 @@ def _fit(N: np.ndarray, L: np.ndarray, floor: float | None) -> tuple[float, ...]
 
 
 def _best_line(N: np.ndarray, L: np.ndarray, E: np.ndarray) -> tuple[float, ...]:
-    """A line of log (L - E) in log N for each E, and of these the nearest to L."""
+    """Fits lines of log (L - E) in log N for each E; returns the nearest to L."""
     x = np.repeat(np.log(N), L.shape[1])
     y = np.log(L.ravel() - E[:, None])  # a row for each E
     x_mean, y_mean = x.mean(), y.mean(axis=1, keepdims=True)

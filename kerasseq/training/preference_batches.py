@@ -71,7 +71,7 @@ def _pair(row, encode, longest, where):
 
 
 def _ids(part, encode, where):
-    """The ids of a text of a row, at least one."""
+    """Returns the ids of a text of a row, at least one."""
     is_row = _is_row(part)
     if is_row and not len(part):
         raise ValueError(f"{where} must not be empty, received {short(part)}")
@@ -84,7 +84,7 @@ def _ids(part, encode, where):
 
 
 def _is_row(part):
-    """Whether this is a text, or a sequence without others inside."""
+    """Returns whether this is a text, or a sequence without others inside."""
     if isinstance(part, list | tuple):
         return not any(hasattr(each, "__len__") for each in part)
     return isinstance(part, str) or getattr(part, "ndim", None) == 1

@@ -268,7 +268,7 @@ class MixtureOfExperts(Layer):
         tracing.record(self, "load", counts / ops.maximum(ops.sum(counts), 1))
 
     def _choices(self, e, dtype):
-        """How often a token chose each of the experts, 0 or 1, `(..., E)`."""
+        """Returns how often a token chose each of the experts, 0 or 1, `(..., E)`."""
         experts = ops.arange(self.num_experts, dtype="int32")
         return ops.sum(ops.cast(e[..., None] == experts, dtype), axis=-2)
 

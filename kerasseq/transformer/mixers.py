@@ -274,7 +274,7 @@ a Dense that returns (None, 7, 5). Build it with the width of the block, 3
 
 
 def head_width(D: int, num_heads: int, head_dim: int | None) -> int:
-    """Width of each head: `head_dim`, or D / N if that is None.
+    """Returns the width of each head: `head_dim`, or D / N if that is None.
 
     Examples:
         >>> head_width(6, 2, None), head_width(6, 2, 5)
@@ -301,7 +301,7 @@ def run(layer: keras.Layer, x: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def start(layer: keras.Layer | None, batch: int | Tensor, length: int) -> Nested:
-    """What a layer keeps of the steps before the first one.
+    """Returns what a layer keeps of the steps before the first one.
 
     Returns:
         A cache of keys and values, the initial states of a layer that carries them, or

@@ -126,7 +126,7 @@ class WindowBatches:
         }
 
     def _weights(self, pairs, negatives):
-        """How often each negative word counts: the `a` of `vector_steps`."""
+        """Returns how often each negative word counts: the `a` of `vector_steps`."""
         if self.method == "cbow":
             others = negatives != pairs.centers.reshape(-1, 1)
             return (others & pairs.slots.any(axis=1, keepdims=True)).astype("float32")

@@ -91,7 +91,7 @@ def count_numbers(fields: list[bytes]) -> int:
 
 
 def is_like_number(part: bytes) -> bool:
-    """Whether a part of a line is a number in Python, also one as `1_0` or `nan`.
+    """Returns whether a part of a line is a number in Python, even `1_0` or `nan`.
 
     Examples:
         >>> [is_like_number(part) for part in (b"0.5", b"1_0", b"nan", b"york", b"")]

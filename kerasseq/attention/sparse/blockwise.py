@@ -170,7 +170,7 @@ bytes.
         return attend_in_blocks(self, *tensors, **sizes, **options), None
 
     def _in_blocks(self, q, memory, options):
-        """Whether there are several devices, or blocks of queries or of keys."""
+        """Returns whether there are several devices, or blocks of queries or keys."""
         if needs_weights(q, **options):
             return False
         if self.devices > 1:

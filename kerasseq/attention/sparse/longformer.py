@@ -272,7 +272,7 @@ class LongformerAttention(MultiHeadAttention):
         return (rolling.nan_unless(holds, out), *weights, after)
 
     def _roll(self, memory, global_mask, T, kept):
-        """The cache after a call: the global token, and the last ones of the others."""
+        """Updates the cache after a call: the global token, and the last others."""
         if self.max_global_tokens is None:
             return rolling.drop_oldest(memory, T, **kept)
         C = kept["length"]  # the global token, and C - 1 others
@@ -462,7 +462,7 @@ class LongformerAttention(MultiHeadAttention):
 
 
 def _find(global_mask, memory, G):
-    """The global tokens: their index, keys, values, and whether there is one."""
+    """Finds the global tokens: index, keys, values, and whether there is one."""
     T = ops.shape(global_mask)[1]
     steps = ops.arange(T, dtype="int32")[None]
     found = ops.sort(ops.where(global_mask, steps, T), axis=1)[:, :G]

@@ -70,7 +70,7 @@ def _early(order) -> set[Value]:
 
 
 def carried(values: Sequence[Value], fixed: Collection[Value] = ()) -> list[Value]:
-    """The values that a loop which XLA compiles computes at the end of the step before.
+    """Returns the values that a loop of XLA computes at the end of the step before.
 
     These are the first activations of a step, and products that come before them. XLA
     computes a carried value once, but a value inside a step again for each of its uses.

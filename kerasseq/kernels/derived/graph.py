@@ -209,7 +209,7 @@ def _simpler_sum(op, a, b, width) -> Value | None:
 
 
 def _simpler_product(op, a, b, width) -> Value | None:
-    """One of the two, beside 1, or its negative, beside -1."""
+    """Returns one of the two, beside 1, or its negative, beside -1."""
     if _is(b, 1) and a.width == width:
         return a
     if op == "divide":
@@ -275,7 +275,7 @@ def _simpler_slice(graph, value, start, width) -> Value | None:
 
 
 def _simpler_join(graph, parts) -> Value | None:
-    """One part; or neighbors of one value, as the value or its slice."""
+    """Returns one part; or neighbors of one value, as the value or its slice."""
     flat = [
         v for part in parts for v in (part.args if part.op == "concatenate" else [part])
     ]
@@ -317,5 +317,5 @@ def walk(
 
 
 def between(values: Sequence[Value], known: Collection[Value]) -> Iterator[Value]:
-    """As `walk`, up to values that are known, which are yielded as well."""
+    """Walks as `walk`, up to values that are known, which are yielded as well."""
     return walk(values, lambda value: () if value in known else value.args)

@@ -21,7 +21,7 @@ _LOWERED: dict[str, Callable] = {}  # by the class of the operation
 
 
 def has_rows(tensor: Any) -> bool:
-    """Whether a tensor of the step has a row for each sequence, as weights have not."""
+    """Returns whether a tensor has a row for each sequence, which weights have not."""
     symbolic = isinstance(tensor, keras.KerasTensor)
     return symbolic and len(tensor.shape) > 0 and tensor.shape[0] is None
 

@@ -80,7 +80,7 @@ class Writer:
     # Sums and products, in which common factors stand once.
 
     def _sum(self, value: Value) -> Product:
-        """What is added up in a value; parts with the same gradient are one."""
+        """Returns what is added up in a value; parts with the same gradient are one."""
         groups: dict[str, list[Product]] = {}
         for k, (own, summand) in enumerate(self._summands(value, 1)):
             number, factors = self._product(summand)
@@ -105,7 +105,7 @@ class Writer:
                 yield own, part
 
     def _common(self, group: list[Product]) -> Product:
-        """One product, or the sum of several with common factors in front."""
+        """Returns one product, or the sum of several with common factors in front."""
         if len(group) == 1:
             return group[0]
         common = functools.reduce(operator.and_, (Counter(f) for _, f in group))
@@ -187,7 +187,7 @@ def _is_mean(value: Value) -> bool:
 
 
 def _broadcast(value: Value, x: Term) -> Term:
-    """One number for all units, as 0_3; or a function."""
+    """Returns one number for all units, as 0_3; or a function."""
     if value.args[0].op != NUMBER:
         return terms.function("broadcast", x)
     return Term(f"{x.text}_{value.width}", f"{x.latex}_{{{value.width}}}")

@@ -169,7 +169,7 @@ def _one_query(
 
 @contextlib.contextmanager
 def keep_variables(model: keras.Model) -> Iterator[None]:
-    """As `kernels.keep_variables`."""
+    """Keeps variables as `kernels.keep_variables` does."""
     variables = [*model.variables, *model.metrics_variables]
     if getattr(model, "optimizer", None) is not None:  # of a compiled model
         variables += model.optimizer.variables

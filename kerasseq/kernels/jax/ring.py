@@ -69,7 +69,7 @@ def run(
 def around_the_ring(
     P: int, step: Callable, carry: Nested, blocks: dict[str, Tensor]
 ) -> tuple[Nested, Nested]:
-    """As `scan`, over the blocks of all devices; inside `jax.shard_map`.
+    """Scans as `scan`, over the blocks of all devices; inside `jax.shard_map`.
 
     Args:
         P: The number of devices.

@@ -117,7 +117,7 @@ class Loops:
         self.known.update(zip(made.fixed, fixed, strict=True))
 
     def values(self, do, tiles) -> Values:
-        """What computes the values of one step."""
+        """Returns what computes the values of one step."""
         on_xla = self.xla and not has_cudnn()
         return Values(self.batch, self.transposed, tiles, do, on_xla)
 

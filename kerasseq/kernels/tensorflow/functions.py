@@ -175,7 +175,7 @@ def scan_in_order(
 
 
 def keep_shapes(carry: Nested, like: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors of `carry`, told the shapes that are known of those in `like`."""
+    """Returns `carry` flat, told the shapes that are known of those in `like`."""
     flat = tree.flatten(carry)
     return [told(new, old.shape) for new, old in zip(flat, like, strict=True)]
 

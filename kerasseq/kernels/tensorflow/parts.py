@@ -43,7 +43,7 @@ def of_device(loss: Tensor, over: Tensor) -> Tensor:
 
 
 def total_of_devices(count: Tensor) -> Tensor:
-    """The sum of the counts of all replicas; see `kerasseq.kernels.in_parts`."""
+    """Sums the counts of all replicas; see `kerasseq.kernels.in_parts`."""
     if is_divided():
         context = tf.distribute.get_replica_context()
         count = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
@@ -85,7 +85,7 @@ def _step_in_parts(model, parts, data):
 
 
 def _gradients(model, weights, data, in_parts):
-    """The gradients of a loss, and the number of its steps; 1 if not in parts.
+    """Returns the gradients of a loss, and the number of its steps; 1 if not in parts.
 
     On several devices it is the share of one in the loss of all.
     """
@@ -102,7 +102,7 @@ def _gradients(model, weights, data, in_parts):
 
 
 def _of_all_devices(gradients, optimizer):
-    """The gradients of all devices, clipped, by the number of devices.
+    """Returns the gradients of all devices, clipped, by the number of devices.
 
     Keras' optimizers clip those of each device before they add them up. These are
     clipped already, and so are left as they are.
@@ -178,7 +178,7 @@ class _Machines(_AnyBatch, tf.distribute.MultiWorkerMirroredStrategy):
 
 
 def _cluster():
-    """The workers that TF_CONFIG names, and the number of this one."""
+    """Returns the workers that TF_CONFIG names, and the number of this one."""
     config = json.loads(os.environ.get("TF_CONFIG") or "{}")
     workers = [*config.get("cluster", {}).get("worker", ())]
     return workers, int(config.get("task", {}).get("index", 0))
@@ -213,7 +213,7 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
 
 
 def _strategy(count):
-    """The devices of this process, or those of all that TF_CONFIG names."""
+    """Returns the devices of this process, or those of all that TF_CONFIG names."""
     workers, _ = _cluster()
     if len(workers) < 2:
         return _OneMachine(_devices(count))

@@ -53,7 +53,7 @@ _modules: weakref.WeakValueDictionary[str, Module] = weakref.WeakValueDictionary
 
 
 def is_available() -> bool:
-    """Whether llvmlite is installed, in a version that has pointers without types."""
+    """Returns whether llvmlite is installed, with pointers that have no type."""
     if llvmlite is None:
         return False
     return tuple(map(int, llvmlite.__version__.split(".")[:2])) >= (0, 45)

@@ -106,7 +106,7 @@ class _Part:
         self.kept.data = self.kept.data.new_empty(0)  # layers of Keras refer to it
 
     def read(self) -> Tensor:
-        """The value for what runs now."""
+        """Returns the value for what runs now."""
         value = self.get()
         if not isinstance(value, DTensor) or self.model.updates:
             return value
@@ -287,7 +287,7 @@ class Divided:
             self.updates = False
 
     def gradients(self) -> list[Tensor | None]:
-        """The gradients of the trained weights: parts, as the weights."""
+        """Returns the gradients of the trained weights: parts, as the weights."""
         with self.update():
             return [w.value.grad for w in self.model.trainable_weights]
 
@@ -323,7 +323,7 @@ def _axis(count, weight):
 
 
 def _reference(state, weights):
-    """The weight that a state of the optimizer belongs to, by its name."""
+    """Returns the weight that a state of the optimizer belongs to, by its name."""
     name = state.path.rpartition("/")[2]
     found = [path for path in weights if name.startswith(f"{path.replace('/', '_')}_")]
     return weights[max(found, key=len)] if found else None

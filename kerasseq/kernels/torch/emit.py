@@ -194,7 +194,7 @@ end{n}:"""
         return self._alike if piece.width == 1 else self._known
 
     def _arguments(self, piece: Piece) -> list[Piece]:
-        """What a piece is computed from: nothing if it is known, or read."""
+        """Returns what a piece is computed from: nothing if it is known, or read."""
         known = piece in self._cache(piece) or piece.value in self._sums
         return [] if known or self._place(piece) else self.cuts.arguments(piece)
 

@@ -154,7 +154,7 @@ def uses_torchscript() -> bool:
 
 
 def uses_torch_export() -> bool:
-    """Whether `torch.export` records a program; False before PyTorch 2.7."""
+    """Returns whether `torch.export` records a program; False before PyTorch 2.7."""
     return getattr(torch.compiler, "is_exporting", bool)()
 
 

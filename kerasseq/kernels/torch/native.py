@@ -21,7 +21,7 @@ def why_no_cudnn(name: str, x: Tensor) -> str | None:
 
 
 def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
-    """Whether it is faster than what is derived, or the only one that can run here.
+    """Returns whether it is faster than what is derived, or all that can run here.
 
     On a CPU that is oneDNN's LSTM, and the loops over other equations where llvmlite is
     not installed, or where a program is recorded.

@@ -48,19 +48,19 @@ class _Processes:
         self.meeting: Meeting | None = _meeting() if divides_weights else None
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes."""
+        """Sums over all processes."""
         value = value.detach().clone()
         distributed.all_reduce(value)
         return value
 
     def share(self, data: Nested) -> Nested:
-        """The rows of this process; if it has none, a row that does not count."""
+        """Returns the rows of this process, or else a row that does not count."""
         self.is_spare = self.rank >= len(tree.flatten(data)[0])
         first = 0 if self.is_spare else self.rank
         return common.rows_of(data, slice(first, None, self.count))
 
     def replica(self, model: keras.Model) -> Any:
-        """The model with its loss, as a module whose gradients are means."""
+        """Returns the model with its loss, as a module whose gradients are means."""
         trained = [id(weight) for weight in model.trainable_weights]
         known = self.replicas.get(id(model))
         if known is None or known[0] != trained:
@@ -153,7 +153,7 @@ def train_step(
 
 
 def _divided_step(divided, parts, data):
-    """A step in which each process changes its part of the weights."""
+    """Returns a step in which each process changes its part of the weights."""
     model, here = divided.model, _processes
     parts = min(parts, -(-len(tree.flatten(data)[0]) // here.count))  # of the first
     with _shared(model, data) as rows, common.in_parts(model, rows, parts):

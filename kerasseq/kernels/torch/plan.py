@@ -108,7 +108,7 @@ Step: TypeAlias = Multiply | Function
 def _found(
     value: Value, known: dict[Value, Result], compute: Callable[[Value], Result]
 ) -> Result:
-    """What is known of a value; it is computed after that of its arguments."""
+    """Returns what is known of a value; it is computed after that of its arguments."""
     if value not in known:
         for each in walk([value]):
             if each not in known:
@@ -192,7 +192,7 @@ class Schedule:
                 self._note((0, 0), piece, at)
 
     def _time(self, value: Value) -> Time:
-        """When a value can be computed."""
+        """Returns when a value can be computed."""
         return _found(value, self._times, self._own_time)
 
     def _own_time(self, value: Value) -> Time:
@@ -390,7 +390,7 @@ def written(steps: Sequence[Step]) -> list[Array]:
 
 
 def _leaves(values: Sequence[Value], states: Sequence[Array]) -> dict[Value, Place]:
-    """Where the leaves lie that values depend on."""
+    """Returns where the leaves lie that values depend on."""
     kinds = {INPUT: STEPS, MASK: STEPS, NOISE: BATCH, PARAMETER: UNITS}
     places = {}
     for value in walk(values):

@@ -32,7 +32,7 @@ def no_tracing() -> Iterator[None]:
 
 
 def in_dispatch_mode() -> bool:
-    """Whether `make_fx` records operations, or `torch.func` transforms them.
+    """Returns whether `make_fx` records operations, or `torch.func` transforms them.
 
     Name: `torch.utils._python_dispatch._get_current_dispatch_mode`,
         `torch._C._are_functorch_transforms_active`.

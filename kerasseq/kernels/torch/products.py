@@ -24,7 +24,7 @@ LARGE = 2**20  # multiplications of a product, from which on oneDNN is faster
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Whether to multiply with oneDNN: on AMD's Zen 5 and later, with AVX-512."""
+    """Returns whether to multiply with oneDNN: on AMD's Zen 5 or later, AVX-512."""
     generation = get_host_cpu_name().removeprefix("znver")
     return (
         (generation.isdecimal() and int(generation) >= 5)
@@ -35,7 +35,7 @@ def prefers_onednn() -> bool:
 
 
 def holds_float32(*tensors: Tensor) -> bool:
-    """Whether compiled functions may read tensors: float32 on a CPU, not traced."""
+    """Returns whether compiled functions may read tensors: CPU, float32, untraced."""
     for x in tensors:
         plain = type(x) in (torch.Tensor, torch.nn.Parameter)
         if not (plain and x.device.type == "cpu" and x.dtype == torch.float32):

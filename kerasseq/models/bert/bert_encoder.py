@@ -114,8 +114,8 @@ def hidden_states(
     x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
     tokens, chosen = a["global_tokens"], {}
     if tokens is not None:
-        found = GlobalTokens(tokens, name="global_tokens")(real, ids)
-        chosen["global_mask"] = found
+        global_mask = GlobalTokens(tokens, name="global_tokens")(real, ids)
+        chosen["global_mask"] = global_mask
     positions = positions_of_blocks(a)
     first = x
     for n in range(a["num_layers"]):

@@ -40,7 +40,7 @@ NAMES = ("tokens", "pretraining", "classify", "tag", "span", "sequence", None)
 
 
 def initializer() -> keras.initializers.Initializer:
-    """BERT's initializer, a truncated normal; a new one for each weight."""
+    """Returns BERT's initializer, a truncated normal; a new one for each weight."""
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
@@ -69,7 +69,7 @@ class Features:
     epsilon: float = 1e-12
 
     def pooled(self) -> Tensor:
-        """The pooled vector of each text, `(B, D)`."""
+        """Returns the pooled vector of each text, `(B, D)`."""
         first = FirstToken(name="first")(self.sequence, self.real)
         return Dense(
             first.shape[-1],
@@ -79,7 +79,7 @@ class Features:
         )(first)
 
     def drop(self, name: str) -> keras.layers.Dropout:
-        """A dropout layer."""
+        """Returns a dropout layer."""
         return keras.layers.Dropout(
             self.dropout, seed=drawn_seed(self.dropout), name=name
         )
@@ -94,17 +94,17 @@ class Head(heads.Head):
     takes_positions: ClassVar[bool] = False  # whether "positions" is an input
 
     def model_outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
-        """The outputs of the model; hidden states before the labels are learned."""
+        """Returns the outputs of the model, hidden states until labels are learned."""
         if self.is_waiting:
             return {"sequence": features.sequence}
         return self.outputs(features)
 
     def outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
-        """The outputs of the task."""
+        """Returns the outputs of the task."""
         return {"sequence": features.sequence, "pooled": features.pooled()}
 
     def dense(self, units: int, name: str, **options: Any) -> keras.layers.Dense:
-        """A dense output layer, in float32."""
+        """Returns a dense output layer, in float32."""
         return Dense(
             units,
             kernel_initializer=initializer(),
@@ -249,7 +249,7 @@ def _cross_entropy() -> keras.losses.Loss:
 
 
 def _accuracy() -> keras.metrics.Metric:
-    """The metric as an object: its variables exist before a step is traced."""
+    """Returns the metric as an object: its variables exist before a step is traced."""
     return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
@@ -348,7 +348,7 @@ class GatherPositions(keras.layers.Layer):
 
 
 def at_positions(sequence: Tensor, positions: Tensor) -> Tensor:
-    """`(B, T, D)` at positions `(B, P)`."""
+    """Returns `(B, T, D)` at positions `(B, P)`."""
     return kernels.take_steps(sequence, positions)
 
 

@@ -155,7 +155,7 @@ class BERTPreprocessor(Preprocessor):
     def documents(
         self, x: Iterable[Iterable[Any]]
     ) -> list[list[Sequence[int] | np.ndarray]]:
-        """Documents, lists of sentences as texts or ids, as ids."""
+        """Encodes documents, lists of sentences as texts or ids."""
         return [
             [self.encode(s) if isinstance(s, str) else self._known(s) for s in document]
             for document in x
@@ -183,7 +183,7 @@ class BERTPreprocessor(Preprocessor):
         return [self.encode(part) for part in parts]
 
     def _cut(self, parts: list[Any]) -> list[Any]:
-        """The parts of a row, cut to the tokens that fit if the reader truncates."""
+        """Cuts the parts of a row to the tokens that fit if the reader truncates."""
         if not self.truncate or self.longest is None:
             return parts
         marks = 1 + len(parts) + (self.separators - 1) * (len(parts) - 1)

@@ -12,7 +12,7 @@ PRETRAINING = ("sequence_length", "masking")  # arguments of `fit` on documents
 
 
 def is_pretraining(model: Any, x: Any, y: Any) -> bool:
-    """Whether a model is trained on documents, lists of sentences."""
+    """Returns whether a model is trained on documents, lists of sentences."""
     is_list = y is None and isinstance(x, list) and len(x) > 0
     return is_list and isinstance(x[0], list) and model.head == "pretraining"
 

@@ -265,7 +265,7 @@ class GPT(GenerationMixin, CausalLM):
         return outputs
 
     def padded_inputs(self, ids: np.ndarray, real: np.ndarray) -> Any:
-        """As for `CausalLM`; experts must not count padding."""
+        """Returns the inputs of the model; experts must not count padding."""
         return {"ids": ids, "padding_mask": real} if self.stack.has_experts else ids
 
     def _advance(self, ids, states, mask, training):
@@ -309,12 +309,12 @@ class GPT(GenerationMixin, CausalLM):
         return self._advance(ops.convert_to_tensor(ids), states, mask, False)
 
     def train_step(self, *args: Any) -> Any:
-        """A step of Keras' training, with the memory of `fit`."""
+        """Runs a step of Keras' training, with the memory of `fit`."""
         with self._step_of("train"):
             return super().train_step(*args)
 
     def test_step(self, *args: Any) -> Any:
-        """A step of evaluation, as Keras makes it; with the memory of `evaluate`."""
+        """Runs a step of evaluation, as Keras does; with the memory of `evaluate`."""
         with self._step_of("test"):
             return super().test_step(*args)
 
@@ -327,7 +327,7 @@ class GPT(GenerationMixin, CausalLM):
         return super()._has_changed(step) or bool(memory and memory.has_changed(step))
 
     def ids(self, source: Any) -> np.ndarray | None:
-        """The ids of a text, as for `CausalLM`.
+        """Returns the ids of a text, as for `CausalLM`.
 
         Raises:
             ValueError: If the model has no head, and cannot predict tokens.
@@ -416,7 +416,7 @@ class GPT(GenerationMixin, CausalLM):
 
     @classmethod
     def _options_of(cls, row):
-        """The fields of a row that are arguments of this class."""
+        """Returns the fields of a row that are arguments of this class."""
         return options_of(row, cls.fields)
 
     @classmethod
@@ -426,7 +426,7 @@ class GPT(GenerationMixin, CausalLM):
     def start(
         self, rows: list[list[int]], count: int
     ) -> tuple[dict[str, Nested], np.ndarray]:
-        """The state of decoding after prompts, with room for `count` more tokens.
+        """Returns the state of decoding after prompts, with room for `count` tokens.
 
         Returns:
             The state after all but the last token of each row of ids: "caches", the
@@ -460,7 +460,7 @@ class GPT(GenerationMixin, CausalLM):
     def step(
         self, state: dict[str, Nested], token: Tensor
     ) -> tuple[Tensor, dict[str, Nested]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        """Returns the step function: `(state, token) -> (logits, state)`."""
         index = state["index"]
         if "ids" in state:
             ids = update_cache(state["ids"], token[:, None], index)
@@ -483,7 +483,7 @@ class GPT(GenerationMixin, CausalLM):
         *,
         length: int,
     ) -> list[Nested]:
-        """The caches and states after prompts.
+        """Returns the caches and states after prompts.
 
         Args:
             ids: `(B, P)`.

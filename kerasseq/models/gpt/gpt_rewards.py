@@ -56,7 +56,7 @@ class RewardPreprocessor(GPTPreprocessor):
     least_rows: int = 1
 
     def preferences(self, x: Any) -> PreferenceIds | None:
-        """Preferences as ids; None for anything else.
+        """Returns preferences as ids; None for anything else.
 
         Raises:
             ValueError: If a text is empty or too long, both answers are equal, or an id
@@ -73,7 +73,7 @@ class RewardPreprocessor(GPTPreprocessor):
         return are_preferences(x)
 
     def is_one(self, x: Any) -> bool:
-        """Whether this is one text, as a string or ids, or one prompt with an answer.
+        """Returns whether this is one text, string or ids, or a prompt with an answer.
 
         Examples:
             >>> reads = RewardPreprocessor(None, 11, None, 3)
@@ -91,7 +91,7 @@ class RewardPreprocessor(GPTPreprocessor):
         return np.asarray(self.encode(text), "int32")
 
     def reward_rows(self, x: Any) -> Rows | None:
-        """Texts or pairs of a prompt and an answer, `(B, 1, T)`; or preferences."""
+        """Returns texts or pairs of prompt and answer, `(B, 1, T)`; or preferences."""
         pairs = self.preferences(x)
         if pairs is not None:
             return Rows(self._packed([_both(*row) for row in pairs]))
@@ -125,7 +125,7 @@ def _both(
 
 
 def are_preferences(x: Any) -> bool:
-    """Whether these are rows or columns of preferences, which may be incomplete.
+    """Returns whether these are rows or columns of preferences, even incomplete.
 
     Examples:
         >>> are_preferences({"prompt": ["a"]}), are_preferences([("a", "b")])
@@ -170,7 +170,7 @@ class Reward(bert_heads.Head):
         return np.asarray(y, "int32"), None
 
     def loss(self) -> keras.losses.Loss:
-        r"""The cross-entropy of two logits: $-\ln \sigma$ of their difference."""
+        r"""Returns the cross-entropy of two logits: $-\ln \sigma$ of the difference."""
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
         )

@@ -177,12 +177,12 @@ class Segments(NumberedBatches):
         self.starts: np.ndarray = part * np.arange(self.batch_size)
 
     def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets `(B, T)` of batch `number`, counted over all epochs."""
+        """Returns inputs and targets `(B, T)` of batch `number` of all epochs."""
         step = number % self.steps_per_epoch
         return self.blocks.take(self.starts + step * self.blocks.sequence_length)
 
     def whole(self) -> tuple[np.ndarray, np.ndarray]:
-        """All batches of an epoch, one after the other, as two arrays."""
+        """Returns all batches of an epoch, in order, as two arrays."""
         batches = [self.batch(n) for n in range(self.steps_per_epoch)]
         x, y = zip(*batches, strict=True)
         return np.concatenate(x), np.concatenate(y)
@@ -245,7 +245,7 @@ class SegmentMemory(keras.layers.Layer):
 
     @contextlib.contextmanager
     def over_batches(self, kind: str, batch_size: int) -> Iterator[None]:
-        """`fit` ("train") or `evaluate` ("test"), which begins with an empty memory."""
+        """Runs `fit` ("train") or `evaluate` ("test") from an empty memory."""
         if kernels.divides_rows():
             raise ValueError(
                 "memory_length needs one device on this backend, where several would "
@@ -273,14 +273,14 @@ class SegmentMemory(keras.layers.Layer):
         return self.held[kind] if kind in self._now.running else None
 
     def has_changed(self, kind: str) -> bool:
-        """Whether the step of `fit` or `evaluate` was made with other variables."""
+        """Returns whether the step of `fit` or `evaluate` had other variables."""
         before = self._now.traced.get(kind)
         self._now.traced[kind] = self._used(kind)
         return before is not self._now.traced[kind]
 
     @contextlib.contextmanager
     def in_step(self, kind: str) -> Iterator[None]:
-        """A step of `fit` or `evaluate`, in which a call of the model has a memory."""
+        """Gives a call of the model a memory, in a step of `fit` or `evaluate`."""
         before, self._now.states = self._now.states, self._used(kind)
         try:
             yield

@@ -58,7 +58,7 @@ class Stack:
     def global_mask(
         self, ids: Tensor, index: Tensor = 0, mask: Tensor | None = None
     ) -> Tensor | None:
-        """Boolean `(B, T)`, True at global tokens; None in a model without them.
+        """Returns a mask `(B, T)`, True at global tokens; None in a model without them.
 
         Args:
             ids: `(B, T)`.
@@ -80,7 +80,7 @@ class Stack:
         mask: Tensor = None,
         global_mask: Tensor | None = None,
     ) -> tuple[Tensor, list[Nested]]:
-        """Hidden states `(B, T, D)` of token embeddings, and the updated caches.
+        """Returns hidden states `(B, T, D)` of token embeddings, and the new caches.
 
         Args:
             x: Token embeddings `(B, T, D)`.
@@ -115,7 +115,7 @@ class Stack:
         return x if self.final_norm is None else self.final_norm(x), updated
 
     def _memory_window(self, x, caches, index):
-        """The mask with which a token attends to itself and the M before it, if any."""
+        """Returns a mask: a token attends to itself and the M before it, if any."""
         if self.memory_length is None or caches is None:
             return {}
         sizes = ops.shape(x)[1], ops.shape(caches[0]["key"])[1]
@@ -129,7 +129,7 @@ class Stack:
         mask: Tensor | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Hidden states of a segment after a memory, and the memory after both.
+        """Computes hidden states of a segment after a memory, and the next memory.
 
         Args:
             x: Token embeddings `(B, T, D)`.
@@ -150,22 +150,22 @@ class Stack:
         return x, segments.next_states(states, inputs, mask)
 
     def logits(self, h: Tensor) -> Tensor:
-        """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
+        """Computes logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
         return ops.cast(self.embedding(h, reverse=True), "float32")
 
     def token_head(self, h: Tensor) -> TokenHead:
-        """The logits of symbolic hidden states, for `loss_chunk_size`."""
+        """Returns the logits of symbolic hidden states, for `loss_chunk_size`."""
         return TokenHead(lambda: h, [self.embedding], self.logits)
 
     def next_hidden_state(self, ids: Tensor, index: Tensor) -> Tensor:
-        """Hidden states `(B, 1, D)` at `index` `(B,)` of ids `(B, T)`, uncached."""
+        """Returns hidden states `(B, 1, D)` at `index` `(B,)` of ids `(B, T)`."""
         mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
         return kernels.take_steps(self.of_padded(ids, mask), index[:, None])
 
     def of_padded(
         self, ids: Tensor, mask: Tensor, global_mask: Tensor | None = None
     ) -> Tensor:
-        """Hidden states `(B, T, D)` of ids `(B, T)`, where padding loads no expert.
+        """Returns hidden states `(B, T, D)` of ids `(B, T)`; padding loads no expert.
 
         Args:
             ids: `(B, T)`.
@@ -184,7 +184,7 @@ class Stack:
         return any(isinstance(each, MixtureOfExperts) for each in networks)
 
     def make_caches(self, batch: int, length: int) -> list[Nested]:
-        """Empty caches for `length` tokens."""
+        """Returns empty caches for `length` tokens."""
         return [block.make_cache(batch, length) for block in self.blocks]
 
     @property
@@ -203,7 +203,7 @@ class Stack:
 
 
 def _continue(block, x, cache, index, mask, options):
-    """The output of a block and its cache, after x `(B, T, D)`."""
+    """Returns the output of a block and its cache, after x `(B, T, D)`."""
     if block.carries_states:
         return block.advance(x, cache, mask, index=index, **options)
     return block(
@@ -216,7 +216,7 @@ def _continue(block, x, cache, index, mask, options):
 
 
 def _position_arguments(index: Tensor) -> dict[str, Tensor]:
-    """The index as arguments of a position layer."""
+    """Returns the index as arguments of a position layer."""
     if len(getattr(index, "shape", ())) == 1:
         return {"positions": index[:, None]}
     return {"start_index": index}
@@ -372,5 +372,5 @@ def _check_blocks(blocks):
 
 
 def normal(stddev: float = 0.02) -> keras.initializers.Initializer:
-    """GPT-2's initializer, a new one for each weight."""
+    """Returns GPT-2's initializer, a new one for each weight."""
     return keras.initializers.RandomNormal(stddev=stddev)

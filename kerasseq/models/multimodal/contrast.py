@@ -112,13 +112,13 @@ class PairScores(Layer):
         return ops.exp(ops.convert_to_tensor(self.log_scale))
 
     def call(self, vectors: Sequence[Tensor]) -> Tensor:
-        found = []
+        scores = []
         for a, b in itertools.combinations(vectors, 2):
             s = self.scale * matmul(a, ops.transpose(b))  # (B, B)
             if self.loss == "sigmoid":
                 s = s + ops.convert_to_tensor(self.bias)
-            found.append(s)
-        return ops.stack(found, axis=1)
+            scores.append(s)
+        return ops.stack(scores, axis=1)
 
     def compute_output_shape(self, shapes: Sequence[Shape]) -> Shape:
         B = shapes[0][0]

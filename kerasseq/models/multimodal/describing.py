@@ -64,8 +64,8 @@ class Describing(Writing):
         options = {"length": length, "sampler": sampler, "stop": (own.end,)}
         options |= {"seed": seed, "batch_size": batch_size}
         with original_errors(rows.reader):
-            found = self.write(rows.inputs, len(rows), **options)
+            written = self.write(rows.inputs, len(rows), **options)
         texts = [
-            own.tokenizer.decode([i for i in ids if i < own.start]) for ids in found
+            own.tokenizer.decode([i for i in ids if i < own.start]) for ids in written
         ]
         return texts[0] if one else texts

@@ -102,8 +102,8 @@ class Embedding:
         if not count:
             return np.zeros((0, self._arguments["hidden_dim"]), "float32")
         function = self._embedding_function(kind)
-        found = [function(arrays(rows)) for rows in parts]
-        return np.concatenate([ops.convert_to_numpy(each) for each in found])
+        vectors = [function(arrays(rows)) for rows in parts]
+        return np.concatenate([ops.convert_to_numpy(each) for each in vectors])
 
     def _embedding_function(self, kind):
         """Returns the function from arrays of one kind to vectors, compiled."""

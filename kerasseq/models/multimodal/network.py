@@ -71,10 +71,10 @@ class Network:
 
     def inputs(self, *kinds: str) -> dict[str, keras.KerasTensor]:
         """Returns symbolic inputs by name, of some kinds or of all."""
-        found = {}
+        symbolic = {}
         for kind in kinds or self.fronts:
-            found.update(self.fronts[kind].inputs())
-        return found
+            symbolic.update(self.fronts[kind].inputs())
+        return symbolic
 
     def pair_scores(self, inputs: dict[str, Tensor]) -> Tensor:
         """Returns the scores `(B, P, B)` of all pairs of rows."""

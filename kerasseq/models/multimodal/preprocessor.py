@@ -241,7 +241,7 @@ class MultimodalPreprocessor(Preprocessor):
         return {k: chosen(part) for k, part in x.items()}, chosen(y), chosen(weights)
 
     def rows(self, x: Any) -> MultimodalRows | None:
-        """Rows of the kinds beside texts, each of which must be given.
+        """Returns the rows of the kinds beside texts, each of which must be given.
 
         None for batches, and for the inputs of the graph by name.
         """
@@ -309,7 +309,7 @@ class MultimodalPreprocessor(Preprocessor):
             raise TypeError(
                 f"texts must be a list of strings, received {checks.short(texts)}"
             )
-        find, found = unknown_finder(self.tokenizer), []
+        find, rows = unknown_finder(self.tokenizer), []
         for row, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
                 raise TypeError(
@@ -332,8 +332,8 @@ class MultimodalPreprocessor(Preprocessor):
                     f"max_sequence_length, received {len(ids)}. Cut it, or build the "
                     "model with a larger max_sequence_length"
                 )
-            found.append(ids)
-        return found
+            rows.append(ids)
+        return rows
 
     def whole_texts(self, texts: Any) -> np.ndarray:
         """Returns the ids of texts with start and end, checked, int32 `(rows, T)`."""
@@ -361,7 +361,7 @@ Each row is one picture, sound or film with its text
 
 
 def are_inputs(x: Any) -> bool:
-    """Whether these are the inputs of the graph by name, as `encode` returns them."""
+    """Returns whether these are inputs of the graph by name, as `encode` returns."""
     return isinstance(x, Mapping) and "ids" in x
 
 

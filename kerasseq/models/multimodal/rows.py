@@ -202,8 +202,8 @@ def numbers(texts: list[np.ndarray]) -> np.ndarray:
         [0, 1, 0]
     """
     known: dict[tuple[int, ...], int] = {}
-    found = [known.setdefault(tuple(text.tolist()), len(known)) for text in texts]
-    return np.array(found, "int32")
+    numbered = [known.setdefault(tuple(text.tolist()), len(known)) for text in texts]
+    return np.array(numbered, "int32")
 
 
 def as_fractions(images: np.ndarray) -> np.ndarray:

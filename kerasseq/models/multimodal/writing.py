@@ -42,7 +42,7 @@ class Writing:
             batch_size: Rows that are processed at once.
         """
         size = checks.whole_number("batch_size", batch_size)
-        start, found = self.preprocessor.first_written, []
+        start, written = self.preprocessor.first_written, []
         for first in range(0, count, size):
             rows = list(range(first, min(first + size, count)))
             more = padded_rows(rows)
@@ -55,8 +55,8 @@ class Writing:
                 stop=stop,
                 seed=None if seed is None else [seed + row for row in more],
             )
-            found += [ids[n, 0, : lengths[n, 0]].tolist() for n in range(len(rows))]
-        return found
+            written += [ids[n, 0, : lengths[n, 0]].tolist() for n in range(len(rows))]
+        return written
 
     def initial_state(self, inputs: Any, length: int) -> dict[str, Any]:
         """Returns the state before the first of at most `length` tokens.
@@ -106,10 +106,10 @@ def sampler_of(
     Raises:
         ValueError: If it needs hidden states.
     """
-    found = decoding.get_sampler(sampler, **numbers, default="greedy")
-    if isinstance(found, decoding.Contrastive):
+    chosen = decoding.get_sampler(sampler, **numbers, default="greedy")
+    if isinstance(chosen, decoding.Contrastive):
         raise ValueError(
             f"{method} cannot use contrastive search, which needs hidden states, "
-            f'received {found!r}. Use another sampler, such as sampler="beam"'
+            f'received {chosen!r}. Use another sampler, such as sampler="beam"'
         )
-    return found
+    return chosen

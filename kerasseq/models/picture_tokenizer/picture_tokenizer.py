@@ -256,8 +256,8 @@ class PictureTokenizer(LabeledModel):
         with self.reading(batches):
             encode, count = self._program("encode"), len(batches)
             arrays = (pixels.as_fractions(batches[n][0], None) for n in range(count))
-            found = [encode(array) for array in arrays]
-        ids = np.concatenate(list(map(keras.ops.convert_to_numpy, found)))
+            parts = [encode(array) for array in arrays]
+        ids = np.concatenate(list(map(keras.ops.convert_to_numpy, parts)))
         return ids[0] if is_one else ids
 
     def decode(self, ids: Any, *, batch_size: int = BATCH_SIZE) -> np.ndarray:
@@ -285,15 +285,15 @@ class PictureTokenizer(LabeledModel):
         several = ids.astype("int32").reshape(-1, *ids.shape[-2:])
         size = checks.whole_number("batch_size", batch_size)
         decode = self._program("decode")
-        found = [
+        parts = [
             keras.ops.convert_to_numpy(decode(several[n : n + size]))
             for n in range(0, len(several), size)
         ]
-        images = np.concatenate(found)
+        images = np.concatenate(parts)
         return images[0] if ids.ndim == 2 else images
 
     def _program(self, direction: str) -> Callable[[np.ndarray], Tensor]:
-        """A compiled function from pictures to ids, "encode", or back, "decode"."""
+        """Compiles a function from pictures to ids, "encode", or back, "decode"."""
         programs = kernels.programs(self)
 
         def make():

@@ -54,10 +54,10 @@ class PicturePreprocessor(ImagePreprocessor):
         return isinstance(x, list) or inputs.is_labeled(x)
 
     def rows(self, x: Any) -> ImageRows | None:
-        found = super().rows(x)
-        if found is not None:
-            found.is_array = False  # the order is that of `seed`, not of Keras
-        return found
+        rows = super().rows(x)
+        if rows is not None:
+            rows.is_array = False  # the order is that of `seed`, not of Keras
+        return rows
 
 
 class PictureHead(Head):

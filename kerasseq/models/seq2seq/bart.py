@@ -181,11 +181,11 @@ def make_vocabularies(
     if tokenizer is None:
         checks.whole_number("vocabulary_size", vocabulary_size, len(SPECIAL_TOKENS))
     else:
-        found = tuple(tokenizer.vocabulary[: len(SPECIAL_TOKENS)])
-        if found != SPECIAL_TOKENS:
+        first = tuple(tokenizer.vocabulary[: len(SPECIAL_TOKENS)])
+        if first != SPECIAL_TOKENS:
             raise ValueError(
                 f"the first tokens of tokenizer must be {', '.join(SPECIAL_TOKENS)}, "
-                f"received {', '.join(found)}. Make it with special_tokens="
+                f"received {', '.join(first)}. Make it with special_tokens="
                 f"{[*SPECIAL_TOKENS, '<unk>', '<mask>']}, or build a models.Transformer"
             )
     published = PublishedIds(PADDING, start_id, END, FIRST)

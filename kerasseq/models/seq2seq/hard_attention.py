@@ -64,7 +64,7 @@ class ReinforcedChoices(keras.layers.Layer):
         return u < share
 
     def term(self, chosen: choices.Choices, y: Tensor, logits: Tensor) -> Tensor:
-        """What is added to the loss: 0, whose gradient is that of the choices.
+        """Returns a term of the loss: 0, whose gradient is that of the choices.
 
         Args:
             chosen: What the attention chose, `(B, T)`.

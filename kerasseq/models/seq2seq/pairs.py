@@ -80,7 +80,7 @@ def refuse_weights(weights: Any) -> None:
 
 
 def are_arrays(x: Any) -> bool:
-    """Whether x holds arrays of source and target, as `Translator.arrays` returns."""
+    """Returns whether x holds source and target, as `Translator.arrays` returns."""
     if isinstance(x, tuple | list) and len(x) == 2:
         return all(len(getattr(part, "shape", ())) > 1 for part in x)
     return isinstance(x, dict) and all(hasattr(part, "shape") for part in x.values())
@@ -124,7 +124,7 @@ class PairRows:
         self.pairs: Pairs = pairs
 
     def split(self, fraction: float, seed: int) -> "tuple[PairRows, PairRows]":
-        """The first pairs and the last ones, for validation; one of each at least."""
+        """Splits off the last pairs for validation; each part has one at least."""
         fraction = checks.fraction("validation_split", fraction) or HELD_OUT
         rows = len(self.pairs.sources)
         count = round(rows * fraction)

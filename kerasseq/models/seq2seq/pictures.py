@@ -63,22 +63,22 @@ def check_row(row: int, source: Any, shape: Shape) -> None:
         raise TypeError(
             f"sources[{row}] must be an array of shape {shape}, received {source!r}"
         )
-    found = np.shape(source)
-    if len(found) != len(shape) or fits(found, shape):
+    sizes = np.shape(source)
+    if len(sizes) != len(shape) or fits(sizes, shape):
         return
     what, advice = f"an array of shape {shape}", ""
     if len(shape) == PICTURE - 1:
         what = f"a picture (height, width, channels) of shape {shape}"
         advice = ". Resize it, or pass its file, which is resized"
-        if found[-1] != shape[-1]:
+        if sizes[-1] != shape[-1]:
             advice = (
-                f". Convert its colors, or build the encoder for {found[-1]} channels"
+                f". Convert its colors, or build the encoder for {sizes[-1]} channels"
             )
-    raise ValueError(f"sources[{row}] must be {what}, received shape {found}{advice}")
+    raise ValueError(f"sources[{row}] must be {what}, received shape {sizes}{advice}")
 
 
 def is_one(source: Any, shape: Shape) -> bool:
-    """Whether this is one source, and not several; shape as for `read_features`."""
+    """Returns whether this is one source; shape as for `read_features`."""
     if len(shape) == PICTURE and inputs.is_readable(source):
         return True
     return fits(getattr(source, "shape", ()), shape[1:])

@@ -194,7 +194,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             )
 
     def runs_step_by_step(self, training: bool) -> bool:
-        """Whether a step needs the output of the step before."""
+        """Returns whether a step needs the output of the step before."""
         sampling = training and self.scheduled_sampler.schedule is not None
         return self.attends_before_step or self.input_feeding or sampling
 
@@ -292,7 +292,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
     def decode_step(
         self, state: dict[str, Any], token: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`.
+        """Returns the step function of decoding: `(state, token) -> (logits, state)`.
 
         To be called by a `core.method_layer.MethodLayer`, like `initial_state` and
         `attention_scores`.
@@ -310,12 +310,12 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         return self.call(*args, **kwargs, return_attention_scores=True)[1]
 
     def _read_by_output(self, s, c, y):
-        """What $o_t$ is computed from: $[s_t; c_t]$, or $[s_t; c_t; y_{t-1}]$."""
+        """Returns the input of $o_t$: $[s_t; c_t]$, or $[s_t; c_t; y_{t-1}]$."""
         parts = [s, c, y] if self.output_reads == "previous" else [s, c]
         return ops.concatenate(parts, axis=-1)
 
     def _observed_step(self, y, state):
-        """One step, as a loop of one step for those who listen to the layers."""
+        """Runs one step, as a loop of one step for listeners to the layers."""
         observed = cells.observe(self)
         if observed is None or not observed.observes:
             return self._recurrent_step(y, state)
@@ -331,7 +331,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         return outputs["s"][0], outputs["c"][0], None, after["cell_states"]
 
     def _recurrent_step(self, y, state, training=False):
-        """One step of attention and of all recurrent layers.
+        """Returns one step of attention and of all recurrent layers.
 
         Args:
             y: $y_{t-1}$, `(B, E)`.
@@ -358,7 +358,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         return x, c, alpha, new_states
 
     def _attend(self, query, source, training=False):
-        """Context `(B, T, M)` and attention weights `(B, T, S)` of `(B, T, H)`."""
+        """Computes context `(B, T, M)` and weights `(B, T, S)` of `(B, T, H)`."""
         memory, keys = source["memory"], source.get("keys")
         return self.attention.attend(
             query,
@@ -370,7 +370,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         )
 
     def _attend_once(self, query, source, training):
-        """The same for one query of each row, `(B, H)`."""
+        """Returns the same for one query of each row, `(B, H)`."""
         c, alpha = self._attend(query[:, None], source, training)
         return c[:, 0], alpha[:, 0]
 
@@ -447,7 +447,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         return outputs["o"], outputs.get("alpha")
 
     def _loop_step(self, source, soft, training, carry, inputs):
-        """One step of the loop over the time: the next carry, and the outputs."""
+        """Runs one step of the loop over time: next carry, and outputs."""
         y = inputs["y"]
         if "predicted" in carry:
             predicted = self.embedding.call(carry["predicted"]) * inputs["dropout_mask"]

@@ -270,7 +270,7 @@ class Decoder(_Layers[TransformerDecoder]):
         return logits if self.logit_bias is None else self.logit_bias(logits)
 
     def token_head(self, h: Tensor) -> TokenHead:
-        """The logits of symbolic hidden states, for `loss_chunk_size`."""
+        """Returns the logits of symbolic hidden states, for `loss_chunk_size`."""
         bias = [] if self.logit_bias is None else [self.logit_bias]
         return TokenHead(lambda: h, [self.embedding, *bias], self.logits)
 
@@ -288,15 +288,15 @@ class Decoder(_Layers[TransformerDecoder]):
         layers: Sequence[int],
     ) -> list[Tensor]:
         """Returns the attention weights `(B, N, T, S)` of layers, counted from 0."""
-        x, found = self.embed(target, ops.ones_like(target), training=False), {}
+        x, weights = self.embed(target, ops.ones_like(target), training=False), {}
         mask = {} if memory_mask is None else {"memory_mask": memory_mask}
         for n, block in enumerate(self.blocks[: max(layers) + 1]):
             if n in layers:
                 layer = CrossAttention(block, name=f"alignment_{n}")
-                x, found[n] = layer(x, memory, **mask)
+                x, weights[n] = layer(x, memory, **mask)
             else:
                 x = block(x, memory, encoder_padding_mask=memory_mask, training=False)
-        return [found[n] for n in layers]
+        return [weights[n] for n in layers]
 
     def initial_state(
         self, memory: Tensor, memory_mask: Tensor | None, length: int

@@ -103,7 +103,7 @@ class Translator(GenerationMixin, TaskModel):
         return self.arrays(*pairs) if isinstance(pairs, Pairs) else pairs
 
     def _encode_rows(self, x, y, weights):
-        """The arrays of rows of a stream."""
+        """Returns the arrays of rows of a stream."""
         refuse_weights(weights)
         return self.arrays(*read_pairs(x, y))
 
@@ -316,14 +316,14 @@ class Translator(GenerationMixin, TaskModel):
         return translated
 
     def _alignments(self, source, hypotheses):
-        """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
+        """Computes attention weights `(B, T, S)` of the best targets, in one pass."""
         ids, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
         shifted = np.insert(ids, 0, self.target_vocabulary.start, axis=1)
         target = self.target_vocabulary.padded(shifted[:, : lengths.max()])
         return keras.ops.convert_to_numpy(self.align([source, target]))
 
     def _translation(self, row, source, ids, scores, lengths, alpha):
-        """The `Translation` of one source, its ids or features, from its hypotheses.
+        """Makes the `Translation` of one source, ids or features, from hypotheses.
 
         Their ids are `(N, T)`, the weights `alpha` of the best one `(T, S)` or None.
         """
@@ -351,15 +351,15 @@ class Translator(GenerationMixin, TaskModel):
         return length or self.max_target_length(source)
 
     def max_target_length(self, source: np.ndarray) -> int:
-        """The default of `max_length`."""
+        """Returns the default of `max_length`."""
         return 3 * bucket(self.source_length(source)) + 32
 
     def map_shape(self, source: np.ndarray) -> tuple[int, ...] | None:
-        """Rows and columns of the feature map of an encoder model; None for others."""
+        """Returns rows and columns of the feature map of an encoder model, or None."""
         return None
 
     def source_length(self, source: np.ndarray) -> int:
-        """Number of positions of a batch of sources."""
+        """Returns the number of positions of a batch of sources."""
         return source.shape[1]
 
     def _as_batch(self, sources):
@@ -368,7 +368,7 @@ class Translator(GenerationMixin, TaskModel):
         return np.stack(sources) if features else self.source_vocabulary.padded(sources)
 
     def _compiled(self, name):
-        """The compiled model of that name, a function of a list of inputs."""
+        """Returns the compiled model of that name, a function of a list of inputs."""
         model, programs = getattr(self, name), kernels.programs(self)
         make = functools.partial(kernels.inference, model, pure=programs.pure)
         return programs.get("model", name, make)
@@ -433,7 +433,7 @@ class Translator(GenerationMixin, TaskModel):
                 length = len(text)
 
     def _stop_ids(self, stop):
-        """The end and further target tokens, as ids of the model."""
+        """Returns the end and further target tokens, as ids of the model."""
         vocabulary = self.target_vocabulary
         return vocabulary.end, *(i + vocabulary.offset for i in super()._stop_ids(stop))
 

@@ -221,7 +221,7 @@ class Vocabulary:
         return ids.astype("int32")
 
     def is_one_row(self, value: Any) -> bool:
-        """Whether `value` is one row, a string or ids, and not a list of rows."""
+        """Returns whether `value` is one row, a string or ids, not a list of rows."""
         if not len(getattr(value, "shape", (1,))):
             return False
         if isinstance(value, str):

@@ -180,7 +180,7 @@ class ImageClassifier(LabeledModel):
         head: int | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> np.ndarray:
-        """The attention of the output to each patch.
+        """Returns the attention of the output to each patch.
 
         Args:
             images: As for `predict`.
@@ -202,7 +202,7 @@ class ImageClassifier(LabeledModel):
     def attribution(
         self, images: Any, labels: Sequence[Label] | None = None, *, batch_size: int = 8
     ) -> np.ndarray:
-        r"""How much each pixel moved the decision: gradient times input.
+        r"""Computes how much each pixel moved the decision: gradient times input.
 
         $$s_{ij} = \sum_c x_{ijc}\, \frac{\partial y_k}{\partial x_{ijc}}$$
 
@@ -225,7 +225,7 @@ class ImageClassifier(LabeledModel):
 
 
 def _head(arguments):
-    """The head of a model with these arguments."""
+    """Returns the head of a model with these arguments."""
     if not arguments["include_top"]:
         return NoHead()
     names = ("labels", "multi_label", "activation")

@@ -84,7 +84,7 @@ def labeled(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def is_labeled(x: object) -> bool:
-    """Whether these are images with labels: the path of a folder, or its files."""
+    """Returns whether these are labeled images: a folder's path, or its files."""
     return is_path(x) or isinstance(x, LabeledImages)
 
 

@@ -197,7 +197,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         return z + self.positions(*_rows_and_columns(x, self.patch_size))
 
     def positions(self, rows: int | Tensor, columns: int | Tensor) -> Tensor:
-        """The position embeddings of a grid of patches, interpolated if necessary.
+        """Returns the position embeddings of a grid of patches, interpolated if needed.
 
         Args:
             rows: Number of rows of the grid.
@@ -216,7 +216,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         return ops.concatenate([E_pos[:first], ops.reshape(P, (-1, D))])
 
     def _sizes(self, shape):
-        """Height, width and channels of a shape."""
+        """Returns height, width and channels of a shape."""
         _, *sides = shape
         return sides if self.data_format == "channels_last" else (*sides[1:], sides[0])
 

@@ -57,7 +57,7 @@ def rescaling(value_range: tuple[float, float] | None) -> keras.layers.Rescaling
 
 
 def as_fractions(x: Tensor, value_range: tuple[float, float] | None) -> Tensor:
-    """Integers as floats from 0 to 1; unchanged if a range is given."""
+    """Returns integers as floats from 0 to 1; unchanged if a range is given."""
     is_integer = "int" in keras.backend.standardize_dtype(x.dtype)
     if value_range is not None or not is_integer:
         return x

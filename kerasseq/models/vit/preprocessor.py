@@ -129,7 +129,7 @@ class ImagePreprocessor(Preprocessor):
         return np.repeat(images, self.channels, axis)
 
     def rows(self, x: Any) -> ImageRows | None:
-        """Images as rows: arrays, or files; None for a stream of batches."""
+        """Returns images as rows: arrays or files; None for a stream of batches."""
         x = inputs.unlabeled(x)
         options = {"channels_first": not self.channels_last}
         files = inputs.files_of(x)

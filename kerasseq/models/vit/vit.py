@@ -254,8 +254,8 @@ class ViT(ImageClassifier):
         chosen = {}
         if a["global_tokens"] is not None:
             real = ops.ones_like(x[..., 0], dtype="bool")
-            found = GlobalTokens(a["global_tokens"], name="global_tokens")(real)
-            chosen["global_mask"] = found
+            global_mask = GlobalTokens(a["global_tokens"], name="global_tokens")(real)
+            chosen["global_mask"] = global_mask
         for block in blocks:
             x = block(x, **chosen)
         if a["norm_placement"] == "pre":

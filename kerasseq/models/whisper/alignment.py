@@ -39,10 +39,10 @@ def align_window(
     target[0, :count] = [*prompt, *text]
     heads = alignment_heads(model)
     layers = sorted({layer for layer, _ in heads})
-    found = model.attention_to(memory, target, layers)
-    found = dict(zip(layers, map(ops.convert_to_numpy, found), strict=True))
+    alphas = model.attention_to(memory, target, layers)
+    alphas = dict(zip(layers, map(ops.convert_to_numpy, alphas), strict=True))
     vectors = max(frames // FACTOR, 1)
-    weights = [found[layer][0, head, first:count, :vectors] for layer, head in heads]
+    weights = [alphas[layer][0, head, first:count, :vectors] for layer, head in heads]
     matrix = alignment_matrix(np.stack(weights).astype("float32"))
     return token_times(matrix, seconds_per_vector(model)), matrix[:-1]
 

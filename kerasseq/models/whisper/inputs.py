@@ -226,5 +226,5 @@ class WhisperPreprocessor(AudioPreprocessor):
 
 
 def are_inputs(x: Any) -> bool:
-    """Whether these are the inputs of the graph by name, as `encode` returns them."""
+    """Returns whether these are inputs of the graph by name, as `encode` returns."""
     return isinstance(x, Mapping) and x.keys() >= INPUTS

@@ -132,7 +132,7 @@ class TimestampRules:
         return self.probability(self.beginning(z, history))
 
     def pairs(self, logits: Tensor, history: History) -> Tensor:
-        """Times come in pairs, as one segment ends where the next begins."""
+        """Makes times come in pairs, as one segment ends where the next begins."""
         v = np.arange(logits.shape[-1])
         last, before = history["last"][:, None], history["before"][:, None]
         times = kernels.constant(v >= self.first, like=logits)
@@ -140,7 +140,7 @@ class TimestampRules:
         return forbid(logits, ops.logical_and(last, ops.where(before, times, text)))
 
     def order(self, logits: Tensor, history: History) -> Tensor:
-        """Times do not decrease, and a segment does not end where it begins."""
+        """Forbids times that decrease, and a segment that ends where it begins."""
         v = ops.arange(logits.shape[-1], dtype="int32")
         ends = ops.logical_and(history["last"], ops.logical_not(history["before"]))
         least = history["latest"] + ops.cast(ops.logical_not(ends), "int32")
@@ -158,7 +158,7 @@ class TimestampRules:
         return forbid(logits, ops.logical_and(is_first, forbidden))
 
     def probability(self, logits: Tensor) -> Tensor:
-        r"""A time follows if the times together are more probable than any text.
+        r"""Forbids text where the times together are more probable than any text.
 
         $$\log \sum_{v \ge a} e^{z_v} > \max_{v < a} z_v$$
         """

@@ -97,12 +97,12 @@ def _codes(table):
     """Returns ids by code, from ids by token."""
     codes = {}
     for token, i in table.items():
-        found = _CODE.fullmatch(token)
-        if found is None:
+        match = _CODE.fullmatch(token)
+        if match is None:
             raise ValueError(
                 f"lang_to_id must have tokens such as <|en|>, received {token[:60]!r}"
             )
-        codes[found[1]] = i
+        codes[match[1]] = i
     return codes
 
 

@@ -103,7 +103,7 @@ def transcribe_sounds(
     own = model.preprocessor
     one = own.is_one(x)
     rows = own.sounds(own.several(inputs_of(model, x)))
-    total, done, found = float(rows.lengths.sum()) / own.sampling_rate, 0.0, []
+    total, done, transcripts = float(rows.lengths.sum()) / own.sampling_rate, 0.0, []
     for first in range(0, len(rows), batch_size):
         numbers = range(first, min(first + batch_size, len(rows)))
         tracks = [_track(model, rows.sound(n), n, options) for n in numbers]
@@ -114,8 +114,8 @@ def transcribe_sounds(
             done = before + seek * own.stride / own.sampling_rate
             if progress is not None:
                 progress(min(done, total), total)
-        found += [_transcript(model, track) for track in tracks]
-    return found[0] if one else found
+        transcripts += [_transcript(model, track) for track in tracks]
+    return transcripts[0] if one else transcripts
 
 
 def _track(model, sound, number, options):
@@ -154,8 +154,8 @@ def _transcribe_windows(model, tracks, options):
 def _find_languages(model, memory, tracks):
     """Finds the languages of sounds at their beginning."""
     if any(track.language is None for track in tracks):
-        found = languages_of(model, memory)
-        for track, p in zip(tracks, found, strict=False):
+        probabilities = languages_of(model, memory)
+        for track, p in zip(tracks, probabilities, strict=False):
             if track.language is None:
                 track.probabilities, track.language = p, max(p, key=p.__getitem__)
 

@@ -332,7 +332,7 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         return self._compiled("start_decoder", length=bucket(length))(memory)
 
     def _compiled(self, method, **options):
-        """A method that computes with layers, compiled."""
+        """Returns a method that computes with layers, compiled."""
         programs = kernels.programs(self)
 
         def make():
@@ -360,16 +360,16 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
             return kernels.inference(model, pure=programs.pure)
 
         function = programs.get("cross_attentions", chosen, make)
-        found = function([memory, ops.convert_to_tensor(target, "int32")])
-        return found if isinstance(found, list) else [found]  # Keras unpacks one
+        weights = function([memory, ops.convert_to_tensor(target, "int32")])
+        return weights if isinstance(weights, list) else [weights]  # Keras unpacks one
 
     def _attention_model(self, layers):
-        """The model from vectors and ids to the attention weights of layers."""
+        """Returns the model from vectors and ids to the attention weights of layers."""
         memory = keras.Input((None, self._arguments["hidden_dim"]))
         target = keras.Input((None,), dtype="int32")
         with pause():  # symbolic values cannot be recorded
-            found = self.decoder.cross_attentions(target, memory, None, layers)
-        return keras.Model([memory, target], found)
+            weights = self.decoder.cross_attentions(target, memory, None, layers)
+        return keras.Model([memory, target], weights)
 
 
 def layer_options(arguments: Config) -> LayerOptions:

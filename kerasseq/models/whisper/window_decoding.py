@@ -102,7 +102,7 @@ def decode_windows(
         max_new_tokens: The most tokens; None for as many as the decoder has positions.
         seeds: A seed for each window.
     """
-    found: list[Any] = [None] * len(prompts)
+    results: list[Any] = [None] * len(prompts)
     left = list(range(len(prompts)))
     for attempt, temperature in enumerate(fallback.temperatures):
         rows = padded_rows(left)
@@ -117,11 +117,11 @@ def decode_windows(
             [seeds[row] + attempt for row in rows],
         )
         for row, each in zip(left, written, strict=False):
-            found[row] = each
-        left = [row for row in left if not fallback.accepts(found[row])]
+            results[row] = each
+        left = [row for row in left if not fallback.accepts(results[row])]
         if not left:
             break
-    return found
+    return results
 
 
 def padded_rows(rows: list[int]) -> list[int]:
@@ -168,7 +168,7 @@ def _decode(
         fill=settings.end,
         **({} if isinstance(sampler, Beam) else {"seed": seeds}),
     )
-    found = []
+    written = []
     for row in range(count):
         size, score = int(best.lengths[row, 0]), float(best.scores[row, 0])
         if isinstance(sampler, Beam):
@@ -177,7 +177,7 @@ def _decode(
         ids = ids[:-1] if ids[-1] == settings.end else ids
         silence = None if no_speech is None else float(no_speech[row])
         mean = score / size
-        found.append(
+        written.append(
             Written(
                 ids,
                 mean,
@@ -187,7 +187,7 @@ def _decode(
                 fallback.is_speech(mean, silence),
             )
         )
-    return found
+    return written
 
 
 def no_speech_of(model: Any, state: Nested, prompts: np.ndarray) -> np.ndarray | None:

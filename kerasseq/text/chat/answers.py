@@ -79,7 +79,7 @@ def parts(
             f"{where} must have an answer, a message of the role assistant after "
             f"another, received {short(messages)}"
         )
-    found, written = [], ""
+    pieces, written = [], ""
     for n in places:
         before = template.render(messages[:n], add_generation_prompt=True)
         after = template.render(messages[: n + 1])
@@ -87,14 +87,14 @@ def parts(
         start = after.find(content, len(before))
         end = start + len(content)
         _check(before.startswith(written) and after.startswith(before), before, after)
-        found += [(before[len(written) :], False)]
-        found += [(after[len(before) : end], True), (after[end:], True)]
+        pieces += [(before[len(written) :], False)]
+        pieces += [(after[len(before) : end], True), (after[end:], True)]
         written = after
     if add_generation_prompt:
         after = template.render(messages, add_generation_prompt=True)
         _check(after.startswith(written), written, after)
-        found.append((after[len(written) :], False))
-    return [(text, is_written) for text, is_written in found if text]
+        pieces.append((after[len(written) :], False))
+    return [(text, is_written) for text, is_written in pieces if text]
 
 
 def _check(grows, before, after):

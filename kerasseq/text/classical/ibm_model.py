@@ -182,9 +182,9 @@ class IBMModel1(Saved):
             row = len(self.source_words)
         if row is None:
             raise ValueError(f"word must be one of the sources, received {word!r}")
-        found = self._translations.get(row, {})
-        order = sorted(found, key=lambda y: (-found[y], y))[:top]
-        return [(self.target_words[y], found[y]) for y in order]
+        probabilities = self._translations.get(row, {})
+        order = sorted(probabilities, key=lambda y: (-probabilities[y], y))[:top]
+        return [(self.target_words[y], probabilities[y]) for y in order]
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, which alignments count.
@@ -196,16 +196,16 @@ class IBMModel1(Saved):
         return find_words(text, lowercase=self.lowercase, punctuation=True)
 
     def _sentences(self, name, texts):
-        found = []
+        sentences = []
         for n, text in enumerate(several(name, texts)):
             if not isinstance(text, str):
                 raise TypeError(f"{name}[{n}] must be a string, received {short(text)}")
-            found.append(self.words(text))
-            if not found[-1]:
+            sentences.append(self.words(text))
+            if not sentences[-1]:
                 raise ValueError(f"{name}[{n}] must have at least one word, has none")
-        if not found:
+        if not sentences:
             raise ValueError(f"{name} must have at least one text, received none")
-        return found
+        return sentences
 
     def _ids(self, sentences):
         words = sorted({word for sentence in sentences for word in sentence})
@@ -289,7 +289,7 @@ class IBMModel1(Saved):
 
 
 def _cells(x, y):
-    """Each source word with each target word of its pair, as rows of two ids.
+    """Pairs each source word with each target word of its pair, as rows of ids.
 
     Returns:
         The cells `(cells, 2)`; the number of the target word that each belongs to, over
@@ -304,7 +304,7 @@ def _cells(x, y):
 
 
 def _expected(t, cell, words, widths):
-    """The share of each target word that each cell expects, and the bits of a word."""
+    """Computes the share of each target word of each cell, and bits of a word."""
     of_cells = t[cell]
     sums = np.bincount(words, of_cells)
     return of_cells / sums[words], float(-np.mean(np.log2(sums / widths)))

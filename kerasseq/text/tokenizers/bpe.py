@@ -46,7 +46,7 @@ class Merge(NamedTuple):
 
 
 def is_merge(merge: object, known: set[str]) -> bool:
-    """Whether this is a pair of tokens, with a count or without, that gives a token.
+    """Returns whether this is a pair of tokens, with or without count, that gives one.
 
     Examples:
         >>> is_merge(["a", "b", 3], {"a", "b", "ab"}), is_merge("ab", {"a", "b", "ab"})

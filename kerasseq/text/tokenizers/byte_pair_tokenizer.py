@@ -315,7 +315,7 @@ class BytePairTokenizer(Tokenizer):
         return 1
 
     def _is_one_symbol(self, i: int) -> bool:
-        """Whether a token is one symbol, though its name is longer."""
+        """Returns whether a token is one symbol, though its name is longer."""
         token = self._vocabulary[i]
         is_unknown = self.unknown is not None and token == self.unknown
         return is_unknown or (

@@ -190,7 +190,7 @@ def fitted_tokenizer(
 
 
 def is_path(value: object) -> bool:
-    """Whether this is a path: a string with a suffix or separator, or of a file.
+    """Returns whether this is a path: with a suffix or separator, or of a file.
 
     Examples:
         >>> [is_path(s) for s in ("tokenizer.json", "runs/bpe", "word", "Yes. No.")]

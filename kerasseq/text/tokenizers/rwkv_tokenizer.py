@@ -81,10 +81,10 @@ class RWKVTokenizer(Tokenizer):
     @functools.cached_property
     def _lengths(self) -> dict[bytes, list[int]]:
         """The lengths of the tokens with the same first two bytes, longest first."""
-        found: dict[bytes, set[int]] = {}
+        lengths: dict[bytes, set[int]] = {}
         for token in self._ids:
-            found.setdefault(token[:2], set()).add(len(token))
-        return {start: sorted(sizes, reverse=True) for start, sizes in found.items()}
+            lengths.setdefault(token[:2], set()).add(len(token))
+        return {start: sorted(sizes, reverse=True) for start, sizes in lengths.items()}
 
     @classmethod
     def from_vocabulary(
@@ -193,8 +193,8 @@ class RWKVTokenizer(Tokenizer):
         tokens, at, ids, lengths = [], 0, self._ids, self._lengths
         while at < len(data):
             for start in (data[at : at + 2], data[at : at + 1]):
-                found = (data[at : at + size] for size in lengths.get(start, ()))
-                token = next((part for part in found if part in ids), None)
+                candidates = (data[at : at + size] for size in lengths.get(start, ()))
+                token = next((part for part in candidates if part in ids), None)
                 if token is not None:
                     break
             else:

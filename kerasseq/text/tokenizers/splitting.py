@@ -74,12 +74,12 @@ class Limited:
         self.groups: int = expression.groups
 
     def findall(self, text: str) -> list[Any]:
-        """As in `regex`."""
+        """Finds all matches, as in `regex`."""
         with self._limit(text) as seconds:
             return self.expression.findall(text, timeout=seconds)
 
     def finditer(self, text: str) -> "Iterator[regex.Match[str]]":
-        """As in `regex`."""
+        """Yields the matches, as in `regex`."""
         with self._limit(text) as seconds:
             yield from self.expression.finditer(text, timeout=seconds)
 

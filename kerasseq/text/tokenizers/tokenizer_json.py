@@ -101,7 +101,7 @@ def _kind(model) -> str | None:
 
 
 def _are_plain(added, normalizer) -> bool:
-    """Whether all added tokens are special, without options, and found in one pass.
+    """Returns whether added tokens are special, without options, found in one pass.
 
     The times of Whisper, such as `<|0.02|>`, count as special.
     """

@@ -168,7 +168,7 @@ class Eliza:
         return dict(sorted(keywords.items(), key=lambda item: -item[1]))
 
     def is_goodbye(self, text: str) -> bool:
-        """Whether an input ends the conversation. `reply` answers it with `farewell`.
+        """Returns whether an input is a goodbye, which `reply` answers with `farewell`.
 
         Args:
             text: The input.
