@@ -104,7 +104,7 @@ def solution(number: str) -> str:
         >>> from kerasseq import exercises
         >>> print(exercises.solution("02.2"))
         def count_elman(units, features):
-            \"\"\"W, U and b.\"\"\"
+            \"\"\"Counts W, U and b.\"\"\"
             return features * units + units * units + units
     """
     source = textwrap.dedent(inspect.getsource(_exercise(number).solution))
