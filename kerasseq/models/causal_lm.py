@@ -32,7 +32,7 @@ from kerasseq.models.text_blocks import (
 )
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
-from kerasseq.tasks.fit_call import FitCall, TrainingRows
+from kerasseq.tasks.fit_call import FitCall, TrainingRows, check_parts
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.output_losses import weights_of_positions
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
@@ -134,12 +134,14 @@ class CausalLM(TaskModel):
             self, x, call.y, call.sample_weight, sequence_length=length
         )
         if rows is not None:
+            call.refuse("for answers and whole documents", "class_weight")
             return AnswerRows(rows, self.padded_inputs, answers.longest_row(self))
         x, is_streamed = streamed(
             text_of_file(x), call.y, call.steps_per_epoch, call.validation_split
         )
         call.streamed = is_streamed
         if is_streamed:
+            call.refuse("for a stream of texts", "sample_weight", "class_weight")
             texts = repeated(x)
             return KerasData(self.cut.stream(texts, self.ids, length, call.batch_size))
         x, y = read_texts(x, call.y)
@@ -174,6 +176,7 @@ class CausalLM(TaskModel):
         length, options = call.own["sequence_length"], call.keras
         data = shard_rows.opened(self, call.validation_data, length)
         given = data if isinstance(data, tuple) else (data,)
+        check_parts(given)
         rows = answers.rows_of_answers(self, *given, sequence_length=length)
         if rows is not None:
             options.setdefault("validation_batch_size", call.batch_size)

@@ -30,6 +30,7 @@ from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
 from kerasseq.series.selection import LEAST_EPOCHS, RandomWindows
 from kerasseq.series.sources import as_table, as_windows, is_table
 from kerasseq.series.table_forecasts import TableForecasts
+from kerasseq.series.table_training import OF_TABLE
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
@@ -41,8 +42,7 @@ from kerasseq.tasks.last_step import LastStep
 from kerasseq.training.batches import KerasData
 
 BASELINES = ("ar", "season")
-# Arguments of `fit` for a table, and arguments of the model that users look for there.
-OF_TABLE = ("value", "date", "group", "missing", "season", "length")
+# Arguments of the model that users look for in `fit`.
 OF_LAYERS = ("known", "past", "calendar", "quantiles", "horizon")
 UPDATES = 200  # training steps of `fit(table)` after the first
 

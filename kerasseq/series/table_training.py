@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core import checks
+from kerasseq.core.arguments import check_names
 from kerasseq.series.columns import Columns
 from kerasseq.series.intervals import conformal_shifts, outward
 from kerasseq.series.selection import (
@@ -24,6 +26,8 @@ from kerasseq.series.windows import TableWindows
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.training.batches import BATCH_SIZE, KerasData
 
+# Arguments of `fit` for a table.
+OF_TABLE = ("value", "date", "group", "missing", "season", "length")
 # Options of `fit` with which it trains as it is told.
 EXPLICIT = (
     "epochs", "steps_per_epoch", "shuffle", "sample_weight", "class_weight", "patience",
@@ -103,6 +107,8 @@ def choose_steps(
             'choose_steps needs a network that starts at zero, baseline="ar", '
             f"received baseline={model._arguments['baseline']!r}"
         )
+    checks.whole_number("batch_size", batch_size)
+    check_names("choose_steps", choose_steps, OF_TABLE, options)
     windows = prepare_named(model, data, options)
     return find_steps(model, windows, batch_size)[0]
 
@@ -151,8 +157,8 @@ def find_steps(model: Any, windows: TableWindows, batch_size: int) -> Any:
     every = steps_between_checks(len(x), batch_size)
     compared = windows.x[checked], windows.y[checked]
     best = BestStep(model._predict_sorted, model._median, *compared, every)
-    checks = 0 if best.is_exact else CHECKS
-    history = train_on(model, x, y, batch_size, every, checks, callbacks=[best])
+    epochs = 0 if best.is_exact else CHECKS
+    history = train_on(model, x, y, batch_size, every, epochs, callbacks=[best])
     for variable, value in zip(changed_variables(model), state, strict=True):
         variable.assign(value)
     model._set_baseline(windows.x, windows.y, windows.values)

@@ -1,13 +1,15 @@
 """What `fit` is called with, and what a model makes of it: rows, or data for Keras."""
 
 import dataclasses
+import math
 import types
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import keras
 
 from kerasseq.core import checks
-from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.data_checks import are_batches, number_array
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
 
 
@@ -51,6 +53,29 @@ class FitCall:
     streamed: bool = False
     history: Any = None  # a `keras.callbacks.History`
 
+    def __post_init__(self) -> None:
+        """Raises if a number is out of range, whatever reads the data later."""
+        self.validation_split = checks.fraction(
+            "validation_split", self.validation_split or 0.0
+        )
+        sizes = {"batch_size": 1, "epochs": 0, "initial_epoch": 0, "seed": 0}
+        sizes |= dict.fromkeys(("steps_per_epoch", "patience"), 1)
+        for name, least in sizes.items():
+            value = getattr(self, name)
+            if value is not None or name == "initial_epoch":
+                checks.whole_number(name, value, least)
+        for name in ("validation_batch_size", "validation_steps"):
+            if self.keras.get(name) is not None:
+                checks.whole_number(name, self.keras[name])
+        if isinstance(self.validation_data, tuple):
+            check_parts(self.validation_data, at_most=math.inf)
+        for each in callbacks_of(self.keras):
+            if not hasattr(each, "set_model"):
+                raise TypeError(
+                    "callbacks must be a keras.callbacks.Callback, or a list of them, "
+                    f"received {checks.short(each)}"
+                )
+
     @property
     def holds_out(self) -> bool:
         """Whether rows are to be held out of the training, for validation."""
@@ -68,7 +93,7 @@ class FitCall:
             ValueError: If one is given.
         """
         for name in names:
-            given = getattr(self, name)
+            given = self.own[name] if name in self.own else getattr(self, name, None)
             if name == "validation_split":
                 given = given or None
             if given is not None:
@@ -117,7 +142,10 @@ def fit_arguments_of(model: Any, call: FitCall) -> tuple[Any, dict[str, Any]]:
     elif call.holds_out and not isinstance(data, KerasData):
         data, rows = data.split(fraction, seed)
         held_out, fraction = rows.held_out(call), 0.0
-    elif call.holds_out and not are_batches(data.x):
+    elif call.holds_out and are_batches(data.x):
+        reason = "for batches, which fit cannot divide; give validation_data"
+        call.refuse(reason, "validation_split")
+    elif call.holds_out:
         fraction = fraction or HELD_OUT
     epochs = {"epochs": 1 if call.epochs is None else call.epochs}
     options = {**epochs, "initial_epoch": call.initial_epoch, **call.keras}
@@ -133,6 +161,17 @@ def fit_arguments_of(model: Any, call: FitCall) -> tuple[Any, dict[str, Any]]:
 
 
 def _arguments_of_arrays(data, call, fraction, options):
+    by_class, weights = data.class_weight, data.sample_weight
+    if by_class is not None and not isinstance(by_class, Mapping):
+        raise ValueError(
+            "class_weight must be a dictionary here, of the weight of each integer "
+            f"label, as the rows have no labels to count, received {by_class!r}"
+        )
+    is_list = isinstance(weights, list | tuple)
+    if isinstance(weights, str) or (
+        is_list and not all(hasattr(each, "shape") for each in weights)
+    ):
+        data = data._replace(sample_weight=number_array("sample_weight", weights))
     return {
         **data._asdict(),
         "batch_size": None if are_batches(data.x) else call.batch_size,
@@ -142,6 +181,28 @@ def _arguments_of_arrays(data, call, fraction, options):
         "shuffle": not isinstance(data.x, types.GeneratorType),
         **options,
     }
+
+
+def check_parts(data: Sequence[Any], at_most: float = 3) -> None:
+    """Raises unless these can be inputs, labels and weights to validate on.
+
+    Args:
+        data: The `validation_data` of `fit`.
+        at_most: How many parts there are, at most.
+
+    Examples:
+        >>> check_parts((["a"], [1]))
+        >>> check_parts(())
+        Traceback (most recent call last):
+        ...
+        ValueError: validation_data must be (x, y), (x, y, sample_weight), or in a \
+form of x, received 0 parts, ()
+    """
+    if not 0 < len(data) <= at_most:
+        raise ValueError(
+            "validation_data must be (x, y), (x, y, sample_weight), or in a form of "
+            f"x, received {len(data)} parts, {checks.short(data)}"
+        )
 
 
 def with_early_stopping(
@@ -165,7 +226,6 @@ def with_early_stopping(
     """
     if patience is None:
         return arguments
-    checks.whole_number("patience", patience)
     data, fraction = arguments.get("validation_data"), arguments.get("validation_split")
     if data is None and not fraction:
         raise ValueError(
@@ -190,7 +250,21 @@ def with_callback(
         >>> len(with_callback({"callbacks": one}, one)["callbacks"])
         2
     """
+    return {**arguments, "callbacks": [*callbacks_of(arguments), callback]}
+
+
+def callbacks_of(arguments: dict[str, Any]) -> list[Any]:
+    """Returns the callbacks among arguments for `keras.Model.fit`.
+
+    Args:
+        arguments: The arguments, whose callbacks are a list, one or a `CallbackList`.
+
+    Examples:
+        >>> one = keras.callbacks.TerminateOnNaN()
+        >>> callbacks_of({}), len(callbacks_of({"callbacks": one}))
+        ([], 1)
+    """
     callbacks = arguments.get("callbacks") or []
     if not isinstance(callbacks, list | tuple):
         callbacks = getattr(callbacks, "callbacks", [callbacks])
-    return {**arguments, "callbacks": [*callbacks, callback]}
+    return [*callbacks]

@@ -98,6 +98,11 @@ def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
             return own(self, *args, **kwargs)
         return getattr(super(cls, self), name)(*args, **kwargs)
 
+    # The one of the class, by which it is pickled, where `own` is of a module.
+    method.__module__, method.__qualname__ = (
+        cls.__module__,
+        f"{cls.__qualname__}.{name}",
+    )
     return method
 
 

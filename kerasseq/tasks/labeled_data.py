@@ -10,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Tensor
 from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.fit_call import check_parts
 from kerasseq.tasks.fitted import check_learned
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.missing_rows import MISSING, SKIP, is_complete, spread, taken
@@ -163,6 +164,7 @@ def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any
     is_several = isinstance(data, tuple | list)
     is_several = is_several and not model.preprocessor.has_labels(data)
     parts = data if is_several else (data,)
+    check_parts(parts)
     if steps is None or any(part is not None for part in parts[1:]):
         return parts
     stream = stream_of(model, parts[0])

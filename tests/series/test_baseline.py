@@ -270,6 +270,10 @@ def test_a_baseline_of_the_season(tmp_path):
     assert not np.allclose(model.forecast(3), y[-12:-9])
     with pytest.raises(ValueError, match="choose_steps needs a network that starts"):
         Forecaster("gru", baseline="season").choose_steps(y)
+    with pytest.raises(TypeError, match="choose_steps has no argument epochs"):
+        Forecaster("gru").choose_steps(y, epochs=3)
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        Forecaster("gru").choose_steps(y, batch_size=0)
     with pytest.raises(ValueError, match='baseline="arima" is not one of "ar"'):
         Forecaster("gru", baseline="arima")
 

@@ -1,5 +1,7 @@
 """LoRA of whole models: what is trained, merged, switched, saved and refused."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from kerasseq.core.dense import Adaptable, LoRA
 from kerasseq.core.sublayers import flatten
 from kerasseq.tasks import adapter_files
 from kerasseq.tasks.adapters import Adapter
+from kerasseq.tasks.base import TaskModel
 
 pytestmark = pytest.mark.once("which weights are trained and kept, as arrays")
 IDS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
@@ -303,3 +306,10 @@ def test_recurrent_kernels_are_refused():
     model = models.SequenceClassifier("lstm", 2, vocabulary_size=5, units=3)
     with pytest.raises(ValueError, match="which is no dense layer"):
         model.enable_lora(2, "lstm*")
+
+
+def test_methods_are_pickled_by_the_name_of_their_class():
+    for name in ("enable_lora", "load_lora_weights", "save"):
+        method = getattr(TaskModel, name)
+        assert pickle.loads(pickle.dumps(method)) is method
+        assert method.__qualname__ == f"TaskModel.{name}"

@@ -1,5 +1,6 @@
 """One `fit` for all models: what it refuses, and what it holds out."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -78,6 +79,29 @@ WRONG = {
         lambda: BERT, {"x": [["a", "b"]], "validation_split": 0.5},
         "validation_split must be left out to pre-train",
     ),
+    "missing cells of documents": (
+        lambda: BERT, {"x": [["a", "b"]], "missing": "skip"},
+        "missing must be left out to pre-train",
+    ),
+    "weights beside a stream of texts": (
+        language_model,
+        {"x": iter(["abc"] * 9), "steps_per_epoch": 2, "sample_weight": [1.0]},
+        "sample_weight must be left out for a stream of texts",
+    ),
+    "weights of the labels of answers": (
+        language_model, {"x": ["a"], "y": ["b"], "class_weight": {0: 2.0}},
+        "class_weight must be left out for answers",
+    ),
+    "weights beside a stream of pairs": (
+        lambda: models.Seq2Seq("gru", LETTERS, LETTERS, units=3),
+        {"x": iter([("a", "b")] * 9), "steps_per_epoch": 2, "class_weight": {0: 2.0}},
+        "class_weight must be left out for a stream of pairs",
+    ),
+    "shifts of batches": (
+        lambda: models.ViT(2, image_size=4, patch_size=2, **SMALL),
+        {"x": iter([(np.ones((2, 4, 4, 3)), np.zeros(2))]), "shift": 0.1},
+        "shift must be left out for batches",
+    ),
 }  # fmt: skip
 
 
@@ -86,6 +110,42 @@ def test_what_has_no_effect_is_an_error(name):
     model, options, message = WRONG[name]
     with pytest.raises((TypeError, ValueError), match=message):
         model().fit(**options, verbose=0)
+
+
+IDS = {"x": np.ones((7, 3), "int32"), "y": np.ones((7, 3), "int32")}
+NUMBERS = {
+    "batch_size": (0, "3", 2.5),
+    "epochs": (-1, "2"),
+    "initial_epoch": (-1, None),
+    "steps_per_epoch": (0, 1.5),
+    "validation_split": (1.5, -0.1, "a"),
+    "patience": (0, "a"),
+    "seed": (-1, "a"),
+    "validation_batch_size": (0,),
+    "validation_steps": (0,),
+    "callbacks": ("x", [3]),
+    "class_weight": ("balanced",),
+    "sample_weight": ("a", [1.0, "b"]),
+    "validation_data": ((), (1, 2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("data", [IDS, {"x": "abcdefg" * 13}])
+def test_the_message_names_a_wrong_argument(data, name):
+    model = language_model()
+    for value in NUMBERS[name]:
+        with pytest.raises((TypeError, ValueError), match=f"^{name} must "):
+            model.fit(**data, **{name: value}, sequence_length=3, verbose=0)
+
+
+def test_a_list_of_weights_is_an_array_of_them():
+    weights, found = [1.0, 0.0, 0.5, 2.0, 0.0, 3.0, 1.0], []
+    for given in (weights, np.array(weights)):
+        keras.utils.set_random_seed(0)
+        history = language_model().fit(**IDS, sample_weight=given, verbose=0).history
+        found.append(history["loss"])
+    assert found[0] == found[1]
 
 
 def test_documents_and_arrays_are_both_validated_on():

@@ -67,7 +67,7 @@ class PretrainingRows:
     """
 
     def __init__(self, model: Any, call: FitCall) -> None:
-        names = "sample_weight", "class_weight", "validation_split"
+        names = "sample_weight", "class_weight", "validation_split", "missing"
         call.refuse("to pre-train on documents", *names)
         call.keras.setdefault("validation_batch_size", call.batch_size)
         self.model: Any = model

@@ -86,6 +86,7 @@ class Translator(GenerationMixin, TaskModel):
             call.x, call.y, call.steps_per_epoch, call.validation_split
         )
         if is_streamed:
+            call.refuse("for a stream of pairs", "sample_weight", "class_weight")
             size = checks.whole_number("batch_size", call.batch_size)
             encode = self._encode_rows
             return KerasData(encoded_batches(x, encode, batch_size=size, per_step=True))

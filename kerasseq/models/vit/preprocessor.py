@@ -175,8 +175,15 @@ def trained(rows: Any, call: FitCall) -> Any:
     Args:
         rows: `ImageRows`, or batches as they are.
         call: The call of `fit`.
+
+    Raises:
+        ValueError: If batches, which are not read here, are to be shifted or flipped.
     """
-    if isinstance(rows, ImageRows):
+    if not isinstance(rows, ImageRows):
+        for name in ("shift", "flip"):
+            if call.own.get(name):
+                call.refuse("for batches; pass arrays, files or a folder", name)
+    else:
         rows.by_class = inputs.is_labeled(call.x)
         rows.shift, rows.flip = call.own.get("shift", 0.0), call.own.get("flip", False)
     return rows
