@@ -19,6 +19,10 @@ from kerasseq.cli import config, console, control, devices, errors, options
 from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
 from kerasseq.core import checks
 
+# What is said of an option of a task that is not named.
+OF_RESUMED = "A resumed run keeps its options: leave it out, or start another run"
+OF_TASKS = "Name the task first, as in  kerasseq train classify --help"
+
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command.
@@ -102,22 +106,47 @@ def _parse(argv):
     if argv in ([], ["--quiet"]):
         parser.print_help()
         raise SystemExit(0)
-    args, unknown = parser.parse_known_args(argv)
+    args, unknown = _parsed(argv, parser, parsers)
     task = getattr(args, "task", None)
     used = parsers.get((args.command, task), parser)
     if unknown:
-        option = unknown[0].partition("=")[0]
-        known = re.findall(r"--[a-z][a-z-]*", used.format_help())
         table, name = (TASKS, task) if task in TASKS else (COMMANDS, args.command)
-        module = table.get(name)
-        why = getattr(module, "UNKNOWN", {}).get(option)
-        raise errors.UsageError(
-            f"{used.prog}: unrecognized argument "
-            f"{errors.truncate_word(unknown[0], 60)}. "
-            + (why or f"{checks.nearest(option, known)[1:]} See  {used.prog} --help")
-        )
+        option = unknown[0].partition("=")[0]
+        why = getattr(table.get(name), "UNKNOWN", {}).get(option)
+        raise _unknown(unknown[0], used, why)
     args.words = argv  # for processes that run the same command
     return args, _option_names(args.command, task, parsers)
+
+
+def _unknown(word, used, why=None):
+    """Returns the error for a word that a parser does not know."""
+    known = re.findall(r"--[a-z][a-z-]*", used.format_help())
+    near = checks.nearest(word.partition("=")[0], known)[1:]
+    return errors.UsageError(
+        f"{used.prog}: unrecognized argument {errors.truncate_word(word, 60)}. "
+        + (why or f"{near} See  {used.prog} --help")
+    )
+
+
+def _parsed(argv, parser, parsers):
+    """Returns the arguments, and words that are unknown.
+
+    Where no task is named, argparse takes the value of an unknown option for one.
+    """
+    try:
+        return parser.parse_known_args(argv)
+    except errors.UsageError as error:
+        used = parsers.get((argv[0], None))
+        if used is None or "invalid choice" not in str(error):
+            raise
+        known = used._option_string_actions
+        names = [word.partition("=")[0] for word in argv if word.startswith("--")]
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is None:
+            raise
+        why = OF_RESUMED if "--resume" in names else OF_TASKS
+        why = why if argv[0] == "train" else None
+        raise _unknown(unknown, used, why) from None
 
 
 def _option_names(command, task, parsers):

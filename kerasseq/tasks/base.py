@@ -131,7 +131,8 @@ class TaskModel(keras.Model):
 
         Raises:
             ValueError: If an argument is out of range or not for this model;
-                `micro_batches` cannot be above 1 for several losses.
+                `micro_batches` cannot be above 1 for several losses of which one is a
+                name or a function.
         """
         self.micro_batches = checks.size("micro_batches", micro_batches)
         loss = self.default_loss() if loss is None else loss

@@ -9,6 +9,7 @@ import keras
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.core import checks
 from kerasseq.core.masks import has_mask
 from kerasseq.core.types import Tensor
 from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
@@ -52,6 +53,7 @@ class LossMeans:
                 "batch_size"
             )
         if micro_batches > 1:
+            self._check_known()
             self._check_masks(micro_batches)
             _check_mean(self.loss)
         steps = getattr(optimizer, "gradient_accumulation_steps", None)
@@ -63,6 +65,21 @@ class LossMeans:
                 f"times as many rows, and compile(micro_batches={steps})",
                 stacklevel=3,
             )
+
+    def _check_known(self):
+        """Raises if it is not known what one of several losses is a mean over."""
+        by_name = isinstance(self.loss, Mapping)
+        outputs = self.outputs if isinstance(self.outputs, Mapping) else ()
+        losses = self.loss if by_name else dict.fromkeys(outputs, self.loss)
+        losses = {name: each for name, each in losses.items() if each is not None}
+        for name, loss in losses.items():
+            if len(losses) > 1 and not isinstance(loss, keras.losses.Loss):
+                raise ValueError(
+                    "each of several losses must be a keras.losses.Loss where a batch "
+                    "is computed in parts, by micro_batches or on several devices, "
+                    "as it is a mean over numbers of its own, received "
+                    f"{checks.short(loss)} for {name}"
+                )
 
     def _check_masks(self, micro_batches):
         """Raises if what a loss is a mean over is known after the forward pass."""
@@ -123,6 +140,7 @@ class LossMeans:
             sample_weight: Weights, or None.
         """
         if kernels.is_divided():
+            self._check_known()
             _check_mean(loss)
         value = kernels.unscaled(value)
         parts = only_loss(loss, y, y_pred, sample_weight)

@@ -94,6 +94,11 @@ def test_nearest_name_is_suggested(refused, words, nearest):
         (["generate", "x", "--top-p", "2"], "--top-p"),
         (["generate", "x", "--prompt", ""], "--prompt must have at least one"),
         (["data", "ar", "--count", "0"], "at least 1"),
+        (["train", "--resume=x", "--steps", "8"],
+         "unrecognized argument --steps. A resumed run keeps its options"),
+        (["train", "--steps", "8"], "--steps. Name the task first"),
+        (["compare", "--step", "8"], "kerasseq compare: unrecognized argument --step"),
+        (["train", "--json", "zzz"], "invalid choice: 'zzz'"),
     ],
 )  # fmt: skip
 def test_wrong_values(refused, tmp_path, words, message):

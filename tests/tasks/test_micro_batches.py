@@ -123,6 +123,16 @@ def test_several_losses_whose_counts_are_known_too_late():
         means.totals(None, (np.ones((1, 2, 3)), [np.ones((1, 2))]))
 
 
+def test_several_losses_of_which_one_is_a_function():
+    """It is not known what it is a mean over: parts were weighed by their rows."""
+    outputs = {name: keras.Input((2,)) for name in "ab"}
+    known = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for loss in ("mse", {"a": known, "b": "mse"}, {"a": known, "b": max}):
+        with pytest.raises(ValueError, match="each of several losses must be a keras"):
+            LossMeans(loss, None, outputs).check_accumulation(2, None, None)
+    LossMeans({"a": None, "b": "mse"}, None, outputs).check_accumulation(2, None, None)
+
+
 def test_a_sum_over_the_batch():
     model = models.SequenceTagger("elman", 5, vocabulary_size=11, units=3)
     loss = keras.losses.SparseCategoricalCrossentropy(True, reduction="sum")
