@@ -19,7 +19,7 @@ from kerasseq.cli import config, console, control, devices, errors, options
 from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
 from kerasseq.core import checks
 
-# What is said of an option of a task that is not named.
+# The advice on an option of a task that is not named.
 OF_RESUMED = "A resumed run keeps its options: leave it out, or start another run"
 OF_TASKS = "Name the task first, as in  kerasseq train classify --help"
 
@@ -139,7 +139,7 @@ def _parsed(argv, parser, parsers):
         used = parsers.get((argv[0], None))
         if used is None or "invalid choice" not in str(error):
             raise
-        known = used._option_string_actions
+        known = {each for a in used._actions for each in a.option_strings}
         names = [word.partition("=")[0] for word in argv if word.startswith("--")]
         unknown = next((name for name in names if name not in known), None)
         if unknown is None:

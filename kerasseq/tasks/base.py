@@ -131,8 +131,7 @@ class TaskModel(keras.Model):
 
         Raises:
             ValueError: If an argument is out of range or not for this model;
-                `micro_batches` cannot be above 1 for several losses of which one is a
-                name or a function.
+                `micro_batches` is 1 for several losses by name or of functions.
         """
         self.micro_batches = checks.size("micro_batches", micro_batches)
         loss = self.default_loss() if loss is None else loss

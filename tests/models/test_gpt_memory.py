@@ -328,6 +328,7 @@ def test_it_copies_over_a_distance_longer_than_a_segment():
     train, test = repeated_blocks(6000), repeated_blocks(2000, seed=1)
     losses, sizes = {}, {**SIZES, "num_layers": 1, "num_heads": 1, "hidden_dim": 16}
     for memory_length in (None, 16):
+        keras.utils.set_random_seed(0)
         model = models.GPT(
             **{**sizes, "vocabulary_size": 7, "intermediate_dim": 16},
             position="transformer_xl",
