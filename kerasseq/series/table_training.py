@@ -183,7 +183,7 @@ def selected_windows(model: Any, windows: TableWindows, call: FitCall) -> KerasD
             print(model.training_verdict())
         return KerasData(*windows[:2])
     call.epochs = chosen.steps // chosen.every
-    call.keras["shuffle"] = False
+    call.keras["shuffle"] = False  # windows are drawn at random
     return KerasData(drawn_windows(*windows[:2], call.batch_size, chosen.every))
 
 

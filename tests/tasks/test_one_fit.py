@@ -5,10 +5,15 @@ import numpy as np
 import pytest
 
 from kerasseq import models, text
+from kerasseq.datasets.pairs import Pairs
+from kerasseq.models.answer_rows import AnswerRows, Row
+from kerasseq.models.seq2seq.pairs import PairRows
+from kerasseq.models.text_blocks import TextCut, TextRows
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.fit_call import KerasData
 from kerasseq.training import TextBatches
 from kerasseq.training.batches import fit_arguments
+from kerasseq.training.label_batches import Rows
 
 pytestmark = pytest.mark.once("the same code on each backend")
 SMALL = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4}
@@ -148,14 +153,22 @@ def test_a_list_of_weights_is_an_array_of_them():
     assert found[0] == found[1]
 
 
-def test_documents_and_arrays_are_both_validated_on():
-    documents = [["a b", "c d"], ["b a", "d"]]
+def test_documents_and_arrays_are_both_validated_on(monkeypatch):
+    documents, seen = [["a b", "c d"], ["b a", "d"]], []
     arrays = BERT.batches(documents, sequence_length=11).all()
+    evaluate = BERT.evaluate
+
+    def watched(x=None, *args, **kwargs):
+        seen.append(x["ids"].shape)
+        return evaluate(x, *args, **kwargs)
+
+    monkeypatch.setattr(BERT, "evaluate", watched)
     found = [
         BERT.fit(documents, sequence_length=11, validation_data=data, verbose=0)
         for data in (documents, arrays)
     ]
     assert all(np.isfinite(each.history["val_loss"]).all() for each in found)
+    assert seen == [arrays[0]["ids"].shape] * 2 and seen[0][1] == 11
 
 
 def test_a_text_holds_out_its_end():
@@ -168,6 +181,36 @@ def test_a_text_holds_out_its_end():
     wanted = LETTERS.encode(ids)[-round(0.25 * len(ids)) :]
     assert np.asarray(validated["x"]).reshape(-1)[:19].tolist() == wanted[:19].tolist()
     assert evaluate(ids, sequence_length=3, verbose=0)
+
+
+ANSWERS = [Row(np.arange(n), np.ones(n)) for n in range(2, 22)]
+PARTS = {
+    "texts": (lambda: TextRows(np.arange(40), TextCut(), 3), lambda part: part.ids),
+    "answers": (
+        lambda: AnswerRows(ANSWERS, lambda ids, real: ids),
+        lambda part: [len(row.ids) for row in part.rows],
+    ),
+    "pairs": (
+        lambda: PairRows(None, Pairs([*range(20)], [*range(20)])),
+        lambda part: part.pairs.targets,
+    ),
+    "labels": (
+        lambda: Rows(np.arange(20), np.arange(20) % 2),
+        lambda part: part.arrays,
+    ),
+}
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+@pytest.mark.parametrize("name", PARTS)
+def test_no_row_is_both_trained_on_and_held_out(name, fraction):
+    make, rows_of = PARTS[name]
+    parts = [[*map(int, rows_of(part))] for part in make().split(fraction, 0)]
+    assert sorted([*parts[0], *parts[1]]) == [*map(int, rows_of(make()))]
+    of_each_class = (name, fraction) == ("labels", 0.0)  # 1.5 of 10 rows, rounded
+    count = len(parts[0]) + len(parts[1])
+    held_out = 2 * 2 if of_each_class else round((fraction or 0.15) * count)
+    assert len(parts[1]) == held_out
 
 
 def test_the_order_of_batches_is_that_of_their_seed():
