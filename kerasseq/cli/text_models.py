@@ -147,15 +147,30 @@ def load_preset(settings: options.Settings) -> Any:
     """
     if settings.preset is None:
         return None
-    loading = status(f"loading {settings.preset}")
+    named = f"--preset {settings.preset}"
+    return load_with_tokenizer(settings.preset, named, "tokenizer.json, and")
+
+
+def load_with_tokenizer(folder: str, named: str, such_as: str) -> Any:
+    """Loads a model of published weights, with its tokenizer.
+
+    Args:
+        folder: The folder.
+        named: What the message calls it.
+        such_as: The files of a tokenizer, for the message.
+
+    Raises:
+        ValueError: If the folder has no tokenizer that can be read.
+    """
+    loading = status(f"loading {folder}")
     with loading, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = kerasseq.models.from_pretrained(settings.preset)
+        model = kerasseq.models.from_pretrained(folder)
     if model.tokenizer is None:
         reasons = "".join(f" {warning.message}." for warning in caught)
         raise ValueError(
-            f"--preset {settings.preset} must have a tokenizer that kerasseq reads, "
-            f"such as tokenizer.json, and that fits the model.{reasons}"
+            f"{named} must have a tokenizer that kerasseq reads, such as {such_as} "
+            f"that fits the model.{reasons}"
         )
     return model
 

@@ -2,14 +2,12 @@
 
 import argparse
 import pathlib
-import warnings
 from typing import Any
 
 import numpy as np
 
-import kerasseq
-from kerasseq.cli import options, runs
-from kerasseq.cli.console import clock, progress, status
+from kerasseq.cli import options, runs, text_models
+from kerasseq.cli.console import clock, progress
 from kerasseq.cli.errors import refuse
 from kerasseq.core.files import read_json
 
@@ -64,17 +62,8 @@ def check_options(args: argparse.Namespace, is_whisper: bool) -> None:
 
 def load_checkpoint(folder: str) -> Any:
     """Loads a Whisper of a folder of published weights, with its tokenizer."""
-    loading = status(f"loading {folder}")
-    with loading, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = kerasseq.models.from_pretrained(folder)
-    if model.tokenizer is None:
-        reasons = "".join(f" {warning.message}." for warning in caught)
-        raise ValueError(
-            f"{folder} must have a tokenizer that kerasseq reads, such as vocab.json "
-            f"and merges.txt, and that fits the model.{reasons}"
-        )
-    return model
+    files = "vocab.json and merges.txt, and"
+    return text_models.load_with_tokenizer(folder, folder, files)
 
 
 def transcribe(model: Any, file: str, what: str, args: argparse.Namespace) -> Any:
