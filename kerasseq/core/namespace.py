@@ -10,6 +10,9 @@ from typing import Any
 
 from kerasseq.core import checks
 
+# What is looked for here, and is in Keras: `Dense`, `Adam`, `Sequential`.
+OF_KERAS = ("layers", "models", "optimizers", "losses", "metrics", "callbacks", "ops")
+
 
 class Submodule(types.ModuleType):
     """A module that says what is in it if it is called like a function."""
@@ -37,7 +40,10 @@ def explain_calls(package: str) -> None:
 
 
 def missing_name(namespace: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a namespace, which suggests the nearest public name.
+    """Returns the `__getattr__` of a namespace, which says what a name may be.
+
+    It is the same name in another namespace, or in one of Keras; or the nearest
+    public name. Nothing is imported to find out.
 
     Examples:
         >>> import kerasseq
@@ -46,14 +52,37 @@ def missing_name(namespace: str) -> Callable[[str], Any]:
         ...
         AttributeError: module 'kerasseq.text' has no attribute 'WordTokenzier'. Did \
 you mean "WordTokenizer"?
+        >>> kerasseq.layers.Dense
+        Traceback (most recent call last):
+        ...
+        AttributeError: module 'kerasseq.layers' has no attribute 'Dense'. It is \
+keras.layers.Dense
     """
 
     def missing(name: str) -> Any:
-        near = ""
-        if not name.startswith("_"):
-            near = checks.nearest(name, sys.modules[namespace].__all__)
+        hint = "" if name.startswith("_") else _hint(namespace, name)
         raise AttributeError(
-            f"module {namespace!r} has no attribute {name!r}{near and '.'}{near}"
+            f"module {namespace!r} has no attribute {name!r}{hint and '.'}{hint}"
         )
 
     return missing
+
+
+def _hint(namespace: str, name: str) -> str:
+    """Returns the end of the message."""
+    package = sys.modules["kerasseq"]
+    loaded = (f"kerasseq.{part}" for part in package.__all__)
+    places = [place for place in loaded if name in _public(place)]
+    keras = ["keras", *(f"keras.{part}" for part in OF_KERAS)]
+    places += [place for place in keras if hasattr(sys.modules.get(place), name)]
+    if places:
+        return f" It is {places[0]}.{name}"
+    near = checks.nearest(name, sys.modules[namespace].__all__)
+    if near or namespace != package.__name__:
+        return near
+    return f" Public names are {', '.join(package.__all__)}"
+
+
+def _public(namespace: str) -> list[str]:
+    """Returns the public names of a namespace, none if it is not imported."""
+    return getattr(sys.modules.get(namespace), "__all__", [])

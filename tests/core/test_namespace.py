@@ -1,5 +1,6 @@
 """Wrong names in the namespaces, texts in place of ids, tokenizers before `fit`."""
 
+import functools
 import types
 
 import numpy as np
@@ -21,20 +22,41 @@ NEAR = {
     "kerasseq.tracing.trac": "trace",
     "kerasseq.layer": "layers",
 }
+ELSEWHERE = {
+    "kerasseq.layers.Dense": "It is keras.layers.Dense",
+    "kerasseq.layers.GPT": "It is kerasseq.models.GPT",
+    "kerasseq.models.LSTM": "It is kerasseq.layers.LSTM",
+    "kerasseq.training.Adam": "It is keras.optimizers.Adam",
+    "kerasseq.LSTM": "It is kerasseq.layers.LSTM",
+    "kerasseq.Sequential": "It is keras.Sequential",
+    "kerasseq.zebra": f"Public names are {', '.join(kerasseq.__all__)}",
+}
+
+
+def namespace_and_name(path):
+    """Returns the module of a path, and its last name."""
+    namespace, _, name = path.rpartition(".")
+    return functools.reduce(getattr, namespace.split(".")[1:], kerasseq), name
 
 
 @pytest.mark.parametrize("path", NEAR)
 def test_the_nearest_name_is_suggested(path):
-    namespace, _, name = path.rpartition(".")
-    found = kerasseq
-    for part in namespace.split(".")[1:]:
-        found = getattr(found, part)
+    namespace, name = namespace_and_name(path)
     with pytest.raises(AttributeError) as caught:
-        getattr(found, name)
-    assert f"module '{namespace}' has no attribute '{name}'" in str(caught.value)
+        getattr(namespace, name)
+    begins = f"module '{namespace.__name__}' has no attribute '{name}'"
+    assert str(caught.value).startswith(begins)
     if NEAR[path]:
         assert str(caught.value).endswith(f'Did you mean "{NEAR[path]}"?')
-    assert not hasattr(found, "__path_of_none__")
+    assert not hasattr(namespace, "__path_of_none__")
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_the_namespace_of_a_name_is_given(path):
+    namespace, name = namespace_and_name(path)
+    with pytest.raises(AttributeError) as caught:
+        getattr(namespace, name)
+    assert str(caught.value).endswith(ELSEWHERE[path])
 
 
 def test_modules_that_are_called_say_what_is_in_them():
