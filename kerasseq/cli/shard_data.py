@@ -70,11 +70,16 @@ def _check_nano_gpt(data, tokenizer):
             f"--data {data} has neither {INDEX} of kerasseq prepare nor train.bin of "
             "nanoGPT"
         )
-    if tokenizer is None or not os.path.exists(tokenizer):
+    if tokenizer is None or tokenizer in options.TOKENIZERS:
         raise UsageError(
             f"--data {data} has ids of nanoGPT, without their tokenizer. Add the "
             "folder of the tokenizer that made them, such as --tokenizer gpt2 for one "
             "of GPT-2"
+        )
+    if not os.path.exists(tokenizer):
+        raise UsageError(
+            f"there is no folder {tokenizer} (--tokenizer). That of GPT-2 is made by  "
+            "hf download openai-community/gpt2 --local-dir gpt2"
         )
 
 

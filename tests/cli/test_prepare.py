@@ -172,6 +172,7 @@ def test_wrong_training(command, articles, tmp_path, monkeypatch):
         (("--data", "articles"), "has neither index.json of kerasseq prepare"),
         (("--data", "nano"), "Add the folder of the tokenizer"),
         (("--data", "nano", "--tokenizer", "bpe"), "Add the folder of the tokenizer"),
+        (("--data", "nano", "--tokenizer", "gpt2"), "there is no folder gpt2"),
         (("--data", "ids", "--tokenizer", "bpe"), "cannot be chosen with --data ids"),
         (("--data", "ids", "--vocabulary-size", 5), "cannot be chosen with --data ids"),
         (("--data", "ids", "--text", articles / "b.txt"), "exclude each other"),
