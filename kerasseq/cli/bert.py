@@ -31,12 +31,13 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
     from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
 
 Documents = list[list[str]]  # lists of sentences
 FILE = "text"  # the argument that names the user's data
@@ -91,7 +92,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, measures it before and after, and draws the figures.
 
     Args:
@@ -322,7 +323,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    run: "Run",
+    run: Run,
     model: "kerasseq.models.BERT",
     held_out: Documents,
     history: runs.History,

@@ -2,16 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import images, labeled, multimodal_data, options, verdict
 from kerasseq.cli.console import Console, status
 from kerasseq.cli.multimodal_data import Captioned
-
-if TYPE_CHECKING:
-    import kerasseq
 
 MOST = 512  # held-out pictures that are described
 PART = 128  # that are described between two messages

@@ -19,8 +19,6 @@ then:
   kerasseq inspect runs/captions-1
 """
 
-from typing import TYPE_CHECKING
-
 from kerasseq.cli import (
     caption_scores,
     contrastive,
@@ -30,9 +28,7 @@ from kerasseq.cli import (
     runs,
 )
 from kerasseq.cli import multimodal_models as models
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
@@ -43,7 +39,7 @@ HELP = {**models.HELP, "batch_size": "pictures in a batch"}
 OPTIONS = (*multimodal_data.OPTIONS, *models.OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, and compares its captions with those that need no model.
 
     Args:

@@ -17,18 +17,16 @@ Examples:
 
 import pathlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kerasseq.cli import cell_tasks, contest, options, runs, verdict
 from kerasseq.cli.console import Console
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import backend
 from kerasseq.core.files import sha256
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = None  # there are no data of the user
 STORED, TABLE = "cells", "cells.csv"
@@ -58,7 +56,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains each cell on each task with each seed, unless stored, and compares.
 
     Args:

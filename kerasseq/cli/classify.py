@@ -15,7 +15,7 @@ then:
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +31,9 @@ from kerasseq.cli import (
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets.splitting import split_by_class
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
@@ -87,7 +85,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates it beside simple models and draws the figures.
 
     Args:

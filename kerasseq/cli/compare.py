@@ -21,7 +21,6 @@ import argparse
 import functools
 import pathlib
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,9 +40,7 @@ from kerasseq.cli import (
 from kerasseq.cli.commands import COMMANDS, COMPARISONS
 from kerasseq.cli.console import clock, status
 from kerasseq.cli.options import Option
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.run import Run
 
 HEADS = 4  # of BERT; a test compares it
 FILE = "file"  # the argument that names the user's data
@@ -128,7 +125,7 @@ def run(args: argparse.Namespace) -> None:
     COMMANDS["train"].run(args)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains all learners with all seeds, except those that are stored, and compares.
 
     Args:

@@ -11,6 +11,7 @@ import kerasseq
 from kerasseq.cli import labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import (
     NoisyParentheses,
@@ -22,7 +23,6 @@ from kerasseq.datasets import (
 if TYPE_CHECKING:
     import keras
 
-    from kerasseq.cli.run import Run
 
 Tests = dict[str, Parentheses | NoisyParentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
@@ -155,7 +155,7 @@ def checksum(sets: Tests) -> str:
 # Training
 
 
-def train(run: "Run") -> dict[str, Any]:
+def train(run: Run) -> dict[str, Any]:
     """Trains and tests a competitor.
 
     Args:

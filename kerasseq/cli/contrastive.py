@@ -20,19 +20,17 @@ then:
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import image_data, labeled, multimodal_data, runs, verdict
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import Console, status
 from kerasseq.cli.multimodal_data import Captioned
 from kerasseq.cli.options import Option
-
-if TYPE_CHECKING:
-    import kerasseq
-    from kerasseq.cli.run import Run
+from kerasseq.cli.run import Run
 
 CANDIDATES = 256  # held-out pairs among which the right one is found, at most
 NEAR = 5  # a second score: the right one is among so many
@@ -60,7 +58,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, and counts how often the right partner is the nearest.
 
     Args:

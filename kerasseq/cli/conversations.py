@@ -16,7 +16,7 @@ then:
   kerasseq chat runs/conversations-1
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import (
@@ -35,9 +35,7 @@ from kerasseq.cli import (
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.run import Run
 
 FILE = None  # it reads two
 PATHS = ("file", "text")
@@ -74,7 +72,7 @@ MOST_ASKED = 100  # held-out conversations whose last question is answered
 ADVICE = "more conversations or another --learning-rate"
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains on the conversations, and compares with the model before.
 
     Args:

@@ -19,7 +19,7 @@ import argparse
 import copy
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,10 @@ from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import checks
 from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import Series, series
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 SERIES = ("sunspots", "ar", "co2", "market", "weather")
@@ -139,7 +137,7 @@ class Source(NamedTuple):
     categories: Sequence[str] = ()
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates its forecasts and draws the figures.
 
     Args:
@@ -182,7 +180,7 @@ def train(run: "Run") -> runs.Results:
     return run.finish(results)
 
 
-def chosen_steps(run: "Run", model: "kerasseq.models.Forecaster", part: Any) -> int:
+def chosen_steps(run: Run, model: "kerasseq.models.Forecaster", part: Any) -> int:
     """Returns how many steps help on a validation part, and calibrates the intervals.
 
     Args:
@@ -339,7 +337,7 @@ def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[lis
 
 
 def compare(
-    run: "Run", model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
+    run: Run, model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
 ) -> Any:
     """Compares forecasts of the held-out values with those of simple models.
 
@@ -413,7 +411,7 @@ def note_start(model: "kerasseq.models.Forecaster") -> None:
 
 
 def write_forecast(
-    run: "Run", model: "kerasseq.models.Forecaster", source: Source, steps: int
+    run: Run, model: "kerasseq.models.Forecaster", source: Source, steps: int
 ) -> None:
     """Prints the forecast after the end; that of a table is written, too."""
     with status("forecasting the values after the end"):
@@ -438,7 +436,7 @@ def write_forecast(
 
 
 def draw(
-    run: "Run",
+    run: Run,
     model: "kerasseq.models.Forecaster",
     table: Any,
     history: runs.History,

@@ -16,7 +16,7 @@ then:
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,8 @@ from kerasseq.cli import figures, image_data, labeled, options, runs, schedule
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.datasets import image_reading, splitting
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 DEFAULTS = {
@@ -87,7 +85,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates it beside simple models and draws the figures.
 
     Args:

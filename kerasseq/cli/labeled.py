@@ -5,18 +5,16 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, verdict
 from kerasseq.cli.console import Console, note, progress, status
+from kerasseq.cli.run import Run
 from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
@@ -411,7 +409,7 @@ def _cut(text, length=60):
 
 
 def report(
-    run: "Run",
+    run: Run,
     model: Any,
     history: runs.History,
     results: dict[str, Any],

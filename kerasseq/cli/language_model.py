@@ -13,7 +13,7 @@ Examples:
 """
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,11 @@ from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.repeats import share_repeated
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = "text"  # the argument that names the user's data
 PATHS = (FILE, "data")
@@ -122,7 +120,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, compares it with n-gram models and draws the figures.
 
     Args:
@@ -445,7 +443,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    run: "Run",
+    run: Run,
     model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
     held_out: str,
     history: runs.History,

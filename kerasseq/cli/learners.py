@@ -7,7 +7,7 @@ import importlib.util
 import pathlib
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from kerasseq.cli.console import Console, progress, set_seed, status
 from kerasseq.cli.run import Run
 from kerasseq.core import packages
 from kerasseq.core.files import read_json, write_json
-
-if TYPE_CHECKING:
-    pass
 
 TFIDF = "-tfidf"  # ending of the name of a simple model
 SIMPLE = ("elastic-net", "boosting", "forest", "svc")

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,8 @@ from kerasseq.cli import (
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import checks
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.
 SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
@@ -78,7 +76,7 @@ class Trained(NamedTuple):
     keys: list[bytes]
 
 
-def fit(run: "Run", **options_of_head: Any) -> Trained:
+def fit(run: Run, **options_of_head: Any) -> Trained:
     """Reads the pictures, and trains a model on a part of them.
 
     Args:
@@ -105,7 +103,7 @@ def fit(run: "Run", **options_of_head: Any) -> Trained:
 
 
 def read_parts(
-    run: "Run",
+    run: Run,
 ) -> tuple[Captioned, dict[str, Any], tuple[Captioned, Captioned]]:
     """Reads the pictures, and returns them, their record, and their two parts."""
     settings, task = run.settings, run.task
@@ -292,7 +290,7 @@ def compile_model(model: Any, settings: options.Settings, batches: Any) -> int:
     return steps
 
 
-def draw(run: "Run", trained: Trained, rows: list[int], titles: list[str]) -> None:
+def draw(run: Run, trained: Trained, rows: list[int], titles: list[str]) -> None:
     """Draws the loss, and some held-out pictures with a title each."""
     source = run.settings.file or multimodal_data.SCENES
     title = f"{run.task} on {image_data.printable(source)}"

@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import image_data, multimodal_data, options, runs, text_tables
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import choose_backend, note, status
@@ -15,9 +16,6 @@ from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
 from kerasseq.datasets import text_file
 from kerasseq.datasets.captioned_images import TEXT
-
-if TYPE_CHECKING:
-    import kerasseq
 
 Rows = list[dict[str, Any]]
 MODEL = "Multimodal"  # the class of the model in a .keras file

@@ -20,7 +20,7 @@ then:
   kerasseq generate runs/preferences-dpo-1 --prompt "Once "
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import (
@@ -37,9 +37,7 @@ from kerasseq.cli import (
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option, PerModel
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.run import Run
 
 
 class PerMethod(PerModel):
@@ -115,7 +113,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains by the method of the run, and compares with the model before.
 
     Args:
@@ -142,7 +140,7 @@ def check_options(settings: options.Settings) -> None:
     refuse(others, f"is not for --method {method}. {advice}")
 
 
-def on_votes(run: "Run") -> runs.Results:
+def on_votes(run: Run) -> runs.Results:
     """Trains a language model or a reward model on votes."""
     settings = run.settings
     votes, data = run.read("the votes", preference_data.read_votes)
@@ -182,7 +180,7 @@ def on_votes(run: "Run") -> runs.Results:
     return finish(run, model, history, steps, scores, metric)
 
 
-def train_on_rewards(run: "Run") -> runs.Results:
+def train_on_rewards(run: Run) -> runs.Results:
     """Trains a language model on rewards of its own answers."""
     settings = run.settings
     prompts, data = run.read("the prompts", preference_data.read_prompt_lines)
@@ -272,7 +270,7 @@ def compile_both(
 
 
 def finish(
-    run: "Run",
+    run: Run,
     model: Any,
     history: runs.History,
     steps: int,

@@ -15,7 +15,7 @@ Examples:
   kerasseq train parentheses --model lstm,gru --flipped 0.1
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +32,8 @@ from kerasseq.cli import (
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import backend
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = None  # there are no data of the user
 DEFAULTS = {
@@ -93,7 +91,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains and tests each model with each seed, except those that are finished.
 
     Args:
@@ -217,7 +215,7 @@ possible one, 0.900, by more than 3 standard errors: the labels are told somewhe
     ]
 
 
-def draw(run: "Run", results: dict[str, Any]) -> Any:
+def draw(run: Run, results: dict[str, Any]) -> Any:
     """Draws the accuracies."""
     by_title = {
         name: {TITLES[kind]: values for kind, values in by_kind.items()}

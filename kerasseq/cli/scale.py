@@ -22,7 +22,7 @@ import argparse
 import pathlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +41,7 @@ from kerasseq.cli.console import clock, set_seed
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.language_model import MODELS
 from kerasseq.cli.options import Option
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.run import Run
 
 
 class PerData(options.PerModel):
@@ -110,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
     COMMANDS["train"].run(args)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains all widths with all seeds, except those that are stored, and compares.
 
     Args:

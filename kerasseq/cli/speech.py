@@ -24,7 +24,7 @@ then:
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import (
@@ -40,11 +40,9 @@ from kerasseq.cli import (
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import refuse
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.cli.speech_data import MORSE
 from kerasseq.datasets.recordings import Recordings
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 WHISPER = "whisper"
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
@@ -117,7 +115,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, and compares its transcripts with those of no model.
 
     Args:
@@ -161,7 +159,7 @@ def train(run: "Run") -> runs.Results:
     return run.finish(results)
 
 
-def show(run: "Run", results: runs.Results) -> None:
+def show(run: Run, results: runs.Results) -> None:
     """Prints transcripts, the error rates and the sentences about them."""
     console, tested = run.console, results["held_out"]
     speech_scores.show_examples(console, results["examples"], "Held-out sounds")

@@ -20,7 +20,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,9 @@ from kerasseq.cli import labeled, options, runs, schedule, text_models
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 BASELINE_WORDS = 30_000  # that logistic regression is fitted to
 PART = 8192  # sentences that are tagged at a time
@@ -90,7 +88,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates it and draws the figures.
 
     Args:

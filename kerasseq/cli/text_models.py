@@ -10,19 +10,17 @@ import os
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import options, runs, schedule
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 ADAPTER = "adapter.safetensors"  # in the folder of a run
 MODES = ("nf4", "int8", "int4")
@@ -302,7 +300,7 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
     return max(2 * longest, SHORTEST)  # a longer sentence is an error
 
 
-def fit(run: "Run", model: Any, batches: Any, validation: Any) -> Any:
+def fit(run: Run, model: Any, batches: Any, validation: Any) -> Any:
     """Compiles and trains a model with labels, and returns the history.
 
     Args:
@@ -419,7 +417,7 @@ def _is_linear(layer):
     return layer.activation is keras.activations.linear
 
 
-def save(run: "Run", model: Any) -> dict[str, Any]:
+def save(run: Run, model: Any) -> dict[str, Any]:
     """Writes the adapter into the folder of the run, and returns its size.
 
     Returns:

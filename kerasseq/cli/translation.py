@@ -17,7 +17,7 @@ then:
 import math
 import os
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +26,11 @@ from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
 from kerasseq.datasets import split as split_pairs
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 BUCKETS = 512  # of hashed characters and pairs of characters
 ROWS = 20_000  # training pairs, at most, that the most similar one is among
@@ -95,7 +93,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, translates the held-out texts and draws the figures.
 
     Args:
@@ -268,7 +266,7 @@ def examples(rows: list[Any], translations: Translations) -> list[Any]:
     return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
 
 
-def draw(run: "Run", translations: Translations, history: runs.History) -> list[Any]:
+def draw(run: Run, translations: Translations, history: runs.History) -> list[Any]:
     """Draws the training, and the alignments of some translations."""
     files = [figures.history(run.folder, history, "accuracy", run.title)]
     if translations[0].alignment is not None:

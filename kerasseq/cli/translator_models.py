@@ -1,18 +1,16 @@
 """The models of `kerasseq compare translators`: built at equal sizes, and trained."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import schedule, translator_data
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.run import Run
 from kerasseq.cli.schedule import BYTES, COPIES
 from kerasseq.core import checks
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 HEADS, LAYERS = 2, 2  # of the Transformer; the others have one layer
 RATES = {"rnnenc": 1e-2, "rnnsearch": 1e-2, "transformer": 4e-3}
@@ -20,7 +18,7 @@ WARM_UP = 100  # steps, at most a quarter of all
 UNKNOWN = "<unk>"
 
 
-def train(run: "Run") -> dict[str, Any]:
+def train(run: Run) -> dict[str, Any]:
     """Trains a model, and translates the held-out sources.
 
     Args:

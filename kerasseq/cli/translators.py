@@ -16,7 +16,6 @@ Examples:
 
 import functools
 import importlib.util
-from typing import TYPE_CHECKING
 
 from kerasseq.cli import (
     contest,
@@ -29,10 +28,8 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import choose_backend
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import backend, packages
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = "pairs"  # the argument that names the user's data
 OF_FILE = ("strict",)
@@ -86,7 +83,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains each model with each tokenizer and seed, unless finished, and compares.
 
     Args:

@@ -26,14 +26,15 @@ from kerasseq.cli import figures, options, runs, schedule
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.run import Run
 from kerasseq.core import packages
 from kerasseq.core.files import regular, sha256
 from kerasseq.datasets import analogies, python_reference
 from kerasseq.datasets.files import check_is_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
     from kerasseq.models import WordVectors
+
 
 FILE = "text"  # the argument that names the user's data
 DATA = ("python-reference", "analogies")
@@ -79,7 +80,7 @@ OPTIONS = (
 )
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the vectors, prints nearest words and analogies, and draws a figure.
 
     Args:
@@ -188,7 +189,7 @@ def show(console: Console, results: runs.Results) -> None:
         console.table("Analogies", columns, rows)
 
 
-def draw(run: "Run", model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
+def draw(run: Run, model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
     """Draws the training, and the most frequent words in the plane."""
     files = [figures.history(run.folder, history, "loss", run.title)]
     if importlib.util.find_spec("sklearn") is None:
