@@ -18,8 +18,16 @@ import argparse
 import contextlib
 from typing import Any
 
-from kerasseq.cli import generate, lines, options, runs, text_models
-from kerasseq.cli.console import Console, choose_backend, note, print_json, status
+from kerasseq.cli import generate, options, runs, text_models
+from kerasseq.cli.console import (
+    Console,
+    choose_backend,
+    note,
+    on_terminal,
+    print_json,
+    read_lines,
+    status,
+)
 from kerasseq.cli.errors import UsageError, one_line, truncate_word
 from kerasseq.cli.tokenize import note_unknown
 
@@ -88,11 +96,11 @@ class Dialogue:
 
     def run(self) -> None:
         """Answers the lines that are typed or piped, until the end of the input."""
-        is_typed = lines.on_terminal()
+        is_typed = on_terminal()
         if is_typed:
             self.console.info(f"{self.args.folder} answers. {_commands()}")
         try:
-            for line in lines.read(stderr=self.args.json):
+            for line in read_lines(stderr=self.args.json):
                 if line.strip() == "/quit":
                     return
                 self._reply(line)
@@ -113,7 +121,7 @@ class Dialogue:
             try:
                 self.answer(line)
             except KeyboardInterrupt:
-                if not lines.on_terminal():
+                if not on_terminal():
                     raise
                 self.console.write("\n(stopped)")
             except MessageError as error:

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import (
-    draw_pictures,
     draw_scores,
     figures,
     image_data,
@@ -100,7 +99,7 @@ def train(run: "Run") -> runs.Results:
     model, console = trained.model, run.console
     rows = draw_scores.rows(trained.held_out, run.settings.seed)
     tested = multimodal_data.take(trained.held_out, rows)
-    pictures = draw_pictures.draw_all(model, tested)
+    pictures = draw_scores.draw_all(model, tested.images, tested.texts)
     scores = draw_scores.scores(model, trained.learned, tested, pictures)
     judged = draw_scores.judge(scores)
     repeated = labeled.repeated(trained.keys, image_data.keys(tested.images))
@@ -108,7 +107,7 @@ def train(run: "Run") -> runs.Results:
         *(model, trained.history, trained.steps),
         **draw_scores.plain(scores),
         verdict=judged,
-        codebook=codebook_results(run),
+        codebook=read_json(run.folder / CODEBOOK / runs.RESULTS),
         drawn=len(rows),
         repeated=repeated,
     )
@@ -120,7 +119,7 @@ def train(run: "Run") -> runs.Results:
     run.draw(
         lambda: [
             figures.history(run.folder, trained.history, "loss", title),
-            draw_pictures.save(run.folder, tested.texts, pictures),
+            draw_scores.save(run.folder, tested.texts, pictures),
         ]
     )
     return run.finish(results)
@@ -226,11 +225,6 @@ def train_codebook(
     results |= {name: history[-1][name] for name in ("loss", "perplexity")}
     write_json(folder / runs.RESULTS, results)
     return codebook
-
-
-def codebook_results(run: Run) -> dict[str, Any]:
-    """Returns the results of the training of the codebook."""
-    return read_json(run.folder / CODEBOOK / runs.RESULTS)
 
 
 def build(

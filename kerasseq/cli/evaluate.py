@@ -25,16 +25,15 @@ from typing import Any
 from kerasseq.cli import (
     asking,
     classify,
-    conversation_data,
+    conversations,
     image_data,
     images,
     labeled,
     options,
     preference_data,
-    preference_scores,
     runs,
+    speech,
     speech_data,
-    speech_scores,
     tag,
     text_tables,
 )
@@ -128,7 +127,7 @@ def _votes(args, record, console):
         votes, _ = preference_data.read_votes(settings)
     model = _load(args)
     votes = preference_data.encode_votes(model, votes, args.file)
-    right = preference_scores.right(preference_scores.of_model(model, votes))
+    right = preference_data.right(preference_data.of_model(model, votes))
     results = {"accuracy": float(right.mean()), "votes": len(votes)}
     _show_repeated(args, console, results, [vote.key for vote in votes], "votes")
     return results
@@ -139,7 +138,7 @@ def _conversations(args, record, console):
     with status("reading the conversations"):
         rows = conversation_rows(args.file, args.encoding)
     model = _load(args)
-    talks = conversation_data.fitting(model, rows, args.file)
+    talks = conversations.fitting(model, rows, args.file)
     questions = [*filter(None, map(asking.last_question, talks))]
     if not questions:
         raise ValueError(f"{args.file} must have a question of the user and its answer")
@@ -148,7 +147,7 @@ def _conversations(args, record, console):
     results = {"accuracy": right, "questions": len(questions)}
     results["bits_per_token"] = float(bits.sum() / tokens.sum())
     console.write(f"Bits for a token of an answer: {results['bits_per_token']:.3f}")
-    keys = [conversation_data.key(talk) for talk in talks]
+    keys = [conversations.key(talk) for talk in talks]
     _show_repeated(args, console, results, keys, "conversations")
     return results
 
@@ -158,11 +157,11 @@ def _speech(args, record, console):
     settings = options.Settings(**record["arguments"])
     sounds, name = _sounds(args, settings, record["data"])
     model = _load(args)
-    texts = speech_scores.transcripts(model, sounds.audio, settings.batch_size)
-    results = speech_scores.rates(texts, sounds.texts)
-    results["examples"] = speech_scores.examples(texts, sounds.texts)
-    speech_scores.show_examples(console, results["examples"], name)
-    speech_scores.show_rates(console, f"Errors on {name}", {settings.model: results})
+    texts = speech.transcripts(model, sounds.audio, settings.batch_size)
+    results = speech.rates(texts, sounds.texts)
+    results["examples"] = speech.examples(texts, sounds.texts)
+    speech.show_examples(console, results["examples"], name)
+    speech.show_rates(console, f"Errors on {name}", {settings.model: results})
     results["sounds"] = len(texts)
     keys = speech_data.keys(sounds.audio)
     _show_repeated(args, console, results, keys, "sounds")

@@ -32,7 +32,6 @@ from kerasseq.cli import (
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel
-from kerasseq.cli.repeats import share_repeated
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
@@ -460,3 +459,29 @@ def draw(
         figures.history(run.folder, history, "bits", run.title, lines),
         *figures.of_trace(run.folder, trace, tokens, flow, tokens[:-1][:context]),
     ]
+
+
+RUN = 32  # characters; copies of at least 2 * RUN - 1 are found for certain
+
+
+def share_repeated(training: str, held_out: str) -> float:
+    """Returns the share of a held-out text that the training text has in long copies.
+
+    It is at least this, as up to 31 characters at the ends of a copy do not count.
+
+    Args:
+        training: The training text.
+        held_out: The held-out text.
+
+    Examples:
+        >>> copied = "".join(map(str, range(60)))[:96]
+        >>> share_repeated(copied, copied + "x" * 96)
+        0.5
+    """
+    starts = range(0, len(training) - RUN + 1, RUN)
+    known = {training[start : start + RUN] for start in starts}
+    repeated = np.zeros(len(held_out), bool)
+    for start in range(len(held_out) - RUN + 1):
+        if held_out[start : start + RUN] in known:
+            repeated[start : start + RUN] = True
+    return float(repeated.mean())

@@ -1,21 +1,39 @@
-"""`kerasseq predict` for models of pictures and captions."""
+"""`kerasseq predict` for models of pictures and captions, also for those that draw."""
 
 import argparse
-from collections.abc import Sequence
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import image_data, multimodal_data, options, runs, text_tables
+from kerasseq.cli import (
+    draw_scores,
+    generate,
+    image_data,
+    labeled,
+    multimodal_data,
+    options,
+    runs,
+    text_tables,
+)
 from kerasseq.cli import multimodal_models as models
-from kerasseq.cli.console import choose_backend, note, status
+from kerasseq.cli.console import (
+    choose_backend,
+    note,
+    print_json,
+    print_result,
+    status,
+)
 from kerasseq.cli.errors import UsageError, about, given, refuse
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
 from kerasseq.datasets import text_file
 from kerasseq.datasets.captioned_images import TEXT
+from kerasseq.datasets.image_folder import SUFFIXES
 
 Rows = list[dict[str, Any]]
 MODEL = "Multimodal"  # the class of the model in a .keras file
@@ -24,6 +42,9 @@ HEADS = {"caption": CAPTIONS, "draw": DRAW}  # the tasks of models without a run
 HELD_OUT = 8  # pictures that are shown, if none is named
 NEAREST = 5  # pictures that are shown for a caption
 DIGITS = 4  # of a cosine
+PNG = ".png"
+GIVE_TEXT = "Give a caption with --text"
+OTHERS = ("next", "horizon", "adapter", "captions", "missing")  # not for one that draws
 
 
 def task_of(folder: str, record: dict[str, Any] | None) -> str:
@@ -297,3 +318,119 @@ def describe(row: dict[str, Any]) -> str:
     if "caption" in row:
         parts.append(f"({row['caption']})")
     return "  ".join(parts)
+
+
+# A model that draws
+
+
+def draw(args: argparse.Namespace, record: dict[str, Any] | None) -> None:
+    """Draws a picture for each caption, and prints the files.
+
+    Args:
+        args: Arguments of `kerasseq predict`.
+        record: The record of the run, or None.
+    """
+    check_drawing(args)
+    check_no_codebook(args.folder)
+    if args.text is not None:
+        texts, names = [args.text], ["--text"]
+    elif args.file is not None:
+        texts, names = read_captions(args.file, args)
+    else:
+        texts = multimodal_data.held_out(record, args.folder, GIVE_TEXT).texts
+        names = ["a held-out caption"] * len(texts)
+    files = pictures_to_write(args, len(texts))
+    choose_backend(args.backend)
+    model, _ = runs.load_model(args.folder)
+    if args.text is None and args.file is None:
+        texts = known_captions(model, texts, names)[0][:HELD_OUT]
+    else:
+        check_words(model, texts, names)
+    sampling = {name: getattr(args, name) for name in generate.SAMPLING}
+    for part in labeled.in_parts(range(len(texts)), draw_scores.PART, "drawing"):
+        seed = None if args.seed is None else args.seed + part[0]
+        images = model.draw([texts[n] for n in part], seed=seed, **sampling)
+        for n, image in zip(part, images, strict=True):
+            files[n].parent.mkdir(parents=True, exist_ok=True)
+            draw_scores.write_png(image, files[n])
+    pairs = list(zip(texts, map(str, files), strict=False))
+    if args.json:
+        print_json([{"text": text, "file": file} for text, file in pairs])
+        return
+    for text, file in pairs:  # the caption beside those of others
+        print_result(f"{file}  {text}" if len(pairs) > 1 else file)
+
+
+def check_drawing(args: argparse.Namespace) -> None:
+    """Raises if arguments are not those of a model that draws."""
+    here = "this one draws: give captions with --text or --file"
+    refuse(given(args, *OTHERS), f"is for other models; {here}")
+    if None not in (args.text, args.file):
+        raise UsageError("--text and --file exclude each other: give one")
+    if args.file is None:
+        of_table = given(args, "column", "no_header")
+        refuse(of_table, "is for a table of captions: add --file")
+    if args.text is not None and not args.text.strip():
+        raise ValueError("--text must be a caption, received an empty one")
+    file = args.file
+    is_picture = file is not None and file.lower().endswith(SUFFIXES)
+    if is_picture or (file is not None and os.path.isdir(file)):
+        raise UsageError(
+            "the model draws pictures from captions, so --file must be a file of "
+            f"captions, one on each line or in a table, received {file}"
+        )
+
+
+def check_no_codebook(folder: str) -> None:
+    """Raises a `UsageError` if this is the folder of a codebook."""
+    file, _ = runs.find_model(folder)
+    if (name := read_config(file).get("class_name")) != MODEL:
+        raise UsageError(
+            f"{folder} has the codebook of a run, {name}, which reads no captions. "
+            f"Name the run: {pathlib.Path(folder).parent}"
+        )
+
+
+def pictures_to_write(args: argparse.Namespace, count: int) -> list[pathlib.Path]:
+    """Returns the files of the pictures, none of which exists.
+
+    Args:
+        args: The arguments. `out` is a file for one picture, or a folder, which is made
+            if there is none; by default the folder of the run.
+        count: The number of pictures.
+    """
+    if args.out is None:
+        folder = runs.find_model(args.folder)[0].parent
+    elif args.out.lower().endswith(PNG):
+        return [_one_file(pathlib.Path(args.out), count)]
+    else:
+        folder = pathlib.Path(args.out)
+        if folder.suffix or folder.is_file():
+            raise UsageError(
+                f"--out must be a file that ends in {PNG}, or a folder, received "
+                f"{folder}"
+            )
+    free = _free_files(folder)
+    return [next(free) for _ in range(count)]
+
+
+def _one_file(file, count):
+    if count > 1:
+        raise UsageError(
+            f"--out must be a folder for {count:,} captions, received {file}"
+        )
+    if file.exists():
+        raise UsageError(f"{file} exists already, and nothing is overwritten")
+    if not file.absolute().parent.is_dir():
+        raise UsageError(f"--out: there is no folder {file.parent}")
+    return file
+
+
+def _free_files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields drawn-1.png, drawn-2.png, … without those that exist."""
+    n = 0
+    while True:
+        n += 1
+        file = folder / f"drawn-{n}{PNG}"
+        if not file.exists():
+            yield file

@@ -31,7 +31,6 @@ import numpy as np
 
 from kerasseq.cli import (
     competitor,
-    draw_predict,
     generate,
     image_data,
     images,
@@ -102,9 +101,10 @@ def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq predict`."""
     _, record = runs.find_model(args.folder)
     if multimodal_predict.draws(args.folder, record):
-        draw(args, record)
+        multimodal_predict.draw(args, record)
         return
-    check_no_sampling(args)
+    of_drawing = given(args, *generate.SAMPLING, "seed")
+    refuse(of_drawing, "is for a run of kerasseq train draw")
     if args.out is not None:
         check_out(args.out)
     if record and record["task"] == "forecast":
@@ -126,22 +126,6 @@ def run(args: argparse.Namespace) -> None:
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
             print_result(f"{name}{shown(row)}")
-
-
-def check_no_sampling(args: argparse.Namespace) -> None:
-    """Raises a `UsageError` if options of a model that draws are given."""
-    of_drawing = given(args, *generate.SAMPLING, "seed")
-    refuse(of_drawing, "is for a run of kerasseq train draw")
-
-
-def draw(args: argparse.Namespace, record: Any) -> None:
-    """Draws captions, and prints the files of the pictures."""
-    rows = draw_predict.predict(args, record)
-    if args.json:
-        print_json(rows)
-        return
-    for row in rows:
-        print_result(draw_predict.describe(row, alone=len(rows) == 1))
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:

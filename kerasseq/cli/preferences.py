@@ -29,7 +29,6 @@ from kerasseq.cli import (
     labeled,
     options,
     preference_data,
-    preference_scores,
     runs,
     schedule,
     text_models,
@@ -163,7 +162,7 @@ def on_votes(run: Run) -> runs.Results:
         seed=settings.seed,
     )
     with status("evaluating the base"):
-        before = preference_scores.of_votes(trainer, held_out)
+        before = preference_data.of_votes(trainer, held_out)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     compile_both(model, trainer, settings, steps)
     text = f"{data['source']}: {len(votes):,} votes, {len(held_out):,} held out."
@@ -171,11 +170,11 @@ def on_votes(run: Run) -> runs.Results:
     metric = "accuracy" if is_reward else "rewards/accuracies"
     history = run.fit(trainer, batches, steps, metric, saved=model)
     with status("evaluating"):
-        after = preference_scores.of_votes(trainer, held_out)
-        scores = preference_scores.compare_votes(settings.method, before, after)
+        after = preference_data.of_votes(trainer, held_out)
+        scores = preference_data.compare_votes(settings.method, before, after)
         if not is_reward:
             prompts = [vote.texts for vote in held_out]
-            scores["kl"] = preference_scores.divergence(trainer, prompts, settings.seed)
+            scores["kl"] = preference_data.divergence(trainer, prompts, settings.seed)
     scores |= {"votes": len(votes), "held_out": len(held_out), "repeated": repeated}
     return finish(run, model, history, steps, scores, metric)
 
@@ -196,9 +195,9 @@ def train_on_rewards(run: Run) -> runs.Results:
     model, trainer = build(settings, base, reward)
     with about(settings.prompts):
         batches = trainer.batches(learned, settings.batch_size, settings.seed)
-    tested = (held_out or learned)[: preference_scores.MOST]
+    tested = (held_out or learned)[: preference_data.MOST]
     with status("evaluating the base"), about(settings.reward):
-        before = preference_scores.of_prompts(trainer, tested, settings.seed)
+        before = preference_data.of_prompts(trainer, tested, settings.seed)
     few = max(options.EPOCHS, STEPS / batches.steps_per_epoch)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch, few)
     compile_both(model, trainer, settings, steps)
@@ -212,8 +211,8 @@ def train_on_rewards(run: Run) -> runs.Results:
             f"{settings.reward}, then  kerasseq train --resume {run.folder}"
         ) from error
     with status("evaluating"):
-        after = preference_scores.of_prompts(trainer, tested, settings.seed)
-    scores = preference_scores.compare_rewards(before, after, bool(held_out))
+        after = preference_data.of_prompts(trainer, tested, settings.seed)
+    scores = preference_data.compare_rewards(before, after, bool(held_out))
     scores["kl"] = trainer.divergence(
         tested,
         max_new_tokens=settings.max_new_tokens,
@@ -281,7 +280,7 @@ def finish(
     scores |= text_models.save(run, model)
     method = {"method": run.settings.method}
     results = run.results(model, history, steps, **method, **scores)
-    preference_scores.show(run.console, results)
+    preference_data.show(run.console, results)
     what = "votes" if "votes" in results else "prompts"
     count = results["held_out"]
     labeled.show_repeated(run.console, results["repeated"], count, what)

@@ -23,8 +23,11 @@ then:
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
@@ -34,10 +37,10 @@ from kerasseq.cli import (
     runs,
     schedule,
     speech_data,
-    speech_scores,
     text_models,
+    verdict,
 )
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import refuse
 from kerasseq.cli.options import Option
 from kerasseq.cli.run import Run
@@ -148,9 +151,9 @@ def train(run: Run) -> runs.Results:
     steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
     model.compile(schedule.adamw(settings, steps))
     history = run.fit(model, batches, steps, None, validation=validation)
-    texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
-    found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
-    found |= {"examples": speech_scores.examples(texts, held_out.texts)}
+    texts = transcripts(model, held_out.audio, settings.batch_size)
+    found = compare(settings.model, texts, learned.texts, held_out.texts)
+    found |= {"examples": examples(texts, held_out.texts)}
     found |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
     found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
     results = run.results(model, history, steps, **found)
@@ -162,10 +165,10 @@ def train(run: Run) -> runs.Results:
 def show(run: Run, results: runs.Results) -> None:
     """Prints transcripts, the error rates and the sentences about them."""
     console, tested = run.console, results["held_out"]
-    speech_scores.show_examples(console, results["examples"], "Held-out sounds")
+    show_examples(console, results["examples"], "Held-out sounds")
     rows = {**results["baselines"], results["model"]: results}
     title = f"Errors on {tested:,} held-out sounds, per character and per word"
-    speech_scores.show_rates(console, title, rows)
+    show_rates(console, title, rows)
     console.write(results["verdict"]["sentence"])
     if results["character_error_rate"] >= 1:
         console.write(late(results["model"]))
@@ -263,3 +266,119 @@ def whisper_sizes(
         "window": float(min(math.ceil(longest), MOST_SECONDS)),
         "max_length": max(map(len, learned)) + SPECIALS,
     }
+
+
+SHOWN = 8  # transcripts that are printed
+PART = 256  # sounds that are transcribed between two messages
+EMPTY, FREQUENT = "the empty text", "the most frequent text"
+
+
+def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:
+    """Writes down sounds.
+
+    Args:
+        model: A `SpeechRecognizer` or a `Whisper`.
+        audio: The sounds.
+        batch_size: How many are read at once.
+    """
+    texts, options = [], {"batch_size": batch_size}
+    if isinstance(model, kerasseq.models.Whisper):  # it samples where it is unsure
+        options["seed"] = 0
+    for part in labeled.in_parts(audio, PART, "transcribing the sounds"):
+        with speech_data.named(part):
+            found = model.transcribe(part, **options)
+        texts += [each.text for each in found]
+    return texts
+
+
+def rates(texts: list[str], references: list[str]) -> dict[str, float]:
+    """Returns the error rates of transcripts, as plain data.
+
+    Examples:
+        >>> found = rates(["SOS", "HELP ME"], ["SOS", "HELP US"])
+        >>> found["character_error_rate"], round(found["word_error_rate"], 2)
+        (0.2, 0.33)
+    """
+    training = kerasseq.training
+    return {
+        "character_error_rate": training.character_error_rate(texts, references),
+        "word_error_rate": training.word_error_rate(texts, references),
+    }
+
+
+def baselines(learned: list[str], count: int) -> dict[str, list[str]]:
+    """Returns the transcripts that need no model, by name.
+
+    Args:
+        learned: The texts of the training.
+        count: The number of held-out sounds.
+    """
+    most = Counter(learned).most_common(1)[0][0]
+    return {EMPTY: [""] * count, FREQUENT: [most] * count}
+
+
+def compare(
+    name: str, texts: list[str], learned: list[str], references: list[str]
+) -> dict[str, Any]:
+    """Compares transcripts with those that need no model, as plain data.
+
+    Args:
+        name: The model.
+        texts: Its transcripts of the held-out sounds.
+        learned: The texts of the training.
+        references: The right transcripts.
+    """
+    simple = baselines(learned, len(references))
+    scores = {other: rates(each, references) for other, each in simple.items()}
+    errors = {other: each["character_error_rate"] for other, each in scores.items()}
+    own, best = rates(texts, references), simple[verdict.best_of(errors, lowest=True)]
+    gains = distances(best, references) - distances(texts, references)
+    better_by = verdict.difference(gains, [*map(len, references)])
+    of_model = name, own["character_error_rate"], errors
+    found = verdict.verdict(
+        *(*of_model, "character error rate on the held-out sounds", better_by),
+        ["more --steps", "more sounds"],
+        rows="held-out sounds",
+        lowest=True,
+    )
+    return {**own, "baselines": scores, "verdict": found}
+
+
+def distances(texts: list[str], references: list[str]) -> np.ndarray:
+    """Returns the characters that are wrong in each transcript, `(texts,)`."""
+    edit_distance = kerasseq.training.error_rates.edit_distance
+    pairs = zip(texts, references, strict=True)
+    return np.array([edit_distance(a, b) for a, b in pairs])
+
+
+def examples(texts: list[str], references: list[str]) -> list[dict[str, str]]:
+    """Returns the first transcripts beside the right texts, as plain data."""
+    pairs = zip(references[:SHOWN], texts, strict=False)
+    return [{"text": text, "transcript": written} for text, written in pairs]
+
+
+def show_examples(console: Console, rows: list[dict[str, str]], title: str) -> None:
+    """Prints transcripts beside the right texts.
+
+    Args:
+        console: Where to print.
+        rows: What `examples` returns.
+        title: The title of the table.
+    """
+    cells = [(row["text"], row["transcript"] or "∅") for row in rows]
+    console.table(title, ("text", "written down"), cells)
+
+
+def show_rates(console: Console, title: str, rows: dict[str, dict[str, float]]) -> None:
+    """Prints error rates by the name of a model.
+
+    Args:
+        console: Where to print.
+        title: The title of the table.
+        rows: What `rates` returns, by name.
+    """
+    cells = [
+        (name, *(f"{each[f'{unit}_error_rate']:.3f}" for unit in ("character", "word")))
+        for name, each in rows.items()
+    ]
+    console.table(title, ("model", ">characters wrong", ">words wrong"), cells)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import asking, conversation_data, main
+from kerasseq.cli import asking, conversations, main
 from kerasseq.core.files import read_json
 from tests.cli.conftest import at_step
 
@@ -83,13 +83,13 @@ def test_a_model_learns_to_answer(command, base, files):
 def test_blocks_of_a_text(base):
     model = kerasseq.load_model(base / "model.keras")
     text = " " * 20_000 + TEXT
-    blocks, end = conversation_data.mixed(model, text, 1000, 0)
+    blocks, end = conversations.mixed(model, text, 1000, 0)
     held_out = len(text) // 10
     assert end == text[-held_out:]
     assert blocks and all(block in text[:-held_out] for block in blocks)
     lengths = {len(model.tokenizer.encode(block)) for block in blocks}
     assert max(lengths) == 14 and min(lengths) > 1
-    few, _ = conversation_data.mixed(model, text, 50, 0)  # some are spaces alone
+    few, _ = conversations.mixed(model, text, 50, 0)  # some are spaces alone
     assert 0 < len(few) < 50 and set(few) <= set(blocks)
 
 
