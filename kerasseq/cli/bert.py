@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import (
-    figures,
-    options,
-    runs,
-    schedule,
-    text_models,
-    verdict,
-)
+from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.options import Option
 from kerasseq.cli.run import Run

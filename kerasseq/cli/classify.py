@@ -20,14 +20,7 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import (
-    labeled,
-    options,
-    runs,
-    schedule,
-    text_models,
-    text_tables,
-)
+from kerasseq.cli import labeled, options, runs, schedule, text_models, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import Option, PerModel

@@ -125,10 +125,7 @@ TASKS = Modules(
             "compare",
             f"{COMMANDS.summary('compare')}; the same as kerasseq compare",
         ),
-        "scale": (
-            "scale",
-            f"{COMMANDS.summary('scale')}; the same as kerasseq scale",
-        ),
+        "scale": ("scale", f"{COMMANDS.summary('scale')}; the same as kerasseq scale"),
         "translators": (
             "translators",
             "compare RNNenc, RNNsearch and a Transformer of equal size",

@@ -35,7 +35,7 @@ READERS = {
 }
 UNKNOWN = {
     "--backend": "The backend is one that writes the format, whatever the run was "
-    "trained on: leave --backend out",
+    "trained on: leave --backend out"
 }
 MAX_SAMPLES = 1000  # held-out rows whose answers are compared
 

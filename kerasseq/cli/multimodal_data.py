@@ -111,11 +111,7 @@ OPTIONS = (
     Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
     Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
 )
-CHOICES = {
-    "data": (SCENES,),
-    "language": ("en", "fr"),
-    "resize": image_reading.RESIZE,
-}
+CHOICES = {"data": (SCENES,), "language": ("en", "fr"), "resize": image_reading.RESIZE}
 
 
 def check(settings: options.Settings, task: str) -> None:

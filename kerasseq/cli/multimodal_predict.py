@@ -20,13 +20,7 @@ from kerasseq.cli import (
     text_tables,
 )
 from kerasseq.cli import multimodal_models as models
-from kerasseq.cli.console import (
-    choose_backend,
-    note,
-    print_json,
-    print_result,
-    status,
-)
+from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
 from kerasseq.cli.errors import UsageError, about, given, refuse
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config

@@ -254,10 +254,7 @@ def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
 
 
 def interval(
-    settings: options.Settings,
-    steps_per_epoch: int,
-    steps: int,
-    validation: Any,
+    settings: options.Settings, steps_per_epoch: int, steps: int, validation: Any
 ) -> int:
     """Returns the steps between two checkpoints: about an epoch with a validation part.
 

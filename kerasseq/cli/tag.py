@@ -81,11 +81,7 @@ COLUMNS = tuple(
     for name, default in (("word", "0; 1 for .conllu"), ("tag", "-1; 3 for .conllu"))
 )
 CRF = "find the tags of a sentence together, by a conditional random field"
-OPTIONS = (
-    *COLUMNS,
-    Option("--crf", None, CRF, group="model"),
-    *text_models.OPTIONS,
-)
+OPTIONS = (*COLUMNS, Option("--crf", None, CRF, group="model"), *text_models.OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

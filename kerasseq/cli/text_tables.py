@@ -67,9 +67,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(
-    file: str | os.PathLike[str],
-    encoding: str | None = None,
-    has_header: bool = True,
+    file: str | os.PathLike[str], encoding: str | None = None, has_header: bool = True
 ) -> Texts:
     """Reads a table of texts, and notes on stderr what was found out about the file.
 

@@ -21,22 +21,9 @@ import os
 import pathlib
 from typing import Any
 
-from kerasseq.cli import (
-    control,
-    devices,
-    options,
-    runs,
-    shard_data,
-    text_models,
-)
+from kerasseq.cli import control, devices, options, runs, shard_data, text_models
 from kerasseq.cli.commands import ALIASES, TASKS
-from kerasseq.cli.console import (
-    Console,
-    choose_backend,
-    name_backend,
-    note,
-    print_json,
-)
+from kerasseq.cli.console import Console, choose_backend, name_backend, note, print_json
 from kerasseq.cli.errors import UsageError, refuse
 from kerasseq.cli.run import DryRun, Run, free_folder
 from kerasseq.core.files import read_json

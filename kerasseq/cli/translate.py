@@ -17,13 +17,7 @@ from typing import Any
 
 import kerasseq
 from kerasseq.cli import figures, options, runs
-from kerasseq.cli.console import (
-    choose_backend,
-    note,
-    print_json,
-    print_result,
-    status,
-)
+from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import text_file
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
