@@ -102,7 +102,7 @@ def train(run: Run) -> runs.Results:
         "wordpiece", settings.vocabulary_size, text
     )
     sized = options.Settings(**{**vars(settings), "model": "transformer"})
-    schedule.check_memory(sized, settings.batch_size)
+    schedule.check_memory(sized, sum(map(len, documents)))
     with status("building the model"):
         model = build(settings, tokenizer)
     with status("tokenizing the text", len(text)):

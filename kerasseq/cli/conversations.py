@@ -64,6 +64,7 @@ DEFAULTS = {
     "learning_rate": 5e-4,
     **schedule.TRAINED,
     "max_minutes": None,
+    "loss_chunk_size": None,
 }
 CHOICES = text_models.CHOICES
 HELP = {
@@ -160,11 +161,11 @@ def batches_of(
 
 def compile_model(model: Any, settings: options.Settings, steps: int) -> None:
     """Compiles with an Adam that counts from 0, and whose rate falls to 0."""
+    rate = settings.learning_rate
+    optimizer = schedule.adam(rate, steps)
     if isinstance(model, kerasseq.models.GPT) and settings.lora is None:
-        rate = settings.learning_rate
-        model.compile(kerasseq.training.gpt_optimizer(model, rate, steps))
-        return
-    model.compile(schedule.adam(settings.learning_rate, steps))
+        optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
+    model.compile(optimizer, loss_chunk_size=settings.loss_chunk_size)
 
 
 def scores_of(

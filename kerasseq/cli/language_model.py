@@ -102,7 +102,6 @@ _DATA = "or a folder of ids, of  kerasseq prepare"
 _APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _REMAT = "what the backward pass computes again, to save memory"
-_CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
 OPTIONS = (
     text_models.BASE,
@@ -114,7 +113,6 @@ OPTIONS = (
     Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
     Option("--chat", None, _CHAT, group="model"),
     Option("--remat", "choice", _REMAT, "NAME", "training"),
-    Option("--loss-chunk-size", options.integer(), _CHUNK, group="training"),
     Option("--position", "position encoding", "for a gpt", "NAME", "model"),
 )
 

@@ -3,7 +3,6 @@
 A folder has pictures and a table of their captions. Loads no Keras.
 """
 
-import argparse
 import contextlib
 import os
 import re
@@ -68,19 +67,9 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def data_set(value: str) -> str:
-    """Parses the name of the data set, and tells how a folder is given."""
-    if value == SCENES:
-        return value
-    raise argparse.ArgumentTypeError(
-        f'unknown data set "{value}". Choose {SCENES}, or give a folder of pictures '
-        "with captions without --data"
-    )
-
-
 _FOLDER = "a folder of pictures with a table of their names and captions (default: "
 _FOLDER += "scenes of colored shapes, which are generated)"
-_DATA = f"{SCENES}, which are generated, {options.SHARED['data'].help}"
+_DATA = f"which are generated, {options.SHARED['data'].help}"
 _SIZE = f"height and width of the pictures (default: {SIZE} for scenes, else from the "
 _SIZE += f"files, at most {image_data.LARGEST_SIZE})"
 _PATCH = "height and width of a patch (default: for at most about 8 × 8)"
@@ -94,7 +83,7 @@ _TOKENIZER = options.SHARED["tokenizer"].help + " (default: word for scenes, els
 OPTIONS = (
     Option("file", str, _FOLDER, "FOLDER", "data"),
     Option("--file", str, "the same", "FOLDER", "data"),
-    Option("--data", data_set, _DATA, "NAME", "data"),
+    Option("--data", "data set", _DATA, "NAME", "data"),
     Option("--count", options.integer(4, 10**6), "number of scenes", group="scenes"),
     Option("--objects", options.integer(1, 2), "shapes in a picture", group="scenes"),
     Option("--frames", options.integer(1, 64), _FRAMES, group="scenes"),

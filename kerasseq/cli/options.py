@@ -6,6 +6,7 @@ given. Each task lists the values that replace None in its `DEFAULTS`.
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Collection, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -100,6 +101,33 @@ Choose from jax, torch
             f'unknown {what} "{value}".{checks.nearest(value, choices)} '
             f"Choose from {', '.join(choices)}"
         )
+
+    return check
+
+
+def data_set(choices: Collection[str], file: str) -> Callable[[str], str]:
+    """Returns the type of `--data`, which tells how the user's own data are given.
+
+    Args:
+        choices: The names of the data sets.
+        file: The argument of the user's data.
+
+    Examples:
+        >>> data_set(["names"], "file")("films.csv")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: unknown data set "films.csv". Choose from names, \
+or give your own data as --file films.csv
+    """
+
+    def check(value):
+        try:
+            return one_of("data set", choices)(value)
+        except argparse.ArgumentTypeError as error:
+            is_path = os.path.exists(value) or os.path.splitext(value)[1]
+            own = f"--{file} {value if is_path else 'FILE'}"
+            text = f"{error}, or give your own data as {own}"
+            raise argparse.ArgumentTypeError(text) from None
 
     return check
 
@@ -270,6 +298,7 @@ _PATIENCE = (
 )
 _PATIENCE += "weights; 0 trains all steps"
 _MINUTES = "minutes after which training stops, at the next checkpoint"
+_CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _SEEDS = "random seeds; each model is trained once with each"
 _CONFIG = (
     "read options from a JSON file, such as the run.json of a run; those that are "
@@ -309,6 +338,7 @@ SHARED: dict[str, Option] = {
         Option("--checkpoint-every", integer(), _EVERY, group="training"),
         Option("--patience", integer(0), _PATIENCE, group="training"),
         Option("--max-minutes", positive, _MINUTES, "X", "training"),
+        Option("--loss-chunk-size", integer(), _CHUNK, group="training"),
         Option("--seed", seed, "random seed", group="training"),
         Option("--seeds --seed", seed, _SEEDS, "0,1,…", "training"),
     )
@@ -336,7 +366,7 @@ def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> No
                 groups[row.group] = parser.add_argument_group(row.group)
             text = getattr(task, "HELP", {}).get(argument, row.help)
             row = row._replace(help=text)
-            _add_row(groups[row.group], row, default, choices.get(argument))
+            _add_row(groups[row.group], row, default, choices.get(argument), task.FILE)
     several = isinstance(task.DEFAULTS.get("model"), list)
     named = [name for name in ("model", "method") if name in task.DEFAULTS]
     kind = "-race" if several else "".join(f"-{name.upper()}" for name in named)
@@ -344,10 +374,11 @@ def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> No
     add_new_run(group, f"runs/{name}{kind}-N")
 
 
-def _add_row(group, row, default, choices):
+def _add_row(group, row, default, choices, file=None):
     kind, text, metavar = row.type, row.help, row.metavar
     if isinstance(kind, str):
-        kind = one_of(kind, choices)
+        is_data = row.argument == "data"
+        kind = data_set(choices, file) if is_data else one_of(kind, choices)
         text = f"{', '.join(choices)}{'; ' * bool(text)}{text}"
     if row.argument == "data":
         default = next(iter(choices))

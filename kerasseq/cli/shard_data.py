@@ -8,7 +8,6 @@ import numpy as np
 
 from kerasseq.cli import options, text_models
 from kerasseq.cli.errors import UsageError, refuse
-from kerasseq.core import checks
 from kerasseq.core.files import sha256
 from kerasseq.datasets import TokenShards
 from kerasseq.datasets.token_shards import INDEX, NANO_GPT
@@ -23,12 +22,13 @@ def name_or_folder(names: tuple[str, ...]) -> Any:
     """Returns the type of `--data`: one of several names, or a folder."""
 
     def check(value):
-        if value in names or are_shards(value):
-            return value
-        raise argparse.ArgumentTypeError(
-            f'unknown data set "{value}".{checks.nearest(value, names)} Choose from '
-            f"{', '.join(names)}, or give a folder of kerasseq prepare"
-        )
+        try:
+            return (
+                value if are_shards(value) else options.data_set(names, "text")(value)
+            )
+        except argparse.ArgumentTypeError as error:
+            text = f"{error}, or a folder of kerasseq prepare"
+            raise argparse.ArgumentTypeError(text) from None
 
     return check
 

@@ -83,10 +83,12 @@ DEFAULTS = {
     "warm_up": 300,
     **schedule.STOPPED,
     "patience": 0,
+    "loss_chunk_size": None,
 }
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
 CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
 HELP = {
+    "loss_chunk_size": f"{options.SHARED['loss_chunk_size'].help}; of a whisper",
     "held_out": "fraction of the sounds that is held out",
     "num_heads": "attention heads of a conformer or a whisper",
     "batch_size": "sounds in a batch",
@@ -149,7 +151,8 @@ def train(run: Run) -> runs.Results:
     run.start(data, words, keys)
     per_epoch = batches.steps_per_epoch
     steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
-    model.compile(schedule.adamw(settings, steps))
+    chunks = settings.loss_chunk_size
+    model.compile(schedule.adamw(settings, steps), loss_chunk_size=chunks)
     history = run.fit(model, batches, steps, None, validation=validation)
     texts = transcripts(model, held_out.audio, settings.batch_size)
     found = compare(settings.model, texts, learned.texts, held_out.texts)
@@ -180,12 +183,12 @@ def show(run: Run, results: runs.Results) -> None:
 
 def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
     """Raises a `UsageError` if an option is for another model."""
-    if settings.model != WHISPER:
-        return
-    of_ctc = ("spec_augment", "normalization")
+    is_whisper = settings.model == WHISPER
+    others = ("spec_augment", "normalization") if is_whisper else ("loss_chunk_size",)
+    there = "models with CTC" if is_whisper else f"--model {WHISPER}"
     refuse(
-        [name for name in of_ctc if getattr(settings, name) != defaults[name]],
-        "is for models with CTC, received --model whisper. Leave it out",
+        [name for name in others if getattr(settings, name) != defaults[name]],
+        f"is for {there}, received --model {settings.model}. Leave it out",
     )
 
 

@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
             _show_finished(run, args.json)
             return
     run.devices = devices.given(args)
-    devices.check(run.devices, run.task, run.backend_name)
+    batch_size = getattr(run.settings, "batch_size", devices.MAX_PARTS)
+    devices.check(run.devices, run.task, run.backend_name, batch_size)
     if devices.needs_workers(run.devices, run.backend_name) and not run.dry:
         devices.run_workers(args.words, run.devices.count, args.resume)
         return

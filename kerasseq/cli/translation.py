@@ -69,6 +69,7 @@ DEFAULTS = {
     "max_minutes": None,
     "checkpoint_every": 100,
     "seed": 0,
+    "loss_chunk_size": None,
 }
 HELD_OUT = 0.05  # of the pairs
 MAX_TESTED = 500  # of the held-out pairs
@@ -231,7 +232,10 @@ def build(
             num_layers=settings.num_layers,
             dropout=settings.dropout,
         )
-    model.compile(schedule.adam(settings.learning_rate, steps, warm_up, last=0.02))
+    model.compile(
+        schedule.adam(settings.learning_rate, steps, warm_up, last=0.02),
+        loss_chunk_size=settings.loss_chunk_size,
+    )
     return model
 
 
