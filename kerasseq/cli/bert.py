@@ -14,7 +14,6 @@ then:
   kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ."
 """
 
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -147,8 +146,7 @@ def read(settings: options.Settings) -> tuple[Documents, dict[str, Any]]:
     """Returns the documents, and their source with a checksum."""
     if settings.text is not None:
         documents = documents_of(text_file(settings.text, settings.encoding))
-        settings.text = os.path.abspath(settings.text)  # to resume from any folder
-        source = os.path.basename(settings.text)
+        source = settings.own_file("text")
     else:
         settings.data = source = settings.data or TEXTS[0]
         if source == "counting":
@@ -286,16 +284,22 @@ def verdicts(
     weights: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """Returns for both accuracies whether the model beats the most frequent answer."""
-    own, other = (accuracies(each, y, weights) for each in (answers, simple))
     found, count = {}, len(y["next"])
     for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
-        right, constant = (each[name] == y[name] for each in (answers, simple))
-        weight = weights[name].reshape(count, -1)
-        gains = (right.astype(int) - constant).reshape(count, -1) * weight
-        better_by = verdict.difference(gains.sum(axis=1), weight.sum(axis=1))
-        scores = own[name], {MOST_FREQUENT: other[name]}, f"accuracy of {what}"
-        words = *scores, better_by, ["more text", "--steps"]
-        found[name] = verdict.verdict("BERT", *words, rows="held-out pairs")
+        sizes = weights[name].reshape(count, -1)
+        own, other = (
+            ((each[name] == y[name]).reshape(count, -1) * sizes).sum(axis=1)
+            for each in (answers, simple)
+        )
+        found[name] = verdict.compare(
+            "BERT",
+            own,
+            {MOST_FREQUENT: other},
+            f"accuracy of {what}",
+            ["more text", "--steps"],
+            sizes=sizes.sum(axis=1),
+            rows="held-out pairs",
+        )
     return found
 
 

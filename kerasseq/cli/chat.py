@@ -199,13 +199,8 @@ def _load(args):
     """Loads the model, and returns its `Chat`."""
     from kerasseq.models import Chat
 
-    model = generate.load_language_model(args.folder, args.adapter)
-    if getattr(model.tokenizer, "chat_template", None) is None:
-        raise ValueError(
-            f"{args.folder} has no chat template, by which a model tells messages from "
-            "answers. Set tokenizer.chat_template = kerasseq.text.ChatTemplate() and "
-            "train on conversations with model.fit; or use  kerasseq generate"
-        )
+    advice = "; or use  kerasseq generate"
+    model = generate.load_chat_model(args.folder, args.adapter, advice)
     if args.system is not None:
         note_unknown(model.tokenizer, args.system, "instructions")
     sampling = {

@@ -13,7 +13,6 @@ then:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
 """
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -174,8 +173,7 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
             settings.file, settings.encoding, not settings.no_header
         )
         texts, labels = columns(table, settings, settings.file)
-        source = os.path.basename(settings.file)
-        settings.file = os.path.abspath(settings.file)  # to resume from any folder
+        source = settings.own_file("file")
     with status("checking the labels"):
         labeled.check_labels(labels, source)
         texts = cut(texts, settings.max_characters)

@@ -19,7 +19,6 @@ Examples:
 
 import argparse
 import functools
-import os
 import pathlib
 import sys
 from collections import Counter
@@ -307,8 +306,7 @@ def _with_fewer_rows(data, settings):
 def _of_file(settings):
     file = settings.file
     table = text_tables.read_texts(file, settings.encoding, not settings.no_header)
-    source = os.path.basename(file)
-    settings.file = os.path.abspath(file)  # to resume from any folder
+    source = settings.own_file("file")
     without = [settings.labels] if settings.labels is not None else []
     settings.text = text_tables.column(
         table, settings.text, "--text", classify.TEXT_NAMES, without
@@ -421,7 +419,7 @@ def check_parts(
 def _unlabeled(settings, data):
     """Returns the lines of a file, without the texts of the test part."""
     lines = text_file(settings.unlabeled, settings.encoding).splitlines()
-    settings.unlabeled = os.path.abspath(settings.unlabeled)
+    settings.own_file("unlabeled")
     excluded = {_key(text) for text in data.tested}
     texts = [line.strip() for line in lines if line.strip()]
     kept = [line for line in texts if _key(line) not in excluded]

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
@@ -136,6 +137,16 @@ def note(text: str) -> None:
     # In one piece: a status may be printed by another thread.
     if not _silent.get():
         print(f"kerasseq: {printable(text)}\n", end="", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def noted_warnings() -> Iterator[None]:
+    """Prints warnings of the library as notes when the block ends."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        note(str(warning.message))
 
 
 def print_result(text: str) -> None:

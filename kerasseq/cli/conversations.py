@@ -18,7 +18,6 @@ then:
 
 import json
 import math
-import os
 import re
 from typing import Any
 
@@ -98,8 +97,7 @@ def train(run: Run) -> runs.Results:
     settings = run.settings
     check_options(settings)
     (rows, text), data = run.read("the conversations", read)
-    model = generate.load_language_model(settings.base)
-    check_template(model, settings.base)
+    model = generate.load_chat_model(settings.base)
     talks = fitting(model, rows, settings.file, 2)
     learned, held_out = preference_data.split(
         talks, settings.held_out, settings.seed, at_least=1
@@ -264,14 +262,11 @@ def read(
             f"{settings.file} must have at least two conversations, as one is held "
             "out, received one"
         )
-    data: dict[str, Any] = {"source": os.path.basename(settings.file)}
-    data["rows"] = len(rows)
-    settings.file = os.path.abspath(settings.file)  # to resume from any folder
+    data: dict[str, Any] = {"source": settings.own_file("file"), "rows": len(rows)}
     text = ""
     if settings.text is not None:
         text = text_file(settings.text, settings.encoding)
-        data["text"] = os.path.basename(settings.text)
-        settings.text = os.path.abspath(settings.text)
+        data["text"] = settings.own_file("text")
     words = [*map(key, rows.values()), text]
     return (rows, text), {**data, "sha256": sha256("\n".join(words))}
 
@@ -279,20 +274,6 @@ def read(
 def key(talk: list[Message]) -> str:
     """Returns what is the same for a conversation that is there twice."""
     return json.dumps(talk)
-
-
-def check_template(model: Any, base: str) -> None:
-    """Raises unless the tokenizer of the base has a chat template.
-
-    Raises:
-        ValueError: If it has none. The message says how to get one.
-    """
-    if getattr(model.tokenizer, "chat_template", None) is None:
-        raise ValueError(
-            f"{base} has no chat template, which marks who speaks. Train it with  "
-            "kerasseq train language-model --chat,  or set that of its tokenizer in "
-            "Python"
-        )
 
 
 def fitting(

@@ -144,7 +144,7 @@ def fit(run: Run) -> models.Trained:
     with status("building the codebook"):
         tokenizer, held_out, longest = models.tokenizer_for(settings, learned, held_out)
         codebook = build_codebook(settings)
-    parts, keys = (learned, held_out), models.keys_of(learned)
+    parts, keys = (learned, held_out), image_data.keys(learned.images)
     run.start(data, models.described(data, settings, parts, patches, longest), keys)
     if not run.dry:
         codebook = train_codebook(run, codebook, learned)

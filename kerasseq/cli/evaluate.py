@@ -38,9 +38,8 @@ from kerasseq.cli import (
     text_tables,
 )
 from kerasseq.cli.console import Console, choose_backend, print_json, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.cli.run import repeated_rows
-from kerasseq.datasets import Tagged
 from kerasseq.datasets.conversation_files import conversation_rows
 
 BATCH_SIZE = 32  # conversations
@@ -72,8 +71,9 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.file is None and task != "speech":
         raise UsageError("expected --file, the data to evaluate on, received none")
-    if args.no_header and task != "classify":
-        raise UsageError("--no-header is for the table of a classifier")
+    if task != "classify":
+        of_table = given(args, "no_header", "text", "label")
+        refuse(of_table, "is for the table of a classifier")
     tag.check_columns(args, task == "tag")
     console = Console(stderr=args.json)
     results = TASKS[task](args, record, console)
@@ -90,7 +90,8 @@ def _load(args):
 
 
 def _tagger(args, record, console):
-    data = tagged(args, record["arguments"])
+    with status("reading the sentences"):
+        data = tag.read_file(args.file, args.encoding, args, record["arguments"])
     model = _load(args)
     every = [tag for tags in data.tags for tag in tags]
     labeled.check_known(every, model.labels, args.file)
@@ -121,7 +122,6 @@ def _images(args, record, console):
 
 
 def _votes(args, record, console):
-    _check_no_columns(args)
     settings = options.Settings(file=args.file)
     with status("reading the votes"):
         votes, _ = preference_data.read_votes(settings)
@@ -134,7 +134,6 @@ def _votes(args, record, console):
 
 
 def _conversations(args, record, console):
-    _check_no_columns(args)
     with status("reading the conversations"):
         rows = conversation_rows(args.file, args.encoding)
     model = _load(args)
@@ -153,7 +152,6 @@ def _conversations(args, record, console):
 
 
 def _speech(args, record, console):
-    _check_no_columns(args)
     settings = options.Settings(**record["arguments"])
     sounds, name = _sounds(args, settings, record["data"])
     model = _load(args)
@@ -184,11 +182,6 @@ def _sounds(args, settings, data):
     return speech_data.split(every, settings)[1], "the held-out sounds"
 
 
-def _check_no_columns(args):
-    if args.text is not None or args.label is not None:
-        raise UsageError("--text and --label are for the run of a classifier")
-
-
 def _show_repeated(args, console, results, rows, what):
     """Says how many rows the model was trained on, if the run knows."""
     results["repeated"] = repeated_rows(args.folder, rows)
@@ -210,14 +203,6 @@ TASKS = {
     "conversations": _conversations,
     "speech": _speech,
 }
-
-
-def tagged(args: argparse.Namespace, arguments: dict[str, Any]) -> Tagged:
-    """Reads sentences with tags, from the columns of the training."""
-    if args.text is not None or args.label is not None:
-        raise UsageError("--text and --label are for the run of a classifier")
-    with status("reading the sentences"):
-        return tag.read_file(args.file, args.encoding, args, arguments)
 
 
 def classified(

@@ -445,17 +445,17 @@ def report(
     simple = {other: each.pop("right") for other, each in results["baselines"].items()}
     results = run.results(model, history, history[-1]["step"], **results)
     lines = {other: each["accuracy"] for other, each in results["baselines"].items()}
-    better_by = verdict.difference(right - simple[verdict.best_of(lines)], sizes)
-    score = results["accuracy"], lines, "accuracy on the held-out rows"
-    results["verdict"] = verdict.verdict(results["model"], *score, better_by, advice)
+    words = results["model"], right, simple, "accuracy on the held-out rows", advice
+    results["verdict"] = verdict.compare(*words, sizes=sizes)
     show(run.console, results, title_of(tested, held_out, what), name)
     show_baselines(run.console, results, run.seconds, rows)
     show_repeated(run.console, results["repeated"], tested, what)
-    file = run.folder / "confusion.png"
+    plots = kerasseq.tracing.plots
+    counts = results["confusion"], results["labels"], run.title
     run.draw(
         lambda: [
             figures.history(run.folder, history, "accuracy", run.title, lines),
-            figures.confusion(file, results["confusion"], results["labels"], run.title),
+            figures.save(plots.plot_confusion(*counts), run.folder / "confusion.png"),
             *more(run.title),
         ]
     )

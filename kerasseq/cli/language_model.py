@@ -12,7 +12,6 @@ Examples:
   kerasseq train language-model --data ids --model gpt   # of  kerasseq prepare
 """
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,8 +174,7 @@ def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
     """Returns the text, and its source with a checksum."""
     if settings.text is not None:
         text = text_file(settings.text, settings.encoding)
-        settings.text = os.path.abspath(settings.text)  # to resume from any folder
-        source = os.path.basename(settings.text)
+        source = settings.own_file("text")
     else:
         settings.data = source = settings.data or TEXTS[0]
         text = python_reference()
@@ -394,21 +392,28 @@ def compare(
         of_ngrams[name], of_pieces[name] = float(bits.mean()), np.bincount(pieces, bits)
     # The first character may be several tokens, of bytes.
     starts = pieces[np.clip(offsets[1:, 0] - first, 0, len(pieces) - 1)]
-    best = of_pieces[verdict.best_of(of_ngrams, lowest=True)]
-    better_by = verdict.difference(best - np.bincount(starts, own, len(best)), sizes)
-    score, what = float(own.sum() / sizes.sum()), "bits per character"
-    words = settings.model, score, of_ngrams, what, better_by, ["more text", "--epochs"]
+    bits = np.bincount(starts, own, len(sizes))
+    judged = verdict.compare(
+        settings.model,
+        bits,
+        of_pieces,
+        "bits per character",
+        ["more text", "--epochs"],
+        sizes=sizes,
+        rows="held-out pieces",
+        lowest=True,
+    )
     if not is_exact:
         note(
             "this tokenizer does not restore the held-out text exactly: the characters "
             "that are lost cost the model no bits"
         )
     return {
-        "bits_per_character": score,
+        "bits_per_character": float(own.sum() / sizes.sum()),
         "bits_per_character_of_ngrams": of_ngrams,
         "held_out_characters": len(held_out) - first,
         "repeated": share_repeated(ngram_text, held_out),
-        "verdict": verdict.verdict(*words, rows="held-out pieces", lowest=True),
+        "verdict": judged,
     }
 
 

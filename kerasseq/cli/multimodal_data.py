@@ -3,16 +3,13 @@
 A folder has pictures and a table of their captions. Loads no Keras.
 """
 
-import contextlib
 import os
-import re
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from kerasseq import datasets
 from kerasseq.cli import classify, image_data, labeled, options
-from kerasseq.cli.console import note, status
+from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
 from kerasseq.core.files import sha256, sha256_of
@@ -173,14 +170,11 @@ def _folder(settings):
     if table and not os.path.exists(inside) and os.path.exists(table):
         settings.table = os.path.abspath(table)
     arguments = {name: getattr(settings, name) for name in names}
-    with warnings.catch_warnings(record=True) as caught, about(settings.file):
-        warnings.simplefilter("always")
+    with noted_warnings(), about(settings.file):
         try:
             found = datasets.captioned_images(settings.file, **arguments)
         except ValueError as error:
             raise ValueError(str(error).replace("`table`", "--table")) from error
-    for warning in caught:
-        note(str(warning.message))
     texts = classify.cut(found.texts, settings.max_characters)
     return CaptionedImages(found.images, texts)
 
@@ -340,26 +334,3 @@ def held_out(
     """Returns the held-out pictures of a run, as `of_run`."""
     pictures, settings = of_run(record, folder, advice)
     return split(pictures, settings, record["task"])[1]
-
-
-@contextlib.contextmanager
-def named(rows: Sequence[str]) -> Iterator[None]:
-    """Names a row in place of its number in a `ValueError`, as for "texts[3]".
-
-    Args:
-        rows: What each row is, such as "captions.txt, line 4".
-
-    Examples:
-        >>> with named(["--text"]):
-        ...     raise ValueError("texts[0] must have 1 to 9 tokens, received 12")
-        Traceback (most recent call last):
-        ValueError: --text must have 1 to 9 tokens, received 12
-    """
-    try:
-        yield
-    except ValueError as error:
-        found = re.match(r"texts\[(\d+)\]", str(error))
-        if not found:
-            raise
-        name = rows[int(found[1])]
-        raise ValueError(f"{name}{str(error)[found.end() :]}") from error

@@ -19,7 +19,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, named_rows
 from kerasseq.cli.multimodal_data import CAPTIONS, DRAW, Captioned
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def show(report: "Report", model: "Multimodal", example: Example) -> None:
     """Prints and draws what happens between a picture and its caption."""
     report.data["caption"] = example.text
     report.console.write(f"Caption: {example.text}")
-    with multimodal_data.named(["--text"]):
+    with named_rows(["--text"], "texts"):
         encoded = model.encode(example.inputs, [example.text])
     tokens = words(model, example.text)
     with status("tracing the model"):

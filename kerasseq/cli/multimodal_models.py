@@ -91,7 +91,7 @@ def fit(run: Run, **options_of_head: Any) -> Trained:
         model, held_out = build(settings, learned, held_out, **options_of_head)
     part, validation = multimodal_data.validation_part(learned, settings, task)
     batches = model.batches(part, batch_size=settings.batch_size, seed=settings.seed)
-    keys, longest = keys_of(learned), model.preprocessor.longest
+    keys, longest = image_data.keys(learned.images), model.preprocessor.longest
     parts = (learned, held_out)
     run.start(data, described(data, settings, parts, patches, longest), keys)
     steps = compile_model(model, settings, batches)
@@ -113,11 +113,6 @@ def read_parts(
         "the pictures", lambda given: multimodal_data.read(given, task)
     )
     return pictures, data, multimodal_data.split(pictures, settings, task)
-
-
-def keys_of(learned: Captioned) -> list[bytes]:
-    """Returns what tells equal pictures."""
-    return image_data.keys(learned.images)
 
 
 def described(

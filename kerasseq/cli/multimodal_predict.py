@@ -21,7 +21,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
-from kerasseq.cli.errors import UsageError, about, given, refuse
+from kerasseq.cli.errors import UsageError, about, given, named_rows, refuse
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
@@ -250,7 +250,7 @@ def text_vectors(
     model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> np.ndarray:
     """Computes the unit vectors of captions; messages name them."""
-    with multimodal_data.named(names):
+    with named_rows(names, "texts"):
         return model.embed_texts(list(texts))
 
 

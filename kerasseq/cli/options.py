@@ -15,8 +15,25 @@ from kerasseq.core import backend, checks
 
 T = TypeVar("T")
 Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
-Settings = SimpleNamespace  # arguments of a run
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
+
+
+class Settings(SimpleNamespace):
+    """The arguments of a run."""
+
+    def own_file(self, name: str) -> str:
+        """Makes the path of a user's file absolute, to resume from any folder.
+
+        Args:
+            name: The argument.
+
+        Returns:
+            The name of the file, without its folder.
+        """
+        path = os.path.abspath(getattr(self, name))
+        setattr(self, name, path)
+        return os.path.basename(path) or path
+
 
 SPARSE = ("blockwise", "longformer", "reformer", "linformer", "adaptive_span")
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.

@@ -113,15 +113,16 @@ def run(args: argparse.Namespace) -> None:
     runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
     of_kind = dict.fromkeys(("images", "ViT"), predict_images)
     of_kind |= dict.fromkeys(multimodal_predict.KINDS, multimodal_predict.predict)
-    if args.captions is not None and kind not in multimodal_predict.KINDS:
-        raise UsageError("--captions is for a run of kerasseq train contrastive")
+    is_captioned = kind in multimodal_predict.KINDS
+    if not is_captioned:
+        of_pictures = given(args, "captions")
+        refuse(of_pictures, "is for a run of kerasseq train contrastive")
     rows = of_kind.get(kind, predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:
         print_json(list(rows))
     else:
-        is_captioned = kind in multimodal_predict.KINDS
         shown = multimodal_predict.describe if is_captioned else describe
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
@@ -139,8 +140,8 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     predict, rows = predictor(model, args.folder, record)
     if predict is fill:
         inputs = pairs(inputs, args.next)
-    elif args.next is not None:
-        raise UsageError("--next is for a BERT that was pre-trained")
+    else:
+        refuse(given(args, "next"), "is for a BERT that was pre-trained")
     for part in labeled.in_parts(range(len(texts)), rows, "predicting"):
         predictions = predict(model, [inputs[n] for n in part])
         for n, row in zip(part, predictions, strict=True):
@@ -152,20 +153,18 @@ def check_arguments(args: argparse.Namespace) -> None:
     if (args.text is None) == (args.file is None):
         raise UsageError("expected one of --text and --file")
     check_no_forecast(args)
-    if args.column is not None and args.file is None:
-        raise UsageError("--column is for a table: add --file, or leave it out")
-    if args.missing is not None and args.file is None:
-        raise UsageError("--missing is for a file: add --file, or leave it out")
-    if args.next is not None and args.text is None:
+    if args.file is None:
+        of_file = given(args, "column", "missing")
+        refuse(of_file, "is for a file: add --file, or leave it out")
+        if not args.text.strip():
+            raise ValueError("expected a text, received an empty one")
+    elif args.next is not None:
         raise UsageError("--next is for --text; in a file a tab divides two texts")
-    if args.file is None and not args.text.strip():
-        raise ValueError("expected a text, received an empty one")
 
 
 def check_no_forecast(args: argparse.Namespace) -> None:
     """Raises if arguments of a forecast are given for another model."""
-    if args.horizon is not None:
-        raise UsageError("--horizon is for the run of a forecast")
+    refuse(given(args, "horizon"), "is for the run of a forecast")
     if args.missing not in (None, *options.MISSING):
         raise UsageError(
             f"--missing {args.missing} is for the run of a forecast: expected "
@@ -180,8 +179,7 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
             "expected --file with an image or a folder of images, without --text and "
             "--column, as the model classifies images"
         )
-    if args.next is not None:
-        raise UsageError("--next is for a BERT that was pre-trained")
+    refuse(given(args, "next"), "is for a BERT that was pre-trained")
     check_no_forecast(args)
     files = image_data.files(args.file, args.missing)
     choose_backend(args.backend)
@@ -195,16 +193,16 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
 
 def check_forecast(args: argparse.Namespace) -> None:
     """Raises if the arguments are not those of a forecast."""
-    if args.text is not None or args.column is not None:
-        raise UsageError(
-            "the run of a forecast continues its own table, or that of --file: leave "
-            "out --text and --column"
-        )
-    if args.no_header:
-        raise UsageError("--no-header is for a table of texts: add a line with names")
+    of_texts = given(args, "text", "column")
+    refuse(
+        of_texts,
+        "is for texts: the run of a forecast continues its own table, or that of "
+        "--file. Leave it out",
+    )
+    refuse(given(args, "no_header"), "is for a table of texts: add a line with names")
     check_columns(args, is_conll=False)
-    if args.missing is not None and args.file is None:
-        raise UsageError("--missing is for a table: add --file, or leave it out")
+    if args.file is None:
+        refuse(given(args, "missing"), "is for a table: add --file, or leave it out")
 
 
 def forecast(args: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ Importing this module loads no Keras.
 
 import importlib.util
 import json
-import os
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -55,8 +54,7 @@ def read_votes(settings: options.Settings) -> tuple[list[Vote], dict[str, Any]]:
             f"{settings.file} must have at least two votes that are no ties, as one is "
             "held out, received one"
         )
-    source = os.path.basename(settings.file)
-    settings.file = os.path.abspath(settings.file)  # to resume from any folder
+    source = settings.own_file("file")
     votes = [Vote(line, texts) for line, texts in rows.items()]
     checksum = sha256("\n".join(json.dumps(vote.texts) for vote in votes))
     return votes, {"source": source, "rows": len(votes), "sha256": checksum}
@@ -67,8 +65,7 @@ def read_prompt_lines(
 ) -> tuple[list[Prompt], dict[str, Any]]:
     """Reads the prompts of `--prompts`, and their source with a checksum."""
     prompts = read_prompts(settings.prompts)
-    source = os.path.basename(settings.prompts)
-    settings.prompts = os.path.abspath(settings.prompts)
+    source = settings.own_file("prompts")
     checksum = sha256("\n".join(prompt.text for prompt in prompts))
     return prompts, {"source": source, "rows": len(prompts), "sha256": checksum}
 

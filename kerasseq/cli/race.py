@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import (
     competitor,
     contest,
@@ -223,4 +224,6 @@ def draw(run: Run, results: dict[str, Any]) -> Any:
     }
     choose_backend(None)  # the figures are drawn by a module that loads Keras
     optimum = results["optimum"] if results["optimum"] < 1 else None
-    return figures.race(run.folder, by_title, optimum)
+    title = "Balanced or not? Accuracy on strings of parentheses"
+    plot = kerasseq.tracing.plots.plot_race(by_title, title, optimum=optimum)
+    return figures.save(plot, run.folder / "race.png")

@@ -309,17 +309,6 @@ def rates(texts: list[str], references: list[str]) -> dict[str, float]:
     }
 
 
-def baselines(learned: list[str], count: int) -> dict[str, list[str]]:
-    """Returns the transcripts that need no model, by name.
-
-    Args:
-        learned: The texts of the training.
-        count: The number of held-out sounds.
-    """
-    most = Counter(learned).most_common(1)[0][0]
-    return {EMPTY: [""] * count, FREQUENT: [most] * count}
-
-
 def compare(
     name: str, texts: list[str], learned: list[str], references: list[str]
 ) -> dict[str, Any]:
@@ -331,20 +320,19 @@ def compare(
         learned: The texts of the training.
         references: The right transcripts.
     """
-    simple = baselines(learned, len(references))
-    scores = {other: rates(each, references) for other, each in simple.items()}
-    errors = {other: each["character_error_rate"] for other, each in scores.items()}
-    own, best = rates(texts, references), simple[verdict.best_of(errors, lowest=True)]
-    gains = distances(best, references) - distances(texts, references)
-    better_by = verdict.difference(gains, [*map(len, references)])
-    of_model = name, own["character_error_rate"], errors
-    found = verdict.verdict(
-        *(*of_model, "character error rate on the held-out sounds", better_by),
+    most = Counter(learned).most_common(1)[0][0]
+    simple = {EMPTY: [""] * len(texts), FREQUENT: [most] * len(texts)}
+    found = verdict.compare(
+        *(name, distances(texts, references)),
+        {other: distances(each, references) for other, each in simple.items()},
+        "character error rate on the held-out sounds",
         ["more --steps", "more sounds"],
+        sizes=np.array([*map(len, references)]),
         rows="held-out sounds",
         lowest=True,
     )
-    return {**own, "baselines": scores, "verdict": found}
+    scores = {other: rates(each, references) for other, each in simple.items()}
+    return {**rates(texts, references), "baselines": scores, "verdict": found}
 
 
 def distances(texts: list[str], references: list[str]) -> np.ndarray:

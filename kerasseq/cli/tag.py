@@ -14,10 +14,8 @@ then:
   kerasseq predict runs/tag-lstm-1 --text "for line in lines :"
 """
 
-import os
 import re
 import time
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,7 +24,7 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import labeled, options, runs, schedule, text_models
-from kerasseq.cli.console import note, status
+from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.run import Run
@@ -147,8 +145,7 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
         tagged = python_tokens(10_000, unit="token", seed=settings.seed)
     else:
         tagged = read_file(settings.file, settings.encoding, settings)
-        source = os.path.basename(settings.file)
-        settings.file = os.path.abspath(settings.file)  # to resume from any folder
+        source = settings.own_file("file")
     if len(tagged.sentences) < 2 or len(tagged.names) < 2:
         raise ValueError(
             f"{source} must have at least two sentences and two tags, received "
@@ -186,14 +183,10 @@ def read_file(
     for name in ("word_column", "tag_column"):
         column = getattr(given, name)
         columns[name] = (trained or {}).get(name) if column is None else column
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tagged = read_tagged(
+    with noted_warnings():
+        return read_tagged(
             file, encoding=encoding, missing=given.missing or "error", **columns
         )
-    for warning in caught:
-        note(str(warning.message))
-    return tagged
 
 
 def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:

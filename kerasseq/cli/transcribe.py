@@ -239,6 +239,8 @@ def draw(path: str, model: Any, file: str, found: Any) -> None:
     """Draws the spectrogram of a file with the time of each character, by pages."""
     from keras import ops  # here, as the help loads no Keras
 
+    from kerasseq.tracing.transcript_plot import plot_transcript
+
     sound, rate = model.preprocessor.read(file), model.preprocessor.sampling_rate
     to, every = pathlib.Path(path), pages(len(sound), rate, found)
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -250,7 +252,8 @@ def draw(path: str, model: Any, file: str, found: Any) -> None:
             if len(every) > 1:
                 title = f"{title}, from {start // rate:,} s on"
                 name = to.with_stem(f"{to.stem}-{number}")
-            figures.transcript(name, frames, shown, len(part) / rate, title)
+            words = shown.tokens, shown.times, len(part) / rate, title
+            figures.save(plot_transcript(frames, *words), name)
     if len(every) > 1:
         note(f"alignment: {len(every)} pictures, {name} is the last")
     else:

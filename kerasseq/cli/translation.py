@@ -15,7 +15,6 @@ then:
 """
 
 import math
-import os
 import zlib
 from typing import Any
 
@@ -155,7 +154,7 @@ def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     """Returns the pairs, and their source with a checksum."""
     if settings.pairs is not None:
         pairs = read_file(settings)
-        source = os.path.basename(settings.pairs)
+        source = settings.own_file("pairs")
     else:
         settings.data = source = settings.data or PAIRS[0]
         count = PRESETS[settings.preset][1]
@@ -172,7 +171,6 @@ def read_file(settings: options.Settings) -> Pairs:
     )
     if report.problems:
         note(str(report))
-    settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
     return pairs
 
 
@@ -365,7 +363,4 @@ def verdict_of(
     """
     what, own = of_each(translations, references)
     scores = {other: of_each(each, references)[1] for other, each in others.items()}
-    means = {other: float(each.mean()) for other, each in scores.items()}
-    better_by = verdict.difference(own - scores[verdict.best_of(means)])
-    words = name, float(own.mean()), means, what, better_by, advice
-    return verdict.verdict(*words, rows="held-out pairs")
+    return verdict.compare(name, own, scores, what, advice, rows="held-out pairs")

@@ -16,7 +16,6 @@ Examples:
 
 import functools
 import importlib.util
-import os
 import time
 from typing import Any
 
@@ -174,7 +173,7 @@ def read_data(
         raise UsageError("--sentence must be a text, received an empty one")
     if settings.pairs is not None:
         training, tested = _of_file(settings)
-        source = os.path.basename(settings.pairs)
+        source = settings.own_file("pairs")
     else:
         settings.data = source = settings.data or NAMED
         made = _named if source == NAMED else _generated

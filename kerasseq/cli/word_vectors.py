@@ -27,7 +27,7 @@ from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import Option, PerModel
 from kerasseq.cli.run import Run
-from kerasseq.core import packages
+from kerasseq.core import checks, packages
 from kerasseq.core.files import regular, sha256
 from kerasseq.datasets import analogies, python_reference
 from kerasseq.datasets.files import check_is_file
@@ -101,6 +101,8 @@ def train(run: Run) -> runs.Results:
         seed=settings.seed,
     )
     model.compile(settings.learning_rate)
+    contexts = 2 * settings.window + settings.negatives  # of each word of an update
+    checks.fits_memory("batch_size", settings.batch_size, contexts)
     with about(settings.text), status("counting the words"):
         batches = model.batches(
             text, batch_size=settings.batch_size, encoding=settings.encoding
