@@ -22,7 +22,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, set_seed, status
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
@@ -34,24 +34,6 @@ if TYPE_CHECKING:
 Documents = list[list[str]]  # lists of sentences
 FILE = "text"  # the argument that names the user's data
 TEXTS = ("counting", "python-reference")
-DEFAULTS = {
-    "text": None,
-    "data": None,
-    "encoding": "utf-8",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "mask_rate": 0.15,
-    "mask_token_rate": 0.8,
-    "random_token_rate": 0.1,
-    "next_rate": 0.5,
-    "units": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "dropout": 0.0,
-    "sequence_length": 32,
-    "batch_size": 64,
-    "learning_rate": 3e-3,
-    **schedule.TRAINED,
-}
 STEPS = 400  # if neither --epochs nor --steps is given
 COUNTING = 2000  # documents that are generated
 HELD_OUT = 10  # one document in ten
@@ -63,25 +45,36 @@ SHOWN = 30  # tokens in the figure
 MOST_FREQUENT = "the most frequent answer"
 
 
-CHOICES = {"data": TEXTS}
-HELP = {
-    "num_heads": "attention heads",
-    "epochs": "passes over the text, such as 2.5",
-    "steps": f"training steps, instead of --epochs (default: {STEPS})",
-    "vocabulary_size": "maximum number of tokens in the vocabulary of WordPiece",
-}
 _MASKED = "fraction of the tokens to predict"
 _MARKED = "fraction of these that becomes [MASK]"
 _RANDOM = "fraction that becomes a random token"
 _NEXT = "fraction of the pairs whose second sentence follows the first"
 _MASKS = "masked tokens and sentence pairs"
-OPTIONS = (
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--mask-rate", options.probability, _MASKED, "X", _MASKS),
-    Option("--mask-token-rate", options.share, _MARKED, "X", _MASKS),
-    Option("--random-token-rate", options.share, _RANDOM, "X", _MASKS),
-    Option("--next-rate", options.share, _NEXT, "X", _MASKS),
+OPTIONS = options.table(
+    Option("--text FILE", "data", str, "a file: a text"),
+    shared("data", names=TEXTS),
+    shared("encoding", "utf-8"),
+    shared(
+        "vocabulary_size",
+        options.VOCABULARY_SIZE,
+        "maximum number of tokens in the vocabulary of WordPiece",
+    ),
+    Option("--mask-rate X", _MASKS, options.probability, _MASKED, 0.15),
+    Option("--mask-token-rate X", _MASKS, options.share, _MARKED, 0.8),
+    Option("--random-token-rate X", _MASKS, options.share, _RANDOM, 0.1),
+    Option("--next-rate X", _MASKS, options.share, _NEXT, 0.5),
+    shared("units", 64),
+    shared("num_layers", 2),
+    shared("num_heads", 4, "attention heads"),
+    shared("dropout", 0.0),
+    shared("sequence_length", 32),
+    shared("batch_size", 64),
+    shared("learning_rate", 3e-3),
+    *schedule.TRAINED,
+    shared("epochs", None, "passes over the text, such as 2.5"),
+    shared("steps", None, f"training steps, instead of --epochs (default: {STEPS})"),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -40,6 +40,7 @@ from kerasseq.cli import (
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import status
 from kerasseq.cli.multimodal_data import Captioned
+from kerasseq.cli.options import shared
 from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
@@ -51,10 +52,12 @@ SHOWN = 8  # captions that are printed
 FREQUENT = "the most frequent caption"
 PLACES = "the most frequent word at each place"
 NEAREST = "the caption of the nearest picture, by pixels"
-DEFAULTS = {**multimodal_data.DEFAULTS, **models.DEFAULTS, "learning_rate": 2e-3}
-CHOICES = multimodal_data.CHOICES
-HELP = {**models.HELP, "batch_size": "pictures in a batch"}
-OPTIONS = (*multimodal_data.OPTIONS, *models.OPTIONS)
+OPTIONS = options.table(
+    *multimodal_data.OPTIONS,
+    *models.OPTIONS,
+    shared("learning_rate", 2e-3, models.RATE),
+)
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -28,7 +28,7 @@ from kerasseq import datasets
 from kerasseq.cli import contest, options, runs, schedule, verdict
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core import backend
 from kerasseq.core.files import sha256
@@ -228,28 +228,25 @@ def train_cell(
 
 # The command
 
-DEFAULTS = {
-    "models": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
-    "tasks": list(TASKS),
-    "parameters": 10_000,
-    "batch_size": 64,
-    "learning_rate": 5e-3,
-    "steps": 600,
-    "examples": 20_000,
-    "test_examples": 2000,
-    "seeds": [0, 1, 2],
-}
-CHOICES = {"models": options.RECURRENT, "tasks": tuple(TASKS)}
-HELP = {"steps": "training steps of each cell on each task"}
 _SIZE = "parameters of each model, within 5 %%"
 _TESTED = "test rows of each task"
 _FEW = options.integer(2, 10**6)
-OPTIONS = (
-    Option("--tasks", "task", "", "NAME", "data"),
-    Option("--parameters", options.integer(100), _SIZE, group="model"),
-    Option("--examples", _FEW, "training rows of each task", group="training"),
-    Option("--test-examples", _FEW, _TESTED, group="training"),
+OPTIONS = options.table(
+    shared(
+        "models",
+        ["elman", "gated", "lstm", "peephole_lstm", "gru"],
+        names=options.RECURRENT,
+    ),
+    Option("--tasks NAME", "data", tuple(TASKS), "", list(TASKS)),
+    Option("--parameters N", "model", options.integer(100), _SIZE, 10_000),
+    shared("batch_size", 64),
+    shared("learning_rate", 5e-3),
+    shared("steps", 600, "training steps of each cell on each task"),
+    Option("--examples N", "training", _FEW, "training rows of each task", 20_000),
+    Option("--test-examples N", "training", _FEW, _TESTED, 2000),
+    shared("seeds", [0, 1, 2]),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

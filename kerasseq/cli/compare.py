@@ -42,7 +42,7 @@ from kerasseq.cli import (
 from kerasseq.cli.commands import COMMANDS, COMPARISONS
 from kerasseq.cli.console import clock, note, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import text_file
@@ -58,28 +58,6 @@ UNLABELED = 20_000  # sentences of the grammar
 GROUPS = {"family": {"+ - 0": ["+", "-", "0"]}}  # labels whose mean F1 is shown
 SHOWN_ROWS = 5  # named in a message, of all that have a label
 STORED, TABLE, FIGURE = "learners", "comparison.csv", "comparison.png"
-DEFAULTS = {
-    "models": learners.DEFAULT,
-    "file": None,
-    "data": None,
-    "encoding": "utf-8",
-    "text": None,
-    "labels": None,
-    "separator": None,
-    "no_header": False,
-    "missing": "error",
-    "unlabeled": None,
-    "held_out": 0.2,
-    "rows": 20_000,
-    "max_characters": 1000,
-    "data_seed": 0,
-    "units": 96,
-    "batch_size": learners.BATCH_SIZE,
-    "epochs": float(learners.EPOCHS),
-    "pretraining_steps": 1500,
-    "seeds": [0, 1, 2],
-    "bootstrap": 1000,
-}
 
 
 def _units(value: str) -> int:
@@ -98,7 +76,6 @@ def _units(value: str) -> int:
     return number
 
 
-CHOICES = {"models": learners.NAMES, "data": DATA}
 _UNLABELED = "texts for the pre-training of BERT, one on each line (default: the "
 _UNLABELED += "training texts)"
 _SEPARATOR = 'what separates several labels, such as ";"; "none" for one label in each '
@@ -106,21 +83,33 @@ _SEPARATOR += "cell (default: found in the cells)"
 _LABELS = "column of the labels, one or several in a cell"
 _STEPS = "steps of the pre-training of BERT"
 _SAMPLES = "bootstrap samples of the held-out texts"
-OPTIONS = (
-    Option("--labels --label", str, _LABELS, "COLUMN", "data"),
-    Option("--separator", str, _SEPARATOR, "X", "data"),
-    Option("--unlabeled", str, _UNLABELED, "FILE", "data"),
-    Option("--rows", options.integer(4), "most rows that are used", group="data"),
-    Option("--data-seed", options.seed, "random seed of the split", group="data"),
-    Option("--units --hidden-size", _units, "units, a multiple of 4", group="model"),
-    Option("--pretraining-steps", options.integer(), _STEPS, group="training"),
-    Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
+OPTIONS = options.table(
+    shared("models", learners.DEFAULT, names=learners.NAMES),
+    shared("file", None, f"a file: {text_tables.KINDS}"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
+    shared("text"),
+    Option("--labels --label COLUMN", "data", str, _LABELS),
+    Option("--separator X", "data", str, _SEPARATOR),
+    shared("no_header", False),
+    shared("missing", "error"),
+    Option("--unlabeled FILE", "data", str, _UNLABELED),
+    shared("held_out", 0.2, "fraction of the rows of --file that is held out"),
+    Option("--rows N", "data", options.integer(4), "most rows that are used", 20_000),
+    shared("max_characters", 1000),
+    Option("--data-seed N", "data", options.seed, "random seed of the split", 0),
+    Option("--units --hidden-size N", "model", _units, "units, a multiple of 4", 96),
+    shared("batch_size", learners.BATCH_SIZE),
+    shared(
+        "epochs",
+        float(learners.EPOCHS),
+        "passes of the networks over the training texts",
+    ),
+    Option("--pretraining-steps N", "training", options.integer(), _STEPS, 1500),
+    shared("seeds", [0, 1, 2]),
+    Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
 )
-HELP = {
-    "file": f"a file: {text_tables.KINDS}",
-    "held_out": "fraction of the rows of --file that is held out",
-    "epochs": "passes of the networks over the training texts",
-}
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def add_command(add: options.Add) -> None:

@@ -40,7 +40,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.core.messages import Message
@@ -51,36 +51,29 @@ from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
 FILE = None  # it reads two
 PATHS = ("file", "text")
-DEFAULTS = {
-    "base": None,
-    **text_models.DEFAULTS,
-    "file": None,
-    "text": None,
-    "text_weight": 0.1,
-    "encoding": "utf-8",
-    "held_out": 0.1,
-    "batch_size": 32,
-    "learning_rate": 5e-4,
-    **schedule.TRAINED,
-    "max_minutes": None,
-    "loss_chunk_size": None,
-}
-CHOICES = text_models.CHOICES
-HELP = {
-    "held_out": "fraction of the conversations that is held out",
-    "batch_size": "conversations in a batch, and blocks of the text among them",
-    "epochs": f"passes over the conversations (default: {options.EPOCHS})",
-}
 _FILE = 'conversations: JSON lines with "messages"'
 _TEXT = "a text whose blocks are mixed with the conversations"
 _WEIGHT = "what a token of the text counts, beside 1 of an answer"
-OPTIONS = (
+OPTIONS = options.table(
     text_models.BASE._replace(help="the language model to train further"),
     *text_models.OPTIONS,
-    Option("--file", str, _FILE, "FILE", "data"),
-    Option("--text", str, _TEXT, "FILE", "data"),
-    Option("--text-weight", options.positive, _WEIGHT, "X", "training"),
+    Option("--file FILE", "data", str, _FILE),
+    Option("--text FILE", "data", str, _TEXT),
+    Option("--text-weight X", "training", options.positive, _WEIGHT, 0.1),
+    shared("encoding", "utf-8"),
+    shared("held_out", 0.1, "fraction of the conversations that is held out"),
+    shared(
+        "batch_size", 32, "conversations in a batch, and blocks of the text among them"
+    ),
+    shared("learning_rate", 5e-4),
+    *schedule.TRAINED,
+    shared("max_minutes"),
+    shared("loss_chunk_size"),
+    shared(
+        "epochs", None, f"passes over the conversations (default: {options.EPOCHS})"
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 MOST_ASKED = 100  # held-out conversations whose last question is answered
 ADVICE = "more conversations or another --learning-rate"
 

@@ -37,7 +37,7 @@ from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.control import phase
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.multimodal_data import Captioned
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.runs import CODEBOOK
 from kerasseq.core.files import read_json, write_json
@@ -49,33 +49,26 @@ LABEL = "codebook"
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
 NOT_DRAWN = ("frames", "sound")  # what scenes for other tasks have
-DEFAULTS = {
-    **{k: v for k, v in multimodal_data.DEFAULTS.items() if k not in NOT_DRAWN},
-    "noise": 0.0,
-    "num_codes": 256,
-    "codebook_steps": 1500,
-    **models.DEFAULTS,
-    "learning_rate": 2e-3,
-}
-CHOICES = multimodal_data.CHOICES
-HELP = {
-    **models.HELP,
-    "batch_size": "pictures in a batch",
-    "learning_rate": "highest learning rate of AdamW, for both trainings",
-    "max_minutes": "minutes after which training stops, at the next checkpoint; at "
-    "most half of them are for the codebook",
-    "noise": "of the pixels of scenes; the codebook needs clean pictures",
-    "patch_size": "height and width of a patch, which is one id (default: 3 for scenes "
-    f"of {multimodal_data.SIZE} pixels, else for at most about 8 × 8)",
-}
 _CODES = "ids of the codebook, which patches are written with"
 _STEPS = "training steps of the codebook, before those of the model"
-OPTIONS = (
-    *multimodal_data.OPTIONS,
-    Option("--num-codes --codes", options.integer(2, 2**16), _CODES, group="model"),
-    Option("--codebook-steps", options.integer(), _STEPS, group="training"),
-    *models.OPTIONS,
+_MINUTES = (
+    "minutes after which training stops, at the next checkpoint; at most half of "
 )
+_MINUTES += "them are for the codebook"
+_PATCH = "height and width of a patch, which is one id (default: 3 for scenes of "
+_PATCH += f"{multimodal_data.SIZE} pixels, else for at most about 8 × 8)"
+_NOISE = "of the pixels of scenes; the codebook needs clean pictures"
+OPTIONS = options.table(
+    *(row for row in multimodal_data.OPTIONS if row.argument not in NOT_DRAWN),
+    Option("--noise X", "scenes", options.rate, _NOISE, 0.0),
+    Option("--patch-size N", "data", options.integer(at_most=4096), _PATCH),
+    Option("--num-codes --codes N", "model", options.integer(2, 2**16), _CODES, 256),
+    Option("--codebook-steps N", "training", options.integer(), _STEPS, 1500),
+    *models.OPTIONS,
+    shared("max_minutes", None, _MINUTES),
+    shared("learning_rate", 2e-3, f"{models.RATE}, for both trainings"),
+)
+DEFAULTS = options.defaults(OPTIONS)
 REPEATED = "Scenes without noise repeat: they differ by what captions say, and a little"
 REPEATED += " by place"
 _ONLY_PICTURES = "kerasseq train draw writes single pictures, so scenes have no "

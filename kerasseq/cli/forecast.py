@@ -28,7 +28,7 @@ from kerasseq.cli import figures, options, runs, schedule, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core import checks
 from kerasseq.core.files import replacing, sha256
@@ -44,30 +44,6 @@ MAX_FORECASTS = 20_000  # of them, over all series
 MAX_SERIES = 1000  # that are compared with simple forecasts
 SHOWN_ROWS = 48  # of a forecast, on the terminal
 FORECAST = "forecast.csv"
-DEFAULTS = {
-    "model": "lstm",
-    "file": None,
-    "data": None,
-    "encoding": None,
-    "value": None,
-    "date": None,
-    "group": None,
-    "with": None,
-    "known": None,
-    "calendar": None,
-    "missing": "error",
-    "season": None,
-    "units": 32,
-    "num_layers": 1,
-    "sequence_length": None,
-    "batch_size": 32,
-    "learning_rate": 2e-3,
-    "steps": None,
-    "max_minutes": None,
-    "checkpoint_every": 100,
-    "horizon": 12,
-    "seed": 0,
-}
 
 
 def gaps(name: str) -> str:
@@ -88,37 +64,44 @@ even. Choose interpolate or forward
     return options.one_of("choice", MISSING)(name)
 
 
-CHOICES = {"model": options.CAUSAL, "data": SERIES}
-HELP = {
-    "encoding": "encoding of the file (default: utf-8, then cp1252)",
-    "steps": "training steps (default: as many as help on a validation part)",
-    "sequence_length": "time steps in an example (default: two seasons, at least 24, "
-    "at most half of the series)",
-}
-_TEXTS = {
-    "--file": ("FILE", f"a table: {text_tables.KINDS}"),
-    "--value": ("COLUMN", "the column to forecast (default: the one that fits)"),
-    "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
-    "--group": ("COLUMN", "the column that tells several series apart"),
-    "--with": ("A,B", "columns that are known up to the last value"),
-    "--known": (
-        "A,B",
-        "columns that are known in advance, such as price,holiday; numbers or "
-        "categories, as is --with",
-    ),
-    "--calendar": ("A,B", "features of the dates: day,month,year,weekday,hour"),
-}
+_ONE = "(default: the one that fits)"
+_KNOWN = "columns that are known in advance, such as price,holiday; numbers or "
+_KNOWN += "categories, as is --with"
+_CALENDAR = "features of the dates: day,month,year,weekday,hour"
 _GAPS = f"empty cells and missing dates: {', '.join(MISSING)}"
 _SEASON = "steps of a season (default: by the dates, such as 12 for months)"
-OPTIONS = (
-    *(
-        Option(name, str, text, metavar, "data")
-        for name, (metavar, text) in _TEXTS.items()
+OPTIONS = options.table(
+    shared("model", "lstm", names=options.CAUSAL),
+    shared("file", None, f"a table: {text_tables.KINDS}"),
+    shared("data", names=SERIES),
+    shared("encoding", None, "encoding of the file (default: utf-8, then cp1252)"),
+    Option("--value COLUMN", "data", str, f"the column to forecast {_ONE}"),
+    Option("--date COLUMN", "data", str, f"the column of dates {_ONE}"),
+    Option("--group COLUMN", "data", str, "the column that tells several series apart"),
+    Option("--with A,B", "data", str, "columns that are known up to the last value"),
+    Option("--known A,B", "data", str, _KNOWN),
+    Option("--calendar A,B", "data", str, _CALENDAR),
+    Option("--missing NAME", "data", gaps, _GAPS, "error"),
+    Option("--season N", "data", options.length, _SEASON),
+    shared("units", 32),
+    shared("num_layers", 1),
+    shared(
+        "sequence_length",
+        None,
+        "time steps in an example (default: two seasons, at least 24, "
+        "at most half of the series)",
     ),
-    Option("--missing", gaps, _GAPS, "NAME", "data"),
-    Option("--season", options.length, _SEASON, group="data"),
-    Option("--horizon", options.length, "steps ahead to forecast"),
+    shared("batch_size", 32),
+    shared("learning_rate", 2e-3),
+    shared(
+        "steps", None, "training steps (default: as many as help on a validation part)"
+    ),
+    shared("max_minutes"),
+    shared("checkpoint_every", 100),
+    Option("--horizon N", "", options.length, "steps ahead to forecast", 12),
+    shared("seed", 0),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 class Source(NamedTuple):

@@ -30,7 +30,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
@@ -41,32 +41,6 @@ FILE = "text"  # the argument that names the user's data
 PATHS = (FILE, "data")
 MODELS = (*options.CAUSAL, "gpt")
 TEXTS = ("python-reference",)
-DEFAULTS = {
-    "model": "peephole_lstm",
-    "base": None,
-    **text_models.DEFAULTS,
-    "text": None,
-    "data": None,
-    "documents_apart": False,
-    "encoding": "utf-8",
-    "tokenizer": "character",
-    "chat": False,
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "units": 128,
-    "num_layers": PerModel(1, gpt=4),
-    "num_heads": 4,
-    "position": "learned",
-    "dropout": 0.0,
-    "sequence_length": PerModel(96, gpt=64),
-    "batch_size": PerModel(64, gpt=12),
-    "learning_rate": PerModel(3e-3, gpt=1e-3),
-    "held_out": 200_000,
-    "ngram_characters": 2_000_000,
-    **schedule.STOPPED,
-    "patience": None,
-    "remat": None,
-    "loss_chunk_size": None,
-}
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",
     "sinusoidal": "sinusoidal",
@@ -85,35 +59,42 @@ REPEATED = 0.01  # of the held-out text, from which on a sentence says so
 PIECE = 100  # held-out characters that are drawn together for an interval
 
 
-CHOICES = {
-    "model": MODELS,
-    "data": TEXTS,
-    "position": POSITIONS,
-    "remat": ("full", "activations"),
-    **text_models.CHOICES,
-}
-HELP = {
-    "num_heads": "attention heads of a gpt",
-    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
-}
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _DATA = "or a folder of ids, of  kerasseq prepare"
 _APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _REMAT = "what the backward pass computes again, to save memory"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
-OPTIONS = (
+OPTIONS = options.table(
+    shared("model", "peephole_lstm", names=MODELS),
     text_models.BASE,
     *text_models.OPTIONS,
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--data", shard_data.name_or_folder(TEXTS), _DATA, "NAME|DIR", "data"),
-    Option("--documents-apart", None, _APART, group="data"),
-    Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
-    Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
-    Option("--chat", None, _CHAT, group="model"),
-    Option("--remat", "choice", _REMAT, "NAME", "training"),
-    Option("--position", "position encoding", "for a gpt", "NAME", "model"),
+    Option("--text FILE", "data", str, "a file: a text"),
+    Option("--data NAME|DIR", "data", shard_data.name_or_folder(TEXTS), _DATA),
+    Option("--documents-apart", "data", None, _APART, False),
+    shared("encoding", "utf-8"),
+    shared("tokenizer", "character"),
+    Option("--chat", "model", None, _CHAT, False),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    shared("units", 128),
+    shared("num_layers", PerModel(1, gpt=4)),
+    shared("num_heads", 4, "attention heads of a gpt"),
+    Option("--position NAME", "model", POSITIONS, "for a gpt", "learned"),
+    shared("dropout", 0.0),
+    shared("sequence_length", PerModel(96, gpt=64)),
+    shared("batch_size", PerModel(64, gpt=12)),
+    shared("learning_rate", PerModel(3e-3, gpt=1e-3)),
+    Option("--held-out N", "data", options.integer(2), _HELD_OUT, 200_000),
+    Option("--ngram-characters N", "data", options.integer(3), _NGRAMS, 2_000_000),
+    *schedule.STOPPED,
+    shared("patience"),
+    Option("--remat NAME", "training", ("full", "activations"), _REMAT),
+    shared("loss_chunk_size"),
+    shared(
+        "epochs", None, f"passes over the text, such as 2.5 (default: {options.EPOCHS})"
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

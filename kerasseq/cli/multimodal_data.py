@@ -11,7 +11,7 @@ from kerasseq import datasets
 from kerasseq.cli import classify, image_data, labeled, options
 from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages
@@ -39,31 +39,6 @@ OF_FOLDER = (
     "channels",
     "max_characters",
 )
-DEFAULTS: dict[str, Any] = {
-    "file": None,
-    "data": None,
-    "count": 10_000,
-    "objects": 1,
-    "frames": 1,
-    "sound": False,
-    "language": "en",
-    "noise": NOISE[CAPTIONS],
-    "table": None,
-    "image_column": None,
-    "text_column": None,
-    "encoding": "utf-8",
-    "missing": "error",
-    "max_characters": 300,
-    "held_out": 0.1,
-    "image_size": None,
-    "patch_size": None,
-    "channels": None,
-    "resize": "crop",
-    "tokenizer": None,
-    "vocabulary_size": options.VOCABULARY_SIZE,
-}
-
-
 _FOLDER = "a folder of pictures with a table of their names and captions (default: "
 _FOLDER += "scenes of colored shapes, which are generated)"
 _DATA = f"which are generated, {options.SHARED['data'].help}"
@@ -78,26 +53,36 @@ _FRAMES = "frames of a film of one moving shape; 1 for pictures"
 _SOUND = "scenes have a sound as well, tones that tell what there is to see"
 _TOKENIZER = options.SHARED["tokenizer"].help + " (default: word for scenes, else bpe)"
 OPTIONS = (
-    Option("file", str, _FOLDER, "FOLDER", "data"),
-    Option("--file", str, "the same", "FOLDER", "data"),
-    Option("--data", "data set", _DATA, "NAME", "data"),
-    Option("--count", options.integer(4, 10**6), "number of scenes", group="scenes"),
-    Option("--objects", options.integer(1, 2), "shapes in a picture", group="scenes"),
-    Option("--frames", options.integer(1, 64), _FRAMES, group="scenes"),
-    Option("--sound", None, _SOUND, group="scenes"),
-    Option("--language", "language", "of the captions", "NAME", "scenes"),
-    Option("--noise", options.rate, "of the pixels of scenes", "X", "scenes"),
-    Option("--table", str, _TABLE, "FILE", "data"),
-    Option("--image-column", str, _IMAGE, "COLUMN", "data"),
-    Option("--text-column", str, _TEXT, "COLUMN", "data"),
-    Option("--held-out", options.fraction, "fraction that is held out", "X", "data"),
-    Option("--image-size", options.integer(at_most=4096), _SIZE, group="data"),
-    Option("--patch-size", options.integer(at_most=4096), _PATCH, group="data"),
-    Option("--channels", options.integer(at_most=4), _CHANNELS, group="data"),
-    Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
-    Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
+    Option("file FOLDER", "data", str, _FOLDER),
+    Option("--file FOLDER", "data", str, "the same"),
+    shared("data", None, _DATA, (SCENES,)),
+    Option(
+        "--count N", "scenes", options.integer(4, 10**6), "number of scenes", 10_000
+    ),
+    Option("--objects N", "scenes", options.integer(1, 2), "shapes in a picture", 1),
+    Option("--frames N", "scenes", options.integer(1, 64), _FRAMES, 1),
+    Option("--sound", "scenes", None, _SOUND, False),
+    Option("--language NAME", "scenes", ("en", "fr"), "of the captions", "en"),
+    Option(
+        "--noise X", "scenes", options.rate, "of the pixels of scenes", NOISE[CAPTIONS]
+    ),
+    Option("--table FILE", "data", str, _TABLE),
+    Option("--image-column COLUMN", "data", str, _IMAGE),
+    Option("--text-column COLUMN", "data", str, _TEXT),
+    shared("encoding", "utf-8"),
+    shared("missing", "error"),
+    shared("max_characters", 300),
+    Option("--held-out X", "data", options.fraction, "fraction that is held out", 0.1),
+    Option("--image-size N", "data", options.integer(at_most=4096), _SIZE),
+    Option("--patch-size N", "data", options.integer(at_most=4096), _PATCH),
+    Option("--channels N", "data", options.integer(at_most=4), _CHANNELS),
+    Option(
+        "--resize NAME", "data", image_reading.RESIZE, "for other aspect ratios", "crop"
+    ),
+    shared("tokenizer", None, _TOKENIZER),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
 )
-CHOICES = {"data": (SCENES,), "language": ("en", "fr"), "resize": image_reading.RESIZE}
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def check(settings: options.Settings, task: str) -> None:

@@ -20,7 +20,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core import checks
 
@@ -28,32 +28,30 @@ from kerasseq.core import checks
 SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
 TUBE = 2  # frames of a patch of a film
 LEAST_STEPS = 1500  # if neither --epochs nor --steps is given
-DEFAULTS: dict[str, Any] = {
-    "units": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "num_experts": None,
-    "dropout": 0.0,
-    "batch_size": 64,
-    "warm_up": 100,
-    **schedule.STOPPED,
-    "patience": None,
-}
-HELP = {
-    "units": "width of the tokens",
-    "num_heads": "attention heads of each layer",
-    "dropout": "dropout rate in each layer",
-    "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the pictures (default: {options.EPOCHS}, or as many as "
-    f"{LEAST_STEPS:,} steps take)",
-    "patience": "validations without a lower loss after which training stops, with "
-    f"the best weights; 0 trains all steps (default: {schedule.PATIENCE} for a folder, "
-    "else 0)",
-}
-_NUMBER = options.integer(2, 1024)
 _EXPERTS = "experts in the last layer, of half the width, of which two read each token "
 _EXPERTS += "(default: none)"
-OPTIONS = (Option("--num-experts --experts", _NUMBER, _EXPERTS, group="model"),)
+_EPOCHS = f"passes over the pictures (default: {options.EPOCHS}, or as many as "
+_EPOCHS += f"{LEAST_STEPS:,} steps take)"
+_PATIENCE = (
+    "validations without a lower loss after which training stops, with the best "
+)
+_PATIENCE += (
+    f"weights; 0 trains all steps (default: {schedule.PATIENCE} for a folder, else "
+)
+_PATIENCE += "0)"
+RATE = "highest learning rate of AdamW"
+OPTIONS = (
+    shared("units", 64, "width of the tokens"),
+    shared("num_layers", 2),
+    shared("num_heads", 4, "attention heads of each layer"),
+    Option("--num-experts --experts N", "model", options.integer(2, 1024), _EXPERTS),
+    shared("dropout", 0.0, "dropout rate in each layer"),
+    shared("batch_size", 64, "pictures in a batch"),
+    shared("warm_up", 100),
+    *schedule.STOPPED,
+    shared("epochs", None, _EPOCHS),
+    shared("patience", None, _PATIENCE),
+)
 
 
 class Trained(NamedTuple):

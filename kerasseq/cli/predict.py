@@ -193,12 +193,11 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
 
 def check_forecast(args: argparse.Namespace) -> None:
     """Raises if the arguments are not those of a forecast."""
-    of_texts = given(args, "text", "column")
-    refuse(
-        of_texts,
-        "is for texts: the run of a forecast continues its own table, or that of "
-        "--file. Leave it out",
-    )
+    if given(args, "text", "column"):
+        raise UsageError(
+            "the run of a forecast continues its own table, or that of --file: leave "
+            "out --text and --column"
+        )
     refuse(given(args, "no_header"), "is for a table of texts: add a line with names")
     check_columns(args, is_conll=False)
     if args.file is None:

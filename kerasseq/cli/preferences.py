@@ -35,7 +35,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
 from kerasseq.cli.run import Run
 
 
@@ -53,33 +53,6 @@ class PerMethod(PerModel):
 FILE = None  # the methods read different files
 PATHS = ("file", "prompts", "reward")
 METHODS = ("dpo", "reward", "grpo")
-DEFAULTS = {
-    "method": "dpo",
-    "base": None,
-    **text_models.DEFAULTS,
-    "file": None,
-    "prompts": None,
-    "reward": None,
-    "held_out": 0.2,
-    "beta": PerMethod(0.1, grpo=0.04, reward=None),
-    "num_generations": PerMethod(None, grpo=16),
-    "max_new_tokens": PerMethod(None, grpo=32),
-    "no_scale_rewards": False,
-    "num_iterations": PerMethod(None, grpo=1),
-    "epsilon": PerMethod(None, grpo=0.2),
-    "batch_size": PerMethod(32, grpo=4),
-    "learning_rate": PerMethod(3e-4, reward=1e-3),
-    **schedule.TRAINED,
-    "max_minutes": None,
-    "checkpoint_every": PerMethod(100, grpo=10),
-}
-CHOICES = {"method": METHODS, **text_models.CHOICES}
-HELP = {
-    "held_out": "fraction of the votes or prompts that is held out",
-    "batch_size": "votes in a batch; of grpo the prompts in it",
-    "epochs": f"passes over the votes or prompts (default: {options.EPOCHS}; of grpo "
-    "at least 200 steps)",
-}
 STEPS = 200  # of grpo, at least
 NEEDED = {"dpo": ("file",), "reward": ("file",), "grpo": ("prompts", "reward")}
 OF_GRPO = ("prompts", "reward", "num_generations", "max_new_tokens")
@@ -93,23 +66,63 @@ _BETA = "how strongly the model is held near the base"
 _UNSCALED = "of grpo: do not divide rewards by their deviation in a group"
 _ITERATIONS = "of grpo: updates on the same answers"
 _EPSILON = "of grpo: ratios beyond 1 - X and 1 + X are cut"
-OPTIONS = (
-    Option("--method", "method", "how to train", "NAME", "model"),
+OPTIONS = options.table(
+    Option("--method NAME", "model", METHODS, "how to train", "dpo"),
     text_models.BASE._replace(help=_BASE),
     *text_models.OPTIONS,
-    Option("--file", str, _FILE, "FILE", "data"),
-    Option("--prompts", str, _PROMPTS, "FILE", "data"),
-    Option("--reward", str, _REWARD, "RUN", "data"),
-    Option("--beta", options.positive, _BETA, "X", "training"),
-    Option("--num-generations", options.integer(2, 10**4), "of grpo: answers to each "
-           "prompt of a batch", group="training"),
-    Option("--max-new-tokens", options.length, "of grpo: tokens of an answer, at most",
-           group="training"),
-    Option("--no-scale-rewards", None, _UNSCALED, group="training"),
-    Option("--num-iterations", options.integer(1, 1000), _ITERATIONS,
-           group="training"),
-    Option("--epsilon", options.positive, _EPSILON, "X", "training"),
-)  # fmt: skip
+    Option("--file FILE", "data", str, _FILE),
+    Option("--prompts FILE", "data", str, _PROMPTS),
+    Option("--reward RUN", "data", str, _REWARD),
+    shared("held_out", 0.2, "fraction of the votes or prompts that is held out"),
+    Option(
+        "--beta X",
+        "training",
+        options.positive,
+        _BETA,
+        PerMethod(0.1, grpo=0.04, reward=None),
+    ),
+    Option(
+        "--num-generations N",
+        "training",
+        options.integer(2, 10**4),
+        "of grpo: answers to each prompt of a batch",
+        PerMethod(None, grpo=16),
+    ),
+    Option(
+        "--max-new-tokens N",
+        "training",
+        options.length,
+        "of grpo: tokens of an answer, at most",
+        PerMethod(None, grpo=32),
+    ),
+    Option("--no-scale-rewards", "training", None, _UNSCALED, False),
+    Option(
+        "--num-iterations N",
+        "training",
+        options.integer(1, 1000),
+        _ITERATIONS,
+        PerMethod(None, grpo=1),
+    ),
+    Option(
+        "--epsilon X", "training", options.positive, _EPSILON, PerMethod(None, grpo=0.2)
+    ),
+    shared(
+        "batch_size",
+        PerMethod(32, grpo=4),
+        "votes in a batch; of grpo the prompts in it",
+    ),
+    shared("learning_rate", PerMethod(3e-4, reward=1e-3)),
+    *schedule.TRAINED,
+    shared("max_minutes"),
+    shared("checkpoint_every", PerMethod(100, grpo=10)),
+    shared(
+        "epochs",
+        None,
+        f"passes over the votes or prompts (default: {options.EPOCHS}; of grpo "
+        "at least 200 steps)",
+    ),
+)
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -42,7 +42,7 @@ from kerasseq.cli import (
 from kerasseq.cli.commands import COMMANDS
 from kerasseq.cli.console import clock, set_seed, status
 from kerasseq.cli.errors import UsageError, about, given, refuse
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 
@@ -120,45 +120,52 @@ SYMBOLS, ORDER, CONCENTRATION, LEAST = 64, 2, 0.05, 1e-4  # of the source
 SAMPLED = 300_000  # its symbols, the last of which are held out
 LEARNED, TESTED = 32_000, 1600  # passages
 BATCH_SIZE = 200  # of a test
-DEFAULTS = {
-    "model": "gpt",
-    "text": None,
-    "data": None,
-    "encoding": "utf-8",
-    "held_out": 8192,
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "players": PerData(None, **{PASSAGES: 3}),
-    "widths": [8, 16, 28, 48],
-    "num_layers": 2,
-    "num_heads": 2,
-    "sequence_length": PerData(32, **{PASSAGES: None}),
-    "batch_size": PerData(16, **{PASSAGES: 32}),
-    "learning_rate": PerData(0.02, **{PASSAGES: 0.03}),
-    "steps": PerData(220, **{PASSAGES: 1500, **dict.fromkeys(SOURCES, 600)}),
-    "seeds": [0, 1, 2],
-    "entropy": None,
-    "bootstrap": 1000,
-}
-CHOICES = {"model": language_model.MODELS, "data": NAMES}
-HELP = {
-    "num_heads": "attention heads of a gpt, which divide all widths",
-    "learning_rate": "highest learning rate at width 1; at width D times D^-0.4",
-    "steps": "training steps of each model",
-}
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _PLAYERS = f"names in each passage of --data {PASSAGES}"
 _WIDTHS = "widths of the models"
 _ENTROPY = "E, in bits a token, if it is known"
 _SAMPLES = "bootstrap samples of the seeds"
-OPTIONS = (
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
-    Option("--players", options.integer(2, 16), _PLAYERS, group="data"),
-    Option("--widths --units --hidden-size", options.units, _WIDTHS, group="model"),
-    Option("--entropy", options.positive, _ENTROPY, "BITS"),
-    Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
+OPTIONS = options.table(
+    shared("model", "gpt", names=language_model.MODELS),
+    Option("--text FILE", "data", str, "a file: a text"),
+    shared("data", names=NAMES),
+    shared("encoding", "utf-8"),
+    Option("--held-out N", "data", options.integer(2), _HELD_OUT, 8192),
+    shared("tokenizer", "character"),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    Option(
+        "--players N",
+        "data",
+        options.integer(2, 16),
+        _PLAYERS,
+        PerData(None, **{PASSAGES: 3}),
+    ),
+    Option(
+        "--widths --units --hidden-size N",
+        "model",
+        options.units,
+        _WIDTHS,
+        [8, 16, 28, 48],
+    ),
+    shared("num_layers", 2),
+    shared("num_heads", 2, "attention heads of a gpt, which divide all widths"),
+    shared("sequence_length", PerData(32, **{PASSAGES: None})),
+    shared("batch_size", PerData(16, **{PASSAGES: 32})),
+    shared(
+        "learning_rate",
+        PerData(0.02, **{PASSAGES: 0.03}),
+        "highest learning rate at width 1; at width D times D^-0.4",
+    ),
+    shared(
+        "steps",
+        PerData(220, **{PASSAGES: 1500, **dict.fromkeys(SOURCES, 600)}),
+        "training steps of each model",
+    ),
+    shared("seeds", [0, 1, 2]),
+    Option("--entropy BITS", "", options.positive, _ENTROPY),
+    Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def add_command(add: options.Add) -> None:

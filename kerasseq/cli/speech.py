@@ -42,7 +42,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import refuse
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.speech_data import MORSE
 from kerasseq.datasets.recordings import Recordings
@@ -59,46 +59,7 @@ FILE = None  # `data` names the folder as well
 PATHS = ("data",)
 MODELS = ("conformer", WHISPER, *options.ARCHITECTURES)
 NORMALIZATIONS = ("layer", "batch")
-DEFAULTS = {
-    "model": "conformer",
-    "data": MORSE,
-    "count": 2000,
-    "audio_column": None,
-    "text_column": None,
-    "encoding": "utf-8",
-    "missing": "error",
-    "held_out": 0.1,
-    "sampling_rate": None,
-    "num_mels": None,
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "units": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "dropout": 0.0,
-    "normalization": "layer",
-    "spec_augment": False,
-    "batch_size": 16,
-    "learning_rate": 2e-3,
-    "warm_up": 300,
-    **schedule.STOPPED,
-    "patience": 0,
-    "loss_chunk_size": None,
-}
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
-CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
-HELP = {
-    "loss_chunk_size": f"{options.SHARED['loss_chunk_size'].help}; of a whisper",
-    "held_out": "fraction of the sounds that is held out",
-    "num_heads": "attention heads of a conformer or a whisper",
-    "batch_size": "sounds in a batch",
-    "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the sounds (default: {options.EPOCHS}, or as many as "
-    f"{LEAST_STEPS:,} steps take)",
-    "patience": "validations without a lower loss after which training stops, with "
-    "the best weights; 0 trains all steps. At first nothing is learned: choose at "
-    "least 10",
-}
 _DATA = "morse, which is generated, or a folder of WAV files with a table of their "
 _DATA += "names and texts"
 _AUDIO = "column of the names of the files (default: file, audio or path)"
@@ -108,16 +69,49 @@ _NORM = "of the convolution of a conformer"
 _AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
 _COUNT = "messages in Morse code"
-OPTIONS = (
-    Option("--data", str, _DATA, "FOLDER", "data"),
-    Option("--count", options.integer(2, 10**6), _COUNT, group="data"),
-    Option("--audio-column", str, _AUDIO, "COLUMN", "data"),
-    Option("--text-column", str, _TEXT, "COLUMN", "data"),
-    Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
-    Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
-    Option("--normalization", "normalization", _NORM, "NAME", "model"),
-    Option("--spec-augment", None, _AUGMENT, group="training"),
+OPTIONS = options.table(
+    shared("model", "conformer", names=MODELS),
+    Option("--data FOLDER", "data", str, _DATA, MORSE),
+    Option("--count N", "data", options.integer(2, 10**6), _COUNT, 2000),
+    Option("--audio-column COLUMN", "data", str, _AUDIO),
+    Option("--text-column COLUMN", "data", str, _TEXT),
+    shared("encoding", "utf-8"),
+    shared("missing", "error"),
+    shared("held_out", 0.1, "fraction of the sounds that is held out"),
+    Option("--sampling-rate N", "data", options.integer(100, 10**6), _RATE),
+    Option("--num-mels N", "data", options.integer(at_most=512), _MELS),
+    shared("tokenizer", "character"),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    shared("units", 64),
+    shared("num_layers", 2),
+    shared("num_heads", 4, "attention heads of a conformer or a whisper"),
+    shared("dropout", 0.0),
+    Option("--normalization NAME", "model", NORMALIZATIONS, _NORM, "layer"),
+    Option("--spec-augment", "training", None, _AUGMENT, False),
+    shared("batch_size", 16, "sounds in a batch"),
+    shared("learning_rate", 2e-3, "highest learning rate of AdamW"),
+    shared("warm_up", 300),
+    *schedule.STOPPED,
+    shared(
+        "patience",
+        0,
+        "validations without a lower loss after which training stops, with "
+        "the best weights; 0 trains all steps. At first nothing is learned: choose at "
+        "least 10",
+    ),
+    shared(
+        "loss_chunk_size",
+        None,
+        f"{options.SHARED['loss_chunk_size'].help}; of a whisper",
+    ),
+    shared(
+        "epochs",
+        None,
+        f"passes over the sounds (default: {options.EPOCHS}, or as many as "
+        f"{LEAST_STEPS:,} steps take)",
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -24,18 +24,16 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 ADAPTER = "adapter.safetensors"  # in the folder of a run
 MODES = ("nf4", "int8", "int4")
-DEFAULTS = {"lora": None, "quantize": None}
-CHOICES = {"quantize": MODES}
 OF_BASE = ("units", "num_layers", "num_heads", "position", "dropout")
 OF_BASE += ("tokenizer", "vocabulary_size", "chat")
 FASTER = 5  # times the rate of training all weights
 _BASE = "train the model of a run of language-model further"
 _LORA = "train an adapter of this rank of all dense layers, and nothing else"
 OPTIONS = (
-    Option("--lora", options.integer(), _LORA, "RANK", "model"),
-    Option("--quantize", "mode", "of the kernels under an adapter", "MODE", "model"),
+    Option("--lora RANK", "model", options.integer(), _LORA),
+    Option("--quantize MODE", "model", MODES, "of the kernels under an adapter"),
 )
-BASE = Option("--base", str, _BASE, "RUN", "model")
+BASE = Option("--base RUN", "model", str, _BASE)
 # The kinds of folders, which stand in modules that load Keras; a test compares.
 KINDS = {
     "bert": (
@@ -336,7 +334,7 @@ def with_base(arguments: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
     if source is None:
         known = " or ".join(f"--{n}" for n in ("base", "preset") if n in defaults)
         refuse(
-            [name for name in DEFAULTS if name in arguments],
+            [name for name in ("lora", "quantize") if name in arguments],
             f"adapts a trained model, received none. Add {known}, or leave it out",
         )
     if "quantize" in arguments and "lora" not in arguments:

@@ -24,7 +24,7 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
 from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
@@ -48,28 +48,6 @@ PAIRS = (
 )
 ATTENTIONS = ("bahdanau", "luong", "none")
 PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs
-DEFAULTS = {
-    "model": "gru",
-    "pairs": None,
-    "data": None,
-    "encoding": "utf-8",
-    "strict": False,
-    "preset": "quick",
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "attention": "bahdanau",
-    "units": 128,
-    "num_layers": PerModel(1, transformer=2),
-    "dropout": 0.0,
-    "batch_size": 64,
-    "learning_rate": PerModel(4e-3, transformer=2e-3),
-    "steps": None,
-    "patience": None,
-    "max_minutes": None,
-    "checkpoint_every": 100,
-    "seed": 0,
-    "loss_chunk_size": None,
-}
 HELD_OUT = 0.05  # of the pairs
 MAX_TESTED = 500  # of the held-out pairs
 EXAMPLES = 4  # in the table and the figure
@@ -77,20 +55,37 @@ WARM_UP = 100  # steps of a Transformer
 MAX_DRAWN = 60  # source tokens of an example in the figure
 
 
-CHOICES = {"model": MODELS, "data": PAIRS, "attention": ATTENTIONS, "preset": PRESETS}
-HELP = {"steps": "training steps, instead of those of the preset"}
 _PAIRS = "a file: pairs of texts, each a line with a tab between them"
 _PRESETS = "; ".join(
     f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
     for preset, (steps, pairs) in PRESETS.items()
 )
 _STRICT = "stop at a line of the file that is not a pair"
-OPTIONS = (
-    Option("--pairs", str, _PAIRS, "FILE", "data"),
-    Option("--strict", None, _STRICT, group="data"),
-    Option("--preset", "preset", _PRESETS, "NAME", "training"),
-    Option("--attention", "attention", "for a recurrent model", "NAME", "model"),
+OPTIONS = options.table(
+    shared("model", "gru", names=MODELS),
+    Option("--pairs FILE", "data", str, _PAIRS),
+    shared("data", names=PAIRS),
+    shared("encoding", "utf-8"),
+    Option("--strict", "data", None, _STRICT, False),
+    Option("--preset NAME", "training", PRESETS, _PRESETS, "quick"),
+    shared("tokenizer", "character"),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    Option(
+        "--attention NAME", "model", ATTENTIONS, "for a recurrent model", "bahdanau"
+    ),
+    shared("units", 128),
+    shared("num_layers", PerModel(1, transformer=2)),
+    shared("dropout", 0.0),
+    shared("batch_size", 64),
+    shared("learning_rate", PerModel(4e-3, transformer=2e-3)),
+    shared("steps", None, "training steps, instead of those of the preset"),
+    shared("patience"),
+    shared("max_minutes"),
+    shared("checkpoint_every", 100),
+    shared("seed", 0),
+    shared("loss_chunk_size"),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -30,7 +30,7 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import choose_backend, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.schedule import BYTES, COPIES
 from kerasseq.core import backend, checks, packages
@@ -53,51 +53,37 @@ HEADS, LAYERS = 2, 2  # of the Transformer; the others have one layer
 RATES = {"rnnenc": 1e-2, "rnnsearch": 1e-2, "transformer": 4e-3}
 WARM_UP = 100  # steps, at most a quarter of all
 UNKNOWN = "<unk>"
-DEFAULTS = {
-    "models": list(MODELS),
-    "tokenizers": list(TOKENIZERS),
-    "pairs": None,
-    "data": None,
-    "encoding": "utf-8",
-    "strict": False,
-    "count": 12_000,
-    "test_examples": 600,
-    "data_seed": 0,
-    "vocabulary_size": 300,
-    "parameters": 150_000,
-    "batch_size": 32,
-    "learning_rate": None,
-    "steps": 1000,
-    "checkpoint_every": 100,
-    "seeds": [0, 1, 2],
-    "processes": 1,
-    "bootstrap": 1000,
-    "sentence": None,
-}
-CHOICES = {"models": MODELS, "tokenizers": TOKENIZERS, "data": DATA}
-HELP = {
-    "steps": "training steps of each model",
-    "vocabulary_size": "maximum number of tokens of each tokenizer",
-    "learning_rate": "highest learning rate of Adam (default: 0.01; for a transformer "
-    "0.004)",
-}
 _TESTED = "held-out pairs; of a file, at most a fifth"
 _SIZE = "parameters of each model, within 5 %%"
 _SENTENCE = "a sentence that all translate (default: the longest with a new name)"
 _SAMPLES = "bootstrap samples of the held-out pairs"
 _PROCESSES = "models that train at the same time, each in a process of its own"
 _COUNT = options.integer(20, 10**6)
-OPTIONS = (
-    Option("--tokenizers --tokenizer", "tokenizer", "", "NAME", "data"),
+OPTIONS = options.table(
+    shared("models", list(MODELS), names=MODELS),
+    Option("--tokenizers --tokenizer NAME", "data", TOKENIZERS, "", list(TOKENIZERS)),
     *(row for row in translation.OPTIONS if row.argument in ("pairs", "strict")),
-    Option("--count", _COUNT, "training pairs of --data", group="data"),
-    Option("--test-examples", options.integer(4, 10**5), _TESTED, group="data"),
-    Option("--data-seed", options.seed, "random seed of the pairs", group="data"),
-    Option("--parameters", options.integer(1000), _SIZE, group="model"),
-    Option("--processes", options.integer(at_most=256), _PROCESSES, group="training"),
-    Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
-    Option("--sentence", str, _SENTENCE, "TEXT"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
+    Option("--count N", "data", _COUNT, "training pairs of --data", 12_000),
+    Option("--test-examples N", "data", options.integer(4, 10**5), _TESTED, 600),
+    Option("--data-seed N", "data", options.seed, "random seed of the pairs", 0),
+    shared("vocabulary_size", 300, "maximum number of tokens of each tokenizer"),
+    Option("--parameters N", "model", options.integer(1000), _SIZE, 150_000),
+    shared("batch_size", 32),
+    shared(
+        "learning_rate",
+        None,
+        "highest learning rate of Adam (default: 0.01; for a transformer 0.004)",
+    ),
+    shared("steps", 1000, "training steps of each model"),
+    shared("checkpoint_every", 100),
+    shared("seeds", [0, 1, 2]),
+    Option("--processes N", "training", options.integer(at_most=256), _PROCESSES, 1),
+    Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
+    Option("--sentence TEXT", "", str, _SENTENCE),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -25,7 +25,7 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, schedule
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
 from kerasseq.cli.run import Run
 from kerasseq.core import checks, packages
 from kerasseq.core.files import regular, sha256
@@ -39,45 +39,41 @@ if TYPE_CHECKING:
 FILE = "text"  # the argument that names the user's data
 DATA = ("python-reference", "analogies")
 MODELS = ("skip_gram", "cbow", "glove")
-DEFAULTS = {
-    "model": "skip_gram",
-    "text": None,
-    "data": None,
-    "encoding": "utf-8",
-    "dimensions": 100,
-    "window": 5,
-    "negatives": 5,
-    "min_count": 5,
-    "subsample": 1e-3,
-    "batch_size": PerModel(256, glove=1024),
-    "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
-    **schedule.TRAINED,
-}
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure
 SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
 
 
-CHOICES = {"model": MODELS, "data": DATA}
-HELP = {
-    "batch_size": "words of an update, a multiple of 32; of glove co-occurrences",
-    "learning_rate": "first learning rate",
-    "steps": "training steps of up to 16 updates, instead of --epochs",
-    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
-}
 _SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
 _NEGATIVES = "negative words for each, not for glove"
 _SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
-OPTIONS = (
-    Option("text", str, "a text, as --text", "TEXT", "data"),
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--min-count", options.integer(), _RARE, group="data"),
-    Option("--subsample", options.share, _SUBSAMPLE, "X", "data"),
-    Option("--dimensions --size", options.units, "size of a vector", group="model"),
-    Option("--window", _SMALL, "largest distance of a context", group="model"),
-    Option("--negatives", _SMALL, _NEGATIVES, group="model"),
-    Option("--seed", options.integer(0, 2**31 - 1), "random seed", group="training"),
+OPTIONS = options.table(
+    shared("model", "skip_gram", names=MODELS),
+    Option("text TEXT", "data", str, "a text, as --text"),
+    Option("--text FILE", "data", str, "a file: a text"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
+    Option("--dimensions --size N", "model", options.units, "size of a vector", 100),
+    Option("--window N", "model", _SMALL, "largest distance of a context", 5),
+    Option("--negatives N", "model", _SMALL, _NEGATIVES, 5),
+    Option("--min-count N", "data", options.integer(), _RARE, 5),
+    Option("--subsample X", "data", options.share, _SUBSAMPLE, 1e-3),
+    shared(
+        "batch_size",
+        PerModel(256, glove=1024),
+        "words of an update, a multiple of 32; of glove co-occurrences",
+    ),
+    shared(
+        "learning_rate", PerModel(0.025, cbow=0.05, glove=0.05), "first learning rate"
+    ),
+    *schedule.TRAINED,
+    Option("--seed N", "training", options.integer(0, 2**31 - 1), "random seed", 0),
+    shared("steps", None, "training steps of up to 16 updates, instead of --epochs"),
+    shared(
+        "epochs", None, f"passes over the text, such as 2.5 (default: {options.EPOCHS})"
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:
