@@ -229,7 +229,6 @@ def train_cell(
 # The command
 
 _SIZE = "parameters of each model, within 5 %%"
-_TESTED = "test rows of each task"
 _FEW = options.integer(2, 10**6)
 OPTIONS = options.table(
     shared(
@@ -243,7 +242,7 @@ OPTIONS = options.table(
     shared("learning_rate", 5e-3),
     shared("steps", 600, "training steps of each cell on each task"),
     Option("--examples N", "training", _FEW, "training rows of each task", 20_000),
-    Option("--test-examples N", "training", _FEW, _TESTED, 2000),
+    Option("--test-examples N", "training", _FEW, "test rows of each task", 2000),
     shared("seeds", [0, 1, 2]),
 )
 DEFAULTS = options.defaults(OPTIONS)

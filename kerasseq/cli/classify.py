@@ -37,7 +37,6 @@ FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-_POOLING = "of the outputs of the last layer: what is classified"
 OPTIONS = options.table(
     shared("model", "gru", names=MODELS),
     shared("file", None, f"a file: {text_tables.KINDS}"),
@@ -67,7 +66,7 @@ OPTIONS = options.table(
         "--pooling NAME",
         "model",
         POOLING,
-        _POOLING,
+        "of the outputs of the last layer: what is classified",
         PerModel("mean_max", bag=None, bert=None, gpt=None),
     ),
     shared("batch_size", 32),

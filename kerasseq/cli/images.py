@@ -38,7 +38,6 @@ BASELINE_SIZE = 16  # pixels in a row, at most, that logistic regression is fitt
 BASELINE_ROWS = 5000  # training images, at most
 
 
-_FOLDER = "a folder with a subfolder for each class"
 _SIZE = "height and width that images are resized to (default: 8 for digits, else from "
 _SIZE += f"the images, at most {LARGEST_SIZE})"
 _PATCH = f"height and width of a patch (default: for about {PATCHES} × {PATCHES})"
@@ -47,7 +46,7 @@ _SHIFT = "largest random shift, as a share of the size; 0 for none"
 _FLIP = "mirror half of the training images from left to right"
 OPTIONS = options.table(
     shared("model", "vit", names=MODELS),
-    Option("file FOLDER", "data", str, _FOLDER),
+    Option("file FOLDER", "data", str, "a folder with a subfolder for each class"),
     Option("--file FOLDER", "data", str, "the same"),
     shared("data", names=DATA),
     shared("missing", "error", "for damaged files"),

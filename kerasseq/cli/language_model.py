@@ -60,7 +60,7 @@ PIECE = 100  # held-out characters that are drawn together for an interval
 
 
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
-_DATA = "or a folder of ids, of  kerasseq prepare"
+_DATA = f"or a folder of ids, of  kerasseq prepare (default: {TEXTS[0]})"
 _APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _REMAT = "what the backward pass computes again, to save memory"

@@ -306,12 +306,9 @@ _VOCABULARY = "maximum number of tokens in the vocabulary"
 _TOKENIZER = f"{', '.join(TOKENIZERS)}, or a file or folder"
 _PRESET = "fine-tune a BERT, RoBERTa, GPT-2 or LLaMA from a folder of Hugging Face"
 _NO_HEADER = "the first line of the table is a row; its columns are named 1, 2, …"
-_NO_FILE = "if there is no file of your own"
-_ENCODING = "encoding of the file, such as cp1252"
 _BALANCED = "give all classes the same share of the loss"
 _HEADS = "attention heads of a bert or gpt"
 _DROPOUT = "dropout rate of the inputs of each layer"
-_LENGTH = "time steps in an example"
 _WARM_UP = "steps in which the learning rate rises"
 _EPOCHS = f"passes over the data, such as 2.5 (default: {EPOCHS})"
 _STEPS = "training steps, instead of --epochs"
@@ -335,8 +332,8 @@ SHARED: dict[str, Option] = {
     row.argument: row
     for row in (
         Option("--file FILE", "data", str, "a file"),
-        Option("--data NAME", "data", (), _NO_FILE),
-        Option("--encoding NAME", "data", str, _ENCODING),
+        Option("--data NAME", "data", (), "if there is no file of your own"),
+        Option("--encoding NAME", "data", str, "encoding of the file, such as cp1252"),
         Option("--text COLUMN", "data", str, "column of the texts"),
         Option("--label COLUMN", "data", str, "column of the labels"),
         Option("--no-header", "data", None, _NO_HEADER),
@@ -354,7 +351,7 @@ SHARED: dict[str, Option] = {
         Option("--preset FOLDER", "model", str, _PRESET),
         Option("--dropout X", "model", rate, _DROPOUT),
         Option("--batch-size N", "training", integer(), "examples in a batch"),
-        Option("--sequence-length N", "training", length, _LENGTH),
+        Option("--sequence-length N", "training", length, "time steps in an example"),
         Option("--learning-rate X", "training", positive, "learning rate of Adam"),
         Option("--warm-up N", "training", integer(0), _WARM_UP),
         Option("--epochs X", "training", positive, _EPOCHS),

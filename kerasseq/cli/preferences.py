@@ -58,17 +58,14 @@ NEEDED = {"dpo": ("file",), "reward": ("file",), "grpo": ("prompts", "reward")}
 OF_GRPO = ("prompts", "reward", "num_generations", "max_new_tokens")
 OF_GRPO += ("no_scale_rewards", "num_iterations", "epsilon")
 REFUSED = {"dpo": OF_GRPO, "reward": (*OF_GRPO, "beta"), "grpo": ("file",)}
-_BASE = "the language model to train further"
 _FILE = "votes: JSON lines with prompt, chosen and rejected"
 _PROMPTS = "of grpo: one prompt on each line, or JSON lines"
 _REWARD = "of grpo: the run of a reward model, or a function as file.py:function"
-_BETA = "how strongly the model is held near the base"
 _UNSCALED = "of grpo: do not divide rewards by their deviation in a group"
-_ITERATIONS = "of grpo: updates on the same answers"
 _EPSILON = "of grpo: ratios beyond 1 - X and 1 + X are cut"
 OPTIONS = options.table(
     Option("--method NAME", "model", METHODS, "how to train", "dpo"),
-    text_models.BASE._replace(help=_BASE),
+    text_models.BASE._replace(help="the language model to train further"),
     *text_models.OPTIONS,
     Option("--file FILE", "data", str, _FILE),
     Option("--prompts FILE", "data", str, _PROMPTS),
@@ -78,7 +75,7 @@ OPTIONS = options.table(
         "--beta X",
         "training",
         options.positive,
-        _BETA,
+        "how strongly the model is held near the base",
         PerMethod(0.1, grpo=0.04, reward=None),
     ),
     Option(
@@ -100,7 +97,7 @@ OPTIONS = options.table(
         "--num-iterations N",
         "training",
         options.integer(1, 1000),
-        _ITERATIONS,
+        "of grpo: updates on the same answers",
         PerMethod(None, grpo=1),
     ),
     Option(

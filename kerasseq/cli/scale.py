@@ -121,8 +121,6 @@ SAMPLED = 300_000  # its symbols, the last of which are held out
 LEARNED, TESTED = 32_000, 1600  # passages
 BATCH_SIZE = 200  # of a test
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
-_PLAYERS = f"names in each passage of --data {PASSAGES}"
-_WIDTHS = "widths of the models"
 _ENTROPY = "E, in bits a token, if it is known"
 _SAMPLES = "bootstrap samples of the seeds"
 OPTIONS = options.table(
@@ -137,14 +135,14 @@ OPTIONS = options.table(
         "--players N",
         "data",
         options.integer(2, 16),
-        _PLAYERS,
+        f"names in each passage of --data {PASSAGES}",
         PerData(None, **{PASSAGES: 3}),
     ),
     Option(
         "--widths --units --hidden-size N",
         "model",
         options.units,
-        _WIDTHS,
+        "widths of the models",
         [8, 16, 28, 48],
     ),
     shared("num_layers", 2),
