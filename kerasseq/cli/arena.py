@@ -282,7 +282,11 @@ def _vote_in_rounds(
             _check_useless(useless, args)
             continue
         console.write(f"\nVote {votes + 1:,}", style="bold")
-        _show_pair(pair, console)
+        console.write(pair.prompt)
+        for letter, text in zip("AB", pair.texts, strict=True):
+            console.write(f"\n{letter}", style="bold")
+            console.write(text)
+        console.write()
         answer = _read_answer(console)
         if answer == "q":
             return
@@ -314,14 +318,6 @@ def _check_useless(number, args):
             f"{number} times in a row with --temperature {args.temperature:g}. Choose "
             "a higher one, or other runs"
         )
-
-
-def _show_pair(pair, console):
-    console.write(pair.prompt)
-    for letter, text in zip("AB", pair.texts, strict=True):
-        console.write(f"\n{letter}", style="bold")
-        console.write(text)
-    console.write()
 
 
 def _read_answer(console):

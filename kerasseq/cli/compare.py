@@ -140,7 +140,10 @@ def train(run: Run) -> runs.Results:
     learners.check_packages(settings.models)
     data = read_data(settings)
     run.check_data(data.record)
-    _check_memory(settings, len(data.x))
+    networks = [name for name in settings.models if not learners.is_simple(name)]
+    if networks:
+        sized = {**vars(settings), "model": networks, "num_layers": 2}
+        schedule.check_memory(options.Settings(**sized), len(data.x))
     run.start(
         data.record,
         f"{data.record['source']}: {len(data.x):,} training texts and "
@@ -182,13 +185,6 @@ def train(run: Run) -> runs.Results:
     contest.write_table(run, TABLE, comparison.COLUMNS, comparison.rows_of(results))
     run.draw(lambda: [figures.comparison(run.folder / FIGURE, results)])
     return run.finish(results)
-
-
-def _check_memory(settings, rows):
-    networks = [name for name in settings.models if not learners.is_simple(name)]
-    if networks:
-        sized = {"model": networks, "num_layers": 2}
-        schedule.check_memory(options.Settings(**{**vars(settings), **sized}), rows)
 
 
 def read_stored(

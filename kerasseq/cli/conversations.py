@@ -103,9 +103,20 @@ def train(run: Run) -> runs.Results:
     set_seed(settings.seed)
     with about(settings.base):
         text_models.adapt(model, settings)
-    batches = batches_of(model, learned, blocks, settings)
+    weights = [1.0] * len(learned) + [settings.text_weight] * len(blocks)
+    batches = model.answer_batches(
+        [*learned, *blocks],
+        sample_weight=weights,
+        sequence_length=BLOCK,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+    )
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
-    compile_model(model, settings, steps)
+    optimizer = schedule.adam(settings.learning_rate, steps)  # counts from 0
+    if isinstance(model, kerasseq.models.GPT) and settings.lora is None:
+        rate = settings.learning_rate
+        optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
+    model.compile(optimizer, loss_chunk_size=settings.loss_chunk_size)
     words = (
         f"{data['source']}: {len(talks):,} conversations, {len(held_out):,} held out"
     )
@@ -134,29 +145,6 @@ def check_options(settings: options.Settings) -> None:
             )
     if settings.text is None and settings.text_weight != DEFAULTS["text_weight"]:
         raise UsageError("--text-weight is for --text, received none. Add --text")
-
-
-def batches_of(
-    model: Any, learned: list[Any], blocks: list[str], settings: options.Settings
-) -> Any:
-    """Returns the batches of conversations, with blocks of a text among them."""
-    weights = [1.0] * len(learned) + [settings.text_weight] * len(blocks)
-    return model.answer_batches(
-        [*learned, *blocks],
-        sample_weight=weights,
-        sequence_length=BLOCK,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-    )
-
-
-def compile_model(model: Any, settings: options.Settings, steps: int) -> None:
-    """Compiles with an Adam that counts from 0, and whose rate falls to 0."""
-    rate = settings.learning_rate
-    optimizer = schedule.adam(rate, steps)
-    if isinstance(model, kerasseq.models.GPT) and settings.lora is None:
-        optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
-    model.compile(optimizer, loss_chunk_size=settings.loss_chunk_size)
 
 
 def scores_of(

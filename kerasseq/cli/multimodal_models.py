@@ -83,7 +83,8 @@ def fit(run: Run, **options_of_head: Any) -> Trained:
     """
     settings, task = run.settings, run.task
     pictures, data, (learned, held_out) = read_parts(run)
-    patches = number_of_patches(settings)
+    of_frame = (settings.image_size // settings.patch_size) ** 2
+    patches = of_frame * (settings.frames // tube(settings.frames))
     schedule.check_memory(settings, len(learned.texts), patches=patches)
     with status("building the model"):
         model, held_out = build(settings, learned, held_out, **options_of_head)
@@ -136,12 +137,6 @@ def described(
         f"{settings.image_size} --patch-size {settings.patch_size} --channels "
         f"{settings.channels}; at most {longest:,} tokens of a caption."
     )
-
-
-def number_of_patches(settings: options.Settings) -> int:
-    """Returns the number of patches of a picture, or of tubes of a film."""
-    of_frame = (settings.image_size // settings.patch_size) ** 2
-    return of_frame * (settings.frames // tube(settings.frames))
 
 
 def tube(frames: int) -> int:

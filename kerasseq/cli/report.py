@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
         print_json({"stages": stages, "sentences": sentences, "page": str(output)})
         return
     console = Console()
-    console.table("The road", ("run", *_headings(stages)), _rows(stages))
+    console.table("The road", *_table(stages))
     for sentence in sentences:
         console.write(sentence)
     console.write(f"The page: {output}")
@@ -165,30 +165,23 @@ def verdicts(stages: Sequence[dict[str, Any]]) -> list[str]:
     return sentences
 
 
-def _headings(stages):
+def _table(stages):
+    """Returns the headings and the rows of what is known of a stage at least."""
     used = [name for name in COLUMNS if any(s.get(name) is not None for s in stages)]
-    return [COLUMNS[name][0] for name in used]
 
+    def cell(stage, name):
+        value = stage.get(name)
+        return "–" if value is None else COLUMNS[name][1].format(value)
 
-def _rows(stages):
-    used = [name for name in COLUMNS if any(s.get(name) is not None for s in stages)]
-    return [
-        [
-            stage["run"],
-            *(
-                "–" if stage.get(name) is None else COLUMNS[name][1].format(stage[name])
-                for name in used
-            ),
-        ]
-        for stage in stages
-    ]
+    rows = [[stage["run"], *(cell(stage, name) for name in used)] for stage in stages]
+    return ["run", *(COLUMNS[name][0] for name in used)], rows
 
 
 def _blocks(stages, questions, sentences):
     """Returns the page: headings, paragraphs and tables."""
     blocks: list[Block] = [
         ("heading", "From a text to a chat"),
-        ("table", ["run", *_headings(stages)], _rows(stages)),
+        ("table", *_table(stages)),
         *(("paragraph", sentence) for sentence in sentences),
     ]
     if any("answers" in stage for stage in stages):

@@ -191,7 +191,9 @@ def train(run: Run) -> runs.Results:
     _check_widths(settings)
     data = read_data(settings)
     run.check_data(data.record)
-    _check_memory(settings, data)
+    sized = {"units": max(settings.widths), "sequence_length": data.x.shape[1]}
+    largest = options.Settings(**{**vars(settings), **sized})
+    schedule.check_memory(largest, data.learned.size, data.vocabulary_size)
     run.start(
         data.record,
         f"{data.record['source']}: {data.learned.size:,} tokens to learn from, "
@@ -250,12 +252,6 @@ def _check_widths(settings):
                 f"--num-heads must divide all --widths, received {settings.num_heads} "
                 f"and {width}. Choose another width, or --num-heads"
             )
-
-
-def _check_memory(settings, data):
-    sized = {"units": max(settings.widths), "sequence_length": data.x.shape[1]}
-    largest = options.Settings(**{**vars(settings), **sized})
-    schedule.check_memory(largest, data.learned.size, data.vocabulary_size)
 
 
 def _words(name):

@@ -126,7 +126,9 @@ def train(run: Run) -> runs.Results:
     settings = run.settings
     speech_data.check(settings, DEFAULTS)
     check(settings, DEFAULTS)
-    speech_data.complete(settings)
+    rate, mels = speech_data.SIZES[settings.data == MORSE]
+    settings.sampling_rate = settings.sampling_rate or rate
+    settings.num_mels = settings.num_mels or mels
     sounds, data = run.read("the sounds", speech_data.read)
     learned, held_out = speech_data.split(sounds, settings)
     # All frames of the spectrogram count as one: a lower bound.

@@ -22,13 +22,6 @@ SIZES = {True: (8_000, 20), False: (16_000, 80)}
 OF_FOLDER = ("encoding", "missing", "audio_column", "text_column")
 
 
-def complete(settings: options.Settings) -> None:
-    """Chooses the sampling rate and the mel bands that are not given."""
-    rate, mels = SIZES[settings.data == MORSE]
-    settings.sampling_rate = settings.sampling_rate or rate
-    settings.num_mels = settings.num_mels or mels
-
-
 def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
     """Raises a `UsageError` if an option is for data of the other kind."""
     is_morse = settings.data == MORSE

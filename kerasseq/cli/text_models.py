@@ -128,23 +128,14 @@ def prepare(settings: options.Settings, texts: Sequence[str]) -> tuple[Any, Toke
     Raises:
         UsageError: If the memory does not suffice for model and batch.
     """
-    preset = load_preset(settings)
+    preset, folder = None, settings.preset
+    if folder is not None:
+        named = f"--preset {folder}"
+        preset = load_with_tokenizer(folder, named, "tokenizer.json, and")
     tokenizer = make_tokenizer(settings, "\n".join(texts), preset)
     if preset is None:
         schedule.check_memory(settings, len(texts))
     return preset, tokenizer
-
-
-def load_preset(settings: options.Settings) -> Any:
-    """Loads the model of `--preset`; None without one.
-
-    Raises:
-        ValueError: If the folder has no tokenizer that can be read.
-    """
-    if settings.preset is None:
-        return None
-    named = f"--preset {settings.preset}"
-    return load_with_tokenizer(settings.preset, named, "tokenizer.json, and")
 
 
 def load_with_tokenizer(folder: str, named: str, such_as: str) -> Any:
@@ -404,15 +395,12 @@ def adapt(model: Any, settings: options.Settings) -> None:
             model.quantize(settings.quantize)
         elif settings.quantize is not None:
             # Keras applies an activation to integers before an adapter could add to it.
-            linear = [x for x in model.adaptable_layers if _is_linear(x)]
-            model.quantize(settings.quantize, filters=lambda layer: layer in linear)
+            import keras
+
+            linear = keras.activations.linear
+            layers = [x for x in model.adaptable_layers if x.activation is linear]
+            model.quantize(settings.quantize, filters=lambda layer: layer in layers)
         model.enable_lora(settings.lora, "all-linear")
-
-
-def _is_linear(layer):
-    import keras
-
-    return layer.activation is keras.activations.linear
 
 
 def save(run: Run, model: Any) -> dict[str, Any]:

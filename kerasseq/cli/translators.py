@@ -287,10 +287,10 @@ def make_tokenizers(
                 kerasseq.text.WordTokenizer(vocabulary_size).fit("\n".join(texts))
                 for texts in training
             ]
-        shared = kerasseq.text.BytePairTokenizer(
+        both = kerasseq.text.BytePairTokenizer(
             vocabulary_size, level="character", unknown=UNKNOWN
         )
-        return [shared.fit("\n".join([*training.sources, *training.targets]))] * 2
+        return [both.fit("\n".join([*training.sources, *training.targets]))] * 2
 
 
 def width_of(

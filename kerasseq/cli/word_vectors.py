@@ -125,19 +125,15 @@ def read(settings: options.Settings) -> tuple[Any, dict[str, Any]]:
         settings.text = os.path.abspath(settings.text)  # to resume from any folder
         path = pathlib.Path(settings.text)
         check_is_file(path)
-        return path, {"source": path.name, "sha256": _checksum(path)}
+        with regular(path).open("rb") as file:  # which need not fit into memory
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        return path, {"source": path.name, "sha256": checksum}
     settings.data = source = settings.data or DATA[0]
     if source == "analogies":
         text = analogies(seed=0).sentences
     else:
         text = python_reference().split("\n\n")  # its lines break within sentences
     return text, {"source": source, "sha256": sha256("\n".join(text))}
-
-
-def _checksum(path: pathlib.Path) -> str:
-    """Returns the SHA-256 of a file, which is not loaded."""
-    with regular(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def examples(model: "WordVectors") -> list[str]:
