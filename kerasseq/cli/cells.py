@@ -46,6 +46,8 @@ MARK, BLANK = 2**BITS + 1, 2**BITS + 2  # ids beside those of vectors, and of pa
 CHARACTERS, HELD_OUT = 48, 40_000  # of a row, and of the end of the reference
 WINDOW, COEFFICIENTS = 24, (0.6, -0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4)  # of the series
 WARM_UP = 0.1  # of the steps
+_SIZE = "parameters of each model, within 5 %%"
+_FEW = options.integer(2, 10**6)
 
 
 # The tasks
@@ -228,8 +230,6 @@ def train_cell(
 
 # The command
 
-_SIZE = "parameters of each model, within 5 %%"
-_FEW = options.integer(2, 10**6)
 OPTIONS = options.table(
     shared(
         "models",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, options, runs
+from kerasseq.cli import contest, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.run import Run
@@ -48,18 +48,16 @@ def accuracies(folder: pathlib.Path, kinds: list[str]) -> dict[str, float] | Non
     Raises:
         ValueError: If its results are damaged.
     """
-    file = folder / runs.RESULTS
-    if not file.exists():
-        return None
-    results = runs.read_json(file)
-    by_kind = results.get("accuracy") if isinstance(results, dict) else None
-    if (
-        not isinstance(by_kind, dict)
-        or set(by_kind) != set(kinds)
-        or not all(isinstance(a, float) and 0 <= a <= 1 for a in by_kind.values())
-    ):
-        raise ValueError(f"{file} is damaged. Delete it to test the model again")
-    return by_kind
+
+    def check(results):
+        by_kind = results["accuracy"]
+        if set(by_kind) != set(kinds):
+            raise ValueError(f"expected accuracies of {', '.join(kinds)}")
+        if not all(isinstance(a, float) and 0 <= a <= 1 for a in by_kind.values()):
+            raise ValueError("accuracies must be from 0 to 1")
+        return by_kind
+
+    return contest.read_stored(folder / runs.RESULTS, "test the model again", check)
 
 
 def repeated(folder: pathlib.Path) -> dict[str, int]:

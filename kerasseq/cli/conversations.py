@@ -25,7 +25,7 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
-    asking,
+    chat,
     figures,
     generate,
     labeled,
@@ -76,6 +76,9 @@ OPTIONS = options.table(
 DEFAULTS = options.defaults(OPTIONS)
 MOST_ASKED = 100  # held-out conversations whose last question is answered
 ADVICE = "more conversations or another --learning-rate"
+BLOCK = 64  # tokens of a block of the text
+LONGEST_TOKEN = 32  # characters of a block per token, at most
+SCORED = 20_000  # characters at the end of the text, at most
 
 
 def train(run: Run) -> runs.Results:
@@ -139,10 +142,8 @@ def check_options(settings: options.Settings) -> None:
     """Raises a `UsageError` if an option is missing, or needs another one."""
     for name in ("base", "file"):
         if getattr(settings, name) is None:
-            raise UsageError(
-                f"expected --{name}, received none. See  kerasseq train conversations "
-                "--help"
-            )
+            help = "See  kerasseq train conversations --help"
+            raise UsageError(f"expected --{name}, received none. {help}")
     if settings.text is None and settings.text_weight != DEFAULTS["text_weight"]:
         raise UsageError("--text-weight is for --text, received none. Add --text")
 
@@ -162,13 +163,13 @@ def scores_of(
         "bits" and "tokens" `(conversations,)`, and perhaps "right" and "bits_per_byte".
     """
     with status("evaluating"):
-        bits, tokens = asking.bits_of_answers(model, held_out, batch_size)
+        bits, tokens = chat.bits_of_answers(model, held_out, batch_size)
         scores = {"bits": bits, "tokens": tokens}
         if end:
-            scores["bits_per_byte"] = asking.bits_per_byte(model, end)
-    questions = [*filter(None, map(asking.last_question, held_out[:MOST_ASKED]))]
+            scores["bits_per_byte"] = chat.bits_per_byte(model, end)
+    questions = [*filter(None, map(chat.last_question, held_out[:MOST_ASKED]))]
     if questions:
-        scores["right"], _ = asking.share_right(model, questions)
+        scores["right"], _ = chat.share_right(model, questions)
         scores["asked"] = len(questions)
     return scores
 
@@ -226,11 +227,6 @@ def show(console: Console, results: runs.Results) -> None:
             "The model needs more bits for the text than before: it has forgotten "
             "some of it. A larger --text-weight or a smaller --learning-rate helps."
         )
-
-
-BLOCK = 64  # tokens of a block of the text
-LONGEST_TOKEN = 32  # characters of a block per token, at most
-SCORED = 20_000  # characters at the end of the text, at most
 
 
 def read(

@@ -62,6 +62,28 @@ def refuse(names: Iterable[str], why: str) -> None:
         raise UsageError(f"--{name.replace('_', '-')} {why}")
 
 
+def check_new_file(option: str, file: str, endings: tuple[str, ...]) -> None:
+    """Raises a `UsageError` if an option does not name a new file.
+
+    Args:
+        option: The option.
+        file: The file.
+        endings: How its name may end.
+    """
+    if not file.lower().endswith(endings):
+        listed = " or ".join(endings)
+        raise UsageError(f"{option} must end in {listed}, received {file!r}")
+    if os.path.lexists(file):
+        raise UsageError(
+            f"{option} {file} exists, and nothing is overwritten. Choose another name"
+        )
+    folder = pathlib.Path(file).parent
+    if not folder.is_dir():
+        raise UsageError(
+            f"{option} must be in a folder that exists: there is no folder {folder}"
+        )
+
+
 @contextlib.contextmanager
 def about(file: str | os.PathLike[str] | None) -> Iterator[None]:
     """Names a file in each `ValueError` raised inside that does not name it.

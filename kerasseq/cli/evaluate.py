@@ -23,7 +23,7 @@ import os
 from typing import Any
 
 from kerasseq.cli import (
-    asking,
+    chat,
     classify,
     conversations,
     image_data,
@@ -138,11 +138,11 @@ def _conversations(args, record, console):
         rows = conversation_rows(args.file, args.encoding)
     model = _load(args)
     talks = conversations.fitting(model, rows, args.file)
-    questions = [*filter(None, map(asking.last_question, talks))]
+    questions = [*filter(None, map(chat.last_question, talks))]
     if not questions:
         raise ValueError(f"{args.file} must have a question of the user and its answer")
-    right, _ = asking.share_right(model, questions)
-    bits, tokens = asking.bits_of_answers(model, talks, BATCH_SIZE)
+    right, _ = chat.share_right(model, questions)
+    bits, tokens = chat.bits_of_answers(model, talks, BATCH_SIZE)
     results = {"accuracy": right, "questions": len(questions)}
     results["bits_per_token"] = float(bits.sum() / tokens.sum())
     console.write(f"Bits for a token of an answer: {results['bits_per_token']:.3f}")

@@ -21,9 +21,9 @@ from kerasseq.cli import (
     figures,
     labeled,
     options,
+    prepare,
     runs,
     schedule,
-    shard_data,
     text_models,
     tokenize,
     verdict,
@@ -70,7 +70,7 @@ OPTIONS = options.table(
     text_models.BASE,
     *text_models.OPTIONS,
     Option("--text FILE", "data", str, "a file: a text"),
-    Option("--data NAME|DIR", "data", shard_data.name_or_folder(TEXTS), _DATA),
+    Option("--data NAME|DIR", "data", prepare.name_or_folder(TEXTS), _DATA),
     Option("--documents-apart", "data", None, _APART, False),
     shared("encoding", "utf-8"),
     shared("tokenizer", "character"),
@@ -95,6 +95,7 @@ OPTIONS = options.table(
     ),
 )
 DEFAULTS = options.defaults(OPTIONS)
+RUN = 32  # characters; copies of at least 2 * RUN - 1 are found for certain
 
 
 def train(run: Run) -> runs.Results:
@@ -107,8 +108,8 @@ def train(run: Run) -> runs.Results:
         The results, as plain data.
     """
     settings = run.settings
-    in_shards = shard_data.are_shards(settings.data)
-    read = shard_data.open_shards if in_shards else read_text
+    in_shards = prepare.are_shards(settings.data)
+    read = prepare.open_shards if in_shards else read_text
     source, data = run.read("the text", read)
     schedule.set_patience(settings, settings.text is not None or in_shards)
     base = text_models.load_base(settings)
@@ -127,7 +128,7 @@ def train(run: Run) -> runs.Results:
     with status("building the model"):
         model = base or build(settings, tokenizer)
     if settings.documents_apart:
-        batches, validation = shard_data.batches_apart(model, settings, validation)
+        batches, validation = prepare.batches_apart(model, settings, validation)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
         text_models.adapt(model, settings)
@@ -137,7 +138,7 @@ def train(run: Run) -> runs.Results:
         loss_chunk_size=settings.loss_chunk_size,
     )
     words = data, tokenizer, held_out, ngram_text
-    run.start(data, (shard_data.describe if in_shards else describe)(*words))
+    run.start(data, (prepare.describe if in_shards else describe)(*words))
     before = None if base is None else own_bits(model, held_out)[0].sum()
     history = run.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
@@ -196,7 +197,7 @@ def parts_of_shards(settings: options.Settings, shards: Any, base: Any) -> Parts
     """Opens the ids of a folder, which its own tokenizer made."""
     if base is not None:
         shards.check_tokenizer(base.tokenizer, base.vocabulary_size)
-    return Parts(shards.tokenizer, shards.ids, *shard_data.texts(settings, shards))
+    return Parts(shards.tokenizer, shards.ids, *prepare.texts(settings, shards))
 
 
 def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
@@ -443,9 +444,6 @@ def draw(
         figures.history(run.folder, history, "bits", run.title, lines),
         *figures.of_trace(run.folder, trace, tokens, flow, tokens[:-1][:context]),
     ]
-
-
-RUN = 32  # characters; copies of at least 2 * RUN - 1 are found for certain
 
 
 def share_repeated(training: str, held_out: str) -> float:

@@ -1,9 +1,10 @@
 """`kerasseq predict` for models of pictures and captions, also for those that draw."""
 
 import argparse
+import itertools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,14 @@ from kerasseq.cli import (
 )
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
-from kerasseq.cli.errors import UsageError, about, given, named_rows, refuse
+from kerasseq.cli.errors import (
+    UsageError,
+    about,
+    check_new_file,
+    given,
+    named_rows,
+    refuse,
+)
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
@@ -396,7 +404,12 @@ def pictures_to_write(args: argparse.Namespace, count: int) -> list[pathlib.Path
     if args.out is None:
         folder = runs.find_model(args.folder)[0].parent
     elif args.out.lower().endswith(PNG):
-        return [_one_file(pathlib.Path(args.out), count)]
+        if count > 1:
+            raise UsageError(
+                f"--out must be a folder for {count:,} captions, received {args.out}"
+            )
+        check_new_file("--out", args.out, (PNG,))
+        return [pathlib.Path(args.out)]
     else:
         folder = pathlib.Path(args.out)
         if folder.suffix or folder.is_file():
@@ -404,27 +417,6 @@ def pictures_to_write(args: argparse.Namespace, count: int) -> list[pathlib.Path
                 f"--out must be a file that ends in {PNG}, or a folder, received "
                 f"{folder}"
             )
-    free = _free_files(folder)
-    return [next(free) for _ in range(count)]
-
-
-def _one_file(file, count):
-    if count > 1:
-        raise UsageError(
-            f"--out must be a folder for {count:,} captions, received {file}"
-        )
-    if file.exists():
-        raise UsageError(f"{file} exists already, and nothing is overwritten")
-    if not file.absolute().parent.is_dir():
-        raise UsageError(f"--out: there is no folder {file.parent}")
-    return file
-
-
-def _free_files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields drawn-1.png, drawn-2.png, … without those that exist."""
-    n = 0
-    while True:
-        n += 1
-        file = folder / f"drawn-{n}{PNG}"
-        if not file.exists():
-            yield file
+    numbered = (folder / f"drawn-{n}{PNG}" for n in itertools.count(1))
+    free = (file for file in numbered if not file.exists())
+    return [*itertools.islice(free, count)]

@@ -46,9 +46,9 @@ from kerasseq.cli import (
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, print_json, print_result
-from kerasseq.cli.errors import UsageError, about, given, refuse
-from kerasseq.cli.prediction_files import check_out, write
+from kerasseq.cli.errors import UsageError, about, check_new_file, given, refuse
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
+from kerasseq.cli.text_tables import write
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
     of_drawing = given(args, *generate.SAMPLING, "seed")
     refuse(of_drawing, "is for a run of kerasseq train draw")
     if args.out is not None:
-        check_out(args.out)
+        check_new_file("--out", args.out, (".csv", ".jsonl"))
     if record and record["task"] == "forecast":
         forecast(args)
         return

@@ -1,4 +1,4 @@
-"""What `kerasseq train preferences` reads: votes, prompts, and a reward.
+"""Votes, prompts and a reward to train on, and what training changed: scores.
 
 Importing this module loads no Keras.
 """
@@ -22,6 +22,14 @@ from kerasseq.text.chat.answers import preference_texts
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
 Ids = np.ndarray  # of a text, (tokens,)
+MOST = 64  # prompts whose answers are sampled, and least number of answers
+CHANCE = 0.5  # share of right choices between two answers without a model
+AT_ONCE = 256  # votes, or answers
+ADVICE = {
+    "dpo": "more votes or another --learning-rate",
+    "reward": "more votes or another --learning-rate",
+    "grpo": "more --steps or another --learning-rate",
+}
 
 
 class Vote(NamedTuple):
@@ -241,16 +249,6 @@ def load_function(file: str, name: str) -> Callable[..., Any]:
 
 def _is_own(value, module):
     return callable(value) and getattr(value, "__module__", "") == module.__name__
-
-
-MOST = 64  # prompts whose answers are sampled, and least number of answers
-CHANCE = 0.5  # share of right choices between two answers without a model
-AT_ONCE = 256  # votes, or answers
-ADVICE = {
-    "dpo": "more votes or another --learning-rate",
-    "reward": "more votes or another --learning-rate",
-    "grpo": "more --steps or another --learning-rate",
-}
 
 
 def of_votes(trainer: Any, votes: Sequence[Vote]) -> dict[str, np.ndarray]:

@@ -112,6 +112,9 @@ OPTIONS = options.table(
     ),
 )
 DEFAULTS = options.defaults(OPTIONS)
+SHOWN = 8  # transcripts that are printed
+PART = 256  # sounds that are transcribed between two messages
+EMPTY, FREQUENT = "the empty text", "the most frequent text"
 
 
 def train(run: Run) -> runs.Results:
@@ -265,11 +268,6 @@ def whisper_sizes(
         "window": float(min(math.ceil(longest), MOST_SECONDS)),
         "max_length": max(map(len, learned)) + SPECIALS,
     }
-
-
-SHOWN = 8  # transcripts that are printed
-PART = 256  # sounds that are transcribed between two messages
-EMPTY, FREQUENT = "the empty text", "the most frequent text"
 
 
 def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:

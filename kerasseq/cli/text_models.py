@@ -108,11 +108,7 @@ def kind_of(preset: str) -> str:
         raise FileNotFoundError(
             f"--preset {preset} must be a folder of Hugging Face, but has no {CONFIG}"
         )
-    settings = read_json(folder / CONFIG)
-    if not isinstance(settings, dict):
-        raise ValueError(f"{folder / CONFIG} is damaged: it holds no table")
-    name = settings.get("model_type", settings.get("registered_name"))
-    kind = str(name).rpartition(">")[2]  # of KerasHub: keras_hub>BertBackbone
+    kind = name_in(folder)
     for model, kinds in KINDS.items():
         if kind in kinds:
             return model
@@ -120,6 +116,22 @@ def kind_of(preset: str) -> str:
         f"--preset {preset} holds a model of the kind {kind!r}, expected one of "
         f"{listed}"
     )
+
+
+def name_in(folder: pathlib.Path) -> str:
+    """Returns what the settings of published weights call their kind of model.
+
+    Args:
+        folder: A folder of Hugging Face or of KerasHub.
+
+    Raises:
+        ValueError: If the settings are damaged.
+    """
+    settings = read_json(folder / CONFIG)
+    if not isinstance(settings, dict):
+        raise ValueError(f"{folder / CONFIG} is damaged: it holds no table")
+    name = settings.get("model_type", settings.get("registered_name"))
+    return str(name).rpartition(">")[2]  # of KerasHub: keras_hub>BertBackbone
 
 
 def prepare(settings: options.Settings, texts: Sequence[str]) -> tuple[Any, Tokenizer]:

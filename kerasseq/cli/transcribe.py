@@ -39,7 +39,6 @@ from kerasseq.cli.console import (
 )
 from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.core import checks
-from kerasseq.core.files import read_json
 from kerasseq.datasets import read_wave
 from kerasseq.text import NGramModel
 
@@ -47,7 +46,6 @@ DRAWN = 120  # seconds of a picture
 MOST_WEIGHT = 1000  # of the log-probability of a language model
 WEIGHT, BONUS = 0.5, 0.0  # of a language model, as for `transcribe` of the model
 DIGITS = 4  # of seconds and log-probabilities
-CONFIG = "config.json"
 KINDS = ("whisper", "WhisperBackbone")  # of folders
 WHISPERS = ("whisper", "Whisper")  # the model of a run, or the class of a file
 TASKS = ("transcribe", "translate")
@@ -293,16 +291,12 @@ def pages(samples: int, rate: int, found: Any) -> list[tuple[int, int, Any]]:
 def is_checkpoint(folder: str) -> bool:
     """Returns whether a folder holds published weights, and no run."""
     path = pathlib.Path(folder)
-    return (path / CONFIG).is_file() and not (path / runs.MODEL).exists()
+    return (path / text_models.CONFIG).is_file() and not (path / runs.MODEL).exists()
 
 
 def check_checkpoint(folder: str) -> None:
     """Raises a `ValueError` unless a folder of published weights holds a Whisper."""
-    settings = read_json(pathlib.Path(folder) / CONFIG)
-    kind = None
-    if isinstance(settings, dict):
-        kind = settings.get("model_type", settings.get("registered_name"))
-    if str(kind).rpartition(">")[2] not in KINDS:  # of KerasHub: keras_hub>Whisper…
+    if (kind := text_models.name_in(pathlib.Path(folder))) not in KINDS:
         raise ValueError(
             f"{folder} holds a model of the kind {kind!r}, expected one of "
             f"{', '.join(KINDS)}, or a run of  kerasseq train speech"
