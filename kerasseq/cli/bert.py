@@ -28,6 +28,7 @@ from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
 if TYPE_CHECKING:
+    from kerasseq.models import BERT
     from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -207,7 +208,7 @@ def masking(
     )
 
 
-def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.models.BERT":
+def build(settings: options.Settings, tokenizer: "Tokenizer") -> "BERT":
     """Builds the model."""
     set_seed(settings.seed)
     return kerasseq.models.BERT(
@@ -221,9 +222,7 @@ def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.model
     )
 
 
-def predict(
-    model: "kerasseq.models.BERT", tested: Any, what: str
-) -> dict[str, np.ndarray]:
+def predict(model: "BERT", tested: Any, what: str) -> dict[str, np.ndarray]:
     """Predicts the masked tokens and whether sentences follow one another.
 
     Args:
@@ -314,7 +313,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 def draw(
     run: Run,
-    model: "kerasseq.models.BERT",
+    model: "BERT",
     held_out: Documents,
     history: runs.History,
     results: runs.Results,
@@ -329,9 +328,7 @@ def draw(
     ]
 
 
-def example(
-    model: "kerasseq.models.BERT", text: str
-) -> tuple[dict[str, np.ndarray], list[str]]:
+def example(model: "BERT", text: str) -> tuple[dict[str, np.ndarray], list[str]]:
     """Returns the inputs of a model for the beginning of a text, and its tokens."""
     ids = model.tokenizer.encode(text)[: min(SHOWN, model.max_sequence_length) - 2]
     special = model.preprocessor.special_ids

@@ -23,6 +23,8 @@ from kerasseq.datasets import (
 if TYPE_CHECKING:
     import keras
 
+    from kerasseq.models import SequenceClassifier
+
 
 Tests = dict[str, Parentheses | NoisyParentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
@@ -185,9 +187,7 @@ def train(run: Run) -> dict[str, Any]:
     return run.finish(results | {"model": name})
 
 
-def build(
-    settings: options.Settings, name: str, seed: int
-) -> "kerasseq.models.SequenceClassifier":
+def build(settings: options.Settings, name: str, seed: int) -> "SequenceClassifier":
     """Builds and compiles a model, with Adam at a constant rate."""
     import keras
 
@@ -252,7 +252,7 @@ def check_options(settings: options.Settings) -> None:
 
 
 def accuracy(
-    model: "kerasseq.models.SequenceClassifier", test: Parentheses | NoisyParentheses
+    model: "SequenceClassifier", test: Parentheses | NoisyParentheses
 ) -> float:
     """Computes the fraction of strings that are classified correctly."""
     logits = model.predict(test.ids, batch_size=500, verbose=0)

@@ -19,7 +19,7 @@ import argparse
 import copy
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from kerasseq.cli.run import Run
 from kerasseq.core import checks
 from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import Series, series
+
+if TYPE_CHECKING:
+    from kerasseq.models import Forecaster
 
 FILE = "file"  # the argument that names the user's data
 SERIES = ("sunspots", "ar", "co2", "market", "weather")
@@ -163,7 +166,7 @@ def train(run: Run) -> runs.Results:
     return run.finish(results)
 
 
-def chosen_steps(run: Run, model: "kerasseq.models.Forecaster", part: Any) -> int:
+def chosen_steps(run: Run, model: "Forecaster", part: Any) -> int:
     """Returns how many steps help on a validation part, and calibrates the intervals.
 
     Args:
@@ -261,9 +264,7 @@ def _only(role, fitting, frame):
     )
 
 
-def build(
-    settings: options.Settings, categories: Sequence[str] = ()
-) -> "kerasseq.models.Forecaster":
+def build(settings: options.Settings, categories: Sequence[str] = ()) -> "Forecaster":
     """Builds and compiles the model."""
     import keras
 
@@ -319,9 +320,7 @@ def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[lis
     return [[cut + step for cut in cuts] for step in range(0, last + 1, stride)]
 
 
-def compare(
-    run: Run, model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
-) -> Any:
+def compare(run: Run, model: "Forecaster", table: Any, cuts: list[int]) -> Any:
     """Compares forecasts of the held-out values with those of simple models.
 
     Of many series some are compared, chosen at random.
@@ -380,7 +379,7 @@ def known_steps(table: Any, settings: options.Settings) -> int:
     return min(future, settings.horizon)
 
 
-def note_start(model: "kerasseq.models.Forecaster") -> None:
+def note_start(model: "Forecaster") -> None:
     """Notes where the forecast after the end starts."""
     ends = list(model.last_steps().values())
     first, last = (
@@ -393,9 +392,7 @@ def note_start(model: "kerasseq.models.Forecaster") -> None:
     note(f"the forecast starts after {where}")
 
 
-def write_forecast(
-    run: Run, model: "kerasseq.models.Forecaster", source: Source, steps: int
-) -> None:
+def write_forecast(run: Run, model: "Forecaster", source: Source, steps: int) -> None:
     """Prints the forecast after the end; that of a table is written, too."""
     with status("forecasting the values after the end"):
         forecast = model.forecast(steps)
@@ -419,11 +416,7 @@ def write_forecast(
 
 
 def draw(
-    run: Run,
-    model: "kerasseq.models.Forecaster",
-    table: Any,
-    history: runs.History,
-    future: int,
+    run: Run, model: "Forecaster", table: Any, history: runs.History, future: int
 ) -> list[Any]:
     """Draws the forecast, the training, and what happens inside the model."""
     x, y = model.last_example()

@@ -16,7 +16,7 @@ then:
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.datasets import image_reading, splitting
+
+if TYPE_CHECKING:
+    from kerasseq.models import ViT
 
 FILE = "file"  # the argument that names the user's data
 MODELS = ("vit",)
@@ -154,7 +157,7 @@ def train(run: Run) -> runs.Results:
 # The model
 
 
-def build(settings: options.Settings, labels: list[str]) -> "kerasseq.models.ViT":
+def build(settings: options.Settings, labels: list[str]) -> "ViT":
     """Builds the model."""
     set_seed(settings.seed)
     return kerasseq.models.ViT(
@@ -170,9 +173,7 @@ def build(settings: options.Settings, labels: list[str]) -> "kerasseq.models.ViT
     )
 
 
-def compile_for(
-    model: "kerasseq.models.ViT", settings: options.Settings, steps_per_epoch: int
-) -> int:
+def compile_for(model: "ViT", settings: options.Settings, steps_per_epoch: int) -> int:
     """Compiles a model with AdamW: warm-up, then a cosine to 0.
 
     Args:
@@ -192,7 +193,7 @@ def compile_for(
     return steps
 
 
-def classify(model: "kerasseq.models.ViT", images: Any) -> list[Any]:
+def classify(model: "ViT", images: Any) -> list[Any]:
     """Classifies files or arrays, some at a time."""
     predictions = []
     for part, which in image_data.parts(images):
@@ -202,7 +203,7 @@ def classify(model: "kerasseq.models.ViT", images: Any) -> list[Any]:
 
 
 def evaluate(
-    model: "kerasseq.models.ViT", images: Any, labels: list[str], names: list[str]
+    model: "ViT", images: Any, labels: list[str], names: list[str]
 ) -> tuple[runs.Results, list[Any]]:
     """Classifies images with known labels.
 
@@ -227,9 +228,7 @@ def evaluate(
     return results, [(images[n], labels[n], predictions[n]) for n in order]
 
 
-def draw_hardest(
-    file: Any, model: "kerasseq.models.ViT", hardest: list[Any], title: str
-) -> Any:
+def draw_hardest(file: Any, model: "ViT", hardest: list[Any], title: str) -> Any:
     """Draws the images whose label has the lowest probability."""
     images = [
         model.read(image)[0] if isinstance(image, str) else image

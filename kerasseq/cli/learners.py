@@ -30,6 +30,8 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 if TYPE_CHECKING:
     import keras
 
+    from kerasseq.models import BERT
+
 TFIDF = "-tfidf"  # ending of the name of a simple model
 SIMPLE = ("elastic-net", "boosting", "forest", "svc")
 BERTS = ("bert", "bert-scratch")
@@ -212,7 +214,7 @@ class Learners:
 
     # Pre-training
 
-    def pretrained(self) -> "kerasseq.models.BERT":
+    def pretrained(self) -> "BERT":
         """Returns the pre-trained BERT, which all seeds are fine-tuned from.
 
         Pre-training is done once, with checkpoints, in a folder of its own.
@@ -304,7 +306,7 @@ def _tokenizer(texts: list[str]) -> Any:
 # A small BERT
 
 
-def build_bert(tokenizer: Tokenizer, units: int) -> "kerasseq.models.BERT":
+def build_bert(tokenizer: Tokenizer, units: int) -> "BERT":
     """Builds a model to pre-train.
 
     Args:
@@ -338,9 +340,7 @@ class PooledClassifier:
         model: The `keras.Model`, from ids and segments to logits.
     """
 
-    def __init__(
-        self, bert: "kerasseq.models.BERT", labels: Sequence[str], multi_label: bool
-    ):
+    def __init__(self, bert: "BERT", labels: Sequence[str], multi_label: bool):
         import keras
         from keras import ops
 

@@ -5,11 +5,10 @@ import itertools
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import kerasseq
 from kerasseq.cli import (
     draw_scores,
     generate,
@@ -36,6 +35,9 @@ from kerasseq.core.checks import short
 from kerasseq.datasets import text_file
 from kerasseq.datasets.captioned_images import TEXT
 from kerasseq.datasets.image_folder import SUFFIXES
+
+if TYPE_CHECKING:
+    from kerasseq.models import Multimodal
 
 Rows = list[dict[str, Any]]
 MODEL = "Multimodal"  # the class of the model in a .keras file
@@ -137,9 +139,7 @@ def check_others(args: argparse.Namespace) -> None:
         )
 
 
-def check_files(
-    model: "kerasseq.models.Multimodal", file: str | None, task: str
-) -> None:
+def check_files(model: "Multimodal", file: str | None, task: str) -> None:
     """Raises a `UsageError` if a model cannot read pictures from files."""
     what = None
     if "images" not in model.kinds:
@@ -202,7 +202,7 @@ def of_run(
 
 
 def check_words(
-    model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
+    model: "Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> None:
     """Raises if captions are too long, or have words that the model has not learned."""
     tokenizer, longest = model.preprocessor.tokenizer, model.preprocessor.longest
@@ -222,7 +222,7 @@ def check_words(
 
 
 def known_captions(
-    model: "kerasseq.models.Multimodal", texts: list[str], names: list[str]
+    model: "Multimodal", texts: list[str], names: list[str]
 ) -> tuple[list[str], list[str]]:
     """Returns the captions of a run whose words the model has learned."""
     find = models.unknown_finder(model.preprocessor.tokenizer)
@@ -230,9 +230,7 @@ def known_captions(
     return [texts[n] for n in known], [names[n] for n in known]
 
 
-def describe_all(
-    model: "kerasseq.models.Multimodal", pictures: Any, names: Rows
-) -> Rows:
+def describe_all(model: "Multimodal", pictures: Any, names: Rows) -> Rows:
     """Writes a caption for each picture."""
     if isinstance(pictures, list):
         texts = []
@@ -245,7 +243,7 @@ def describe_all(
     return [{**name, "written": text} for name, text in zip(names, texts, strict=True)]
 
 
-def picture_vectors(model: "kerasseq.models.Multimodal", pictures: Any) -> np.ndarray:
+def picture_vectors(model: "Multimodal", pictures: Any) -> np.ndarray:
     """Computes the unit vectors of files or arrays, some at a time."""
     found = []
     for part, which in image_data.parts(pictures):
@@ -255,7 +253,7 @@ def picture_vectors(model: "kerasseq.models.Multimodal", pictures: Any) -> np.nd
 
 
 def text_vectors(
-    model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
+    model: "Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> np.ndarray:
     """Computes the unit vectors of captions; messages name them."""
     with named_rows(names, "texts"):
@@ -263,10 +261,7 @@ def text_vectors(
 
 
 def nearest_captions(
-    model: "kerasseq.models.Multimodal",
-    pictures: Any,
-    names: Rows,
-    given: tuple[list[str], list[str]],
+    model: "Multimodal", pictures: Any, names: Rows, given: tuple[list[str], list[str]]
 ) -> Rows:
     """Finds the nearest caption of each picture."""
     texts, places = given
@@ -284,10 +279,7 @@ def nearest_captions(
 
 
 def nearest_pictures(
-    model: "kerasseq.models.Multimodal",
-    pictures: Any,
-    names: Rows,
-    args: argparse.Namespace,
+    model: "Multimodal", pictures: Any, names: Rows, args: argparse.Namespace
 ) -> Rows:
     """Sorts pictures by the cosine with `--text`; on a terminal some are shown."""
     check_words(model, [args.text], ["--text"])

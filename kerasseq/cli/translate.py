@@ -103,10 +103,7 @@ def _translate(model, texts, start, args):
         beam = kerasseq.decoding.Beam(args.beam_width, n_best=args.candidates)
     with status(f"translating texts {start + 1:,} to {start + len(texts):,}"):
         translations = model.translate(
-            texts,
-            max_length=args.max_length,
-            sampler=beam,
-            alignments=bool(args.align),
+            texts, max_length=args.max_length, sampler=beam, alignments=bool(args.align)
         )
     if args.align:
         draw_alignments(args.align, translations)
