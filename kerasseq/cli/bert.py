@@ -14,51 +14,27 @@ then:
   kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ."
 """
 
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import (
-    figures,
-    options,
-    runs,
-    schedule,
-    text_models,
-    verdict,
-)
+from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, set_seed, status
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+    from kerasseq.models import BERT
     from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
 
 Documents = list[list[str]]  # lists of sentences
 FILE = "text"  # the argument that names the user's data
 TEXTS = ("counting", "python-reference")
-DEFAULTS = {
-    "text": None,
-    "data": None,
-    "encoding": "utf-8",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "mask_rate": 0.15,
-    "mask_token_rate": 0.8,
-    "random_token_rate": 0.1,
-    "next_rate": 0.5,
-    "units": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "dropout": 0.0,
-    "sequence_length": 32,
-    "batch_size": 64,
-    "learning_rate": 3e-3,
-    **schedule.TRAINED,
-}
 STEPS = 400  # if neither --epochs nor --steps is given
 COUNTING = 2000  # documents that are generated
 HELD_OUT = 10  # one document in ten
@@ -70,28 +46,39 @@ SHOWN = 30  # tokens in the figure
 MOST_FREQUENT = "the most frequent answer"
 
 
-CHOICES = {"data": TEXTS}
-HELP = {
-    "num_heads": "attention heads",
-    "epochs": "passes over the text, such as 2.5",
-    "steps": f"training steps, instead of --epochs (default: {STEPS})",
-    "vocabulary_size": "maximum number of tokens in the vocabulary of WordPiece",
-}
 _MASKED = "fraction of the tokens to predict"
 _MARKED = "fraction of these that becomes [MASK]"
 _RANDOM = "fraction that becomes a random token"
 _NEXT = "fraction of the pairs whose second sentence follows the first"
 _MASKS = "masked tokens and sentence pairs"
-OPTIONS = (
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--mask-rate", options.probability, _MASKED, "X", _MASKS),
-    Option("--mask-token-rate", options.share, _MARKED, "X", _MASKS),
-    Option("--random-token-rate", options.share, _RANDOM, "X", _MASKS),
-    Option("--next-rate", options.share, _NEXT, "X", _MASKS),
+OPTIONS = options.table(
+    Option("--text FILE", "data", str, "a file: a text"),
+    shared("data", names=TEXTS),
+    shared("encoding", "utf-8"),
+    shared(
+        "vocabulary_size",
+        options.VOCABULARY_SIZE,
+        "maximum number of tokens in the vocabulary of WordPiece",
+    ),
+    Option("--mask-rate X", _MASKS, options.probability, _MASKED, 0.15),
+    Option("--mask-token-rate X", _MASKS, options.share, _MARKED, 0.8),
+    Option("--random-token-rate X", _MASKS, options.share, _RANDOM, 0.1),
+    Option("--next-rate X", _MASKS, options.share, _NEXT, 0.5),
+    shared("units", 64),
+    shared("num_layers", 2),
+    shared("num_heads", 4, "attention heads"),
+    shared("dropout", 0.0),
+    shared("sequence_length", 32),
+    shared("batch_size", 64),
+    shared("learning_rate", 3e-3),
+    *schedule.TRAINED,
+    shared("epochs", None, "passes over the text, such as 2.5"),
+    shared("steps", None, f"training steps, instead of --epochs (default: {STEPS})"),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, measures it before and after, and draws the figures.
 
     Args:
@@ -108,7 +95,7 @@ def train(run: "Run") -> runs.Results:
         "wordpiece", settings.vocabulary_size, text
     )
     sized = options.Settings(**{**vars(settings), "model": "transformer"})
-    schedule.check_memory(sized, settings.batch_size)
+    schedule.check_memory(sized, sum(map(len, documents)))
     with status("building the model"):
         model = build(settings, tokenizer)
     with status("tokenizing the text", len(text)):
@@ -153,8 +140,7 @@ def read(settings: options.Settings) -> tuple[Documents, dict[str, Any]]:
     """Returns the documents, and their source with a checksum."""
     if settings.text is not None:
         documents = documents_of(text_file(settings.text, settings.encoding))
-        settings.text = os.path.abspath(settings.text)  # to resume from any folder
-        source = os.path.basename(settings.text)
+        source = settings.own_file("text")
     else:
         settings.data = source = settings.data or TEXTS[0]
         if source == "counting":
@@ -222,7 +208,7 @@ def masking(
     )
 
 
-def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.models.BERT":
+def build(settings: options.Settings, tokenizer: "Tokenizer") -> "BERT":
     """Builds the model."""
     set_seed(settings.seed)
     return kerasseq.models.BERT(
@@ -236,9 +222,7 @@ def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.model
     )
 
 
-def predict(
-    model: "kerasseq.models.BERT", tested: Any, what: str
-) -> dict[str, np.ndarray]:
+def predict(model: "BERT", tested: Any, what: str) -> dict[str, np.ndarray]:
     """Predicts the masked tokens and whether sentences follow one another.
 
     Args:
@@ -292,16 +276,22 @@ def verdicts(
     weights: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """Returns for both accuracies whether the model beats the most frequent answer."""
-    own, other = (accuracies(each, y, weights) for each in (answers, simple))
     found, count = {}, len(y["next"])
     for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
-        right, constant = (each[name] == y[name] for each in (answers, simple))
-        weight = weights[name].reshape(count, -1)
-        gains = (right.astype(int) - constant).reshape(count, -1) * weight
-        better_by = verdict.difference(gains.sum(axis=1), weight.sum(axis=1))
-        scores = own[name], {MOST_FREQUENT: other[name]}, f"accuracy of {what}"
-        words = *scores, better_by, ["more text", "--steps"]
-        found[name] = verdict.verdict("BERT", *words, rows="held-out pairs")
+        sizes = weights[name].reshape(count, -1)
+        own, other = (
+            ((each[name] == y[name]).reshape(count, -1) * sizes).sum(axis=1)
+            for each in (answers, simple)
+        )
+        found[name] = verdict.compare(
+            "BERT",
+            own,
+            {MOST_FREQUENT: other},
+            f"accuracy of {what}",
+            ["more text", "--steps"],
+            sizes=sizes.sum(axis=1),
+            rows="held-out pairs",
+        )
     return found
 
 
@@ -322,8 +312,8 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    run: "Run",
-    model: "kerasseq.models.BERT",
+    run: Run,
+    model: "BERT",
     held_out: Documents,
     history: runs.History,
     results: runs.Results,
@@ -338,9 +328,7 @@ def draw(
     ]
 
 
-def example(
-    model: "kerasseq.models.BERT", text: str
-) -> tuple[dict[str, np.ndarray], list[str]]:
+def example(model: "BERT", text: str) -> tuple[dict[str, np.ndarray], list[str]]:
     """Returns the inputs of a model for the beginning of a text, and its tokens."""
     ids = model.tokenizer.encode(text)[: min(SHOWN, model.max_sequence_length) - 2]
     special = model.preprocessor.special_ids

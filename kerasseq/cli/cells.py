@@ -15,50 +15,240 @@ Examples:
   kerasseq compare --resume runs/cells-1
 """
 
+import functools
 import pathlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.cli import cell_tasks, contest, options, runs, verdict
-from kerasseq.cli.console import Console
-from kerasseq.cli.options import Option
+import kerasseq
+from kerasseq import datasets
+from kerasseq.cli import contest, options, runs, schedule, verdict
+from kerasseq.cli.console import Console, set_seed, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.core import backend
 from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+    import keras
 
 FILE = None  # there are no data of the user
 STORED, TABLE = "cells", "cells.csv"
 COLUMNS = ("task", "cell", "seed", "width", "parameters", "score")
 STANDARD = ("lstm", "gru")  # what the others are compared with
-DEFAULTS = {
-    "models": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
-    "tasks": list(cell_tasks.TASKS),
-    "parameters": 10_000,
-    "batch_size": 64,
-    "learning_rate": 5e-3,
-    "steps": 600,
-    "examples": 20_000,
-    "test_examples": 2000,
-    "seeds": [0, 1, 2],
-}
-CHOICES = {"models": options.RECURRENT, "tasks": tuple(cell_tasks.TASKS)}
-HELP = {"steps": "training steps of each cell on each task"}
+TEST_SEED = 2**20  # which no training uses
+BITS, LENGTHS = 3, (1, 10)  # of the vectors to be repeated
+MARK, BLANK = 2**BITS + 1, 2**BITS + 2  # ids beside those of vectors, and of padding
+CHARACTERS, HELD_OUT = 48, 40_000  # of a row, and of the end of the reference
+WINDOW, COEFFICIENTS = 24, (0.6, -0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4)  # of the series
+WARM_UP = 0.1  # of the steps
 _SIZE = "parameters of each model, within 5 %%"
-_TESTED = "test rows of each task"
 _FEW = options.integer(2, 10**6)
-OPTIONS = (
-    Option("--tasks", "task", "", "NAME", "data"),
-    Option("--parameters", options.integer(100), _SIZE, group="model"),
-    Option("--examples", _FEW, "training rows of each task", group="training"),
-    Option("--test-examples", _FEW, _TESTED, group="training"),
+
+
+# The tasks
+
+
+class Rows(NamedTuple):
+    """Inputs and targets.
+
+    Attributes:
+        x: Ids `(rows, time)`, or values `(rows, time, 1)`.
+        y: The targets.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+class Task(NamedTuple):
+    """A task.
+
+    Attributes:
+        metric: What is measured.
+        higher_is_better: Whether a higher score is better.
+        data: Returns a number of rows, with a seed.
+        build: Returns the model of a cell with a number of units.
+        score: Computes the score from targets and predictions.
+    """
+
+    metric: str
+    higher_is_better: bool
+    data: Callable[[int, int], Rows]
+    build: Callable[[str, int], "keras.Model"]
+    score: Callable[[np.ndarray, np.ndarray], float]
+
+
+def parentheses(count: int, seed: int) -> Rows:
+    """Makes strings of five colors; an unbalanced one is wrong in one symbol."""
+    made = datasets.parentheses(count, kind="hard", lengths=(8, 24), seed=seed)
+    return Rows(made.ids, made.labels)
+
+
+def copy(count: int, seed: int) -> Rows:
+    """Makes symbols of three bits to be repeated after a mark; 0 is padding.
+
+    Examples:
+        >>> rows = copy(1, seed=3)
+        >>> rows.x[0].tolist()
+        [1, 4, 5, 2, 1, 7, 1, 7, 4, 9, 10, 10, 10, 10, 10, 10, 10, 10, 10, 0, 0]
+        >>> rows.y[0].tolist()
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 4, 5, 2, 1, 7, 1, 7, 4, 0, 0]
+    """
+    made = datasets.copy_bits(count, bits=BITS, lengths=LENGTHS, seed=seed)
+    powers = 2 ** np.arange(BITS)[::-1]
+    repeated = made.weights > 0
+    x = 1 + made.x[..., :BITS] @ powers
+    x = np.where(made.x[..., BITS] > 0, MARK, np.where(repeated, BLANK, x))
+    y = np.where(repeated, 1 + made.y @ powers, 0)
+    return Rows((x * made.mask).astype("int32"), y.astype("int32"))
+
+
+def characters(count: int, seed: int) -> Rows:
+    """Returns parts of the Python reference, and their next characters.
+
+    The last characters are for the test alone.
+    """
+    ids, rng = _reference(), np.random.default_rng(seed)
+    part = ids[-HELD_OUT:] if seed == TEST_SEED else ids[:-HELD_OUT]
+    starts = rng.integers(len(part) - CHARACTERS, size=count)
+    rows = part[starts[:, None] + np.arange(CHARACTERS + 1)]
+    return Rows(rows[:, :-1], rows[:, 1:])
+
+
+def forecast(count: int, seed: int) -> Rows:
+    """Makes windows of an autoregressive series with noise 1, and the next value."""
+    values = datasets.series(
+        "ar", length=count + WINDOW, coefficients=COEFFICIENTS, seed=seed
+    ).values
+    return Rows(*datasets.windows(values, WINDOW))
+
+
+@functools.cache
+def _reference() -> np.ndarray:
+    text = datasets.python_reference()
+    return _tokenizer().encode(text).astype("int32")
+
+
+@functools.cache
+def _tokenizer() -> Any:
+    return kerasseq.text.CharacterTokenizer().fit(datasets.python_reference())
+
+
+def _classifier(cell, units):
+    return kerasseq.models.SequenceClassifier(cell, 2, vocabulary_size=11, units=units)
+
+
+def _tagger(cell, units):
+    ids = {"vocabulary_size": BLANK + 1}
+    return kerasseq.models.SequenceTagger(cell, 2**BITS + 1, **ids, units=units)
+
+
+def _language_model(cell, units):
+    size = _tokenizer().vocabulary_size
+    return kerasseq.models.LanguageModel(cell, vocabulary_size=size, units=units)
+
+
+def _forecaster(cell, units):
+    return kerasseq.models.Forecaster(cell, features=1, units=units)
+
+
+def _accuracy(y, logits):
+    """Returns the share of right answers, where there is one to be given."""
+    right = logits.argmax(axis=-1) == y
+    return float(right[y > 0].mean() if y.ndim == 2 else right.mean())
+
+
+def _bits(y, logits):
+    """Bits per character."""
+    z = logits - logits.max(axis=-1, keepdims=True)
+    log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+    each = np.take_along_axis(log_p, y[..., None].astype(int), axis=-1)
+    return float(-each.mean() / np.log(2))
+
+
+def _squared_error(y, predicted):
+    return float(np.mean((y - predicted.reshape(y.shape)) ** 2))
+
+
+TASKS = {
+    "parentheses": Task("accuracy", True, parentheses, _classifier, _accuracy),
+    "copy": Task("accuracy", True, copy, _tagger, _accuracy),
+    "characters": Task("bits", False, characters, _language_model, _bits),
+    "forecast": Task("error", False, forecast, _forecaster, _squared_error),
+}
+
+
+def train_cell(
+    name: str, cell: str, seed: int, settings: options.Settings, test: Rows
+) -> dict[str, Any]:
+    """Trains a cell on a task, and scores it.
+
+    Args:
+        name: The task.
+        cell: The cell.
+        seed: Random seed, of training rows and weights.
+        settings: Arguments of the run.
+        test: The test rows.
+
+    Returns:
+        Score, width and parameters, as plain data.
+
+    Raises:
+        UsageError: If no width has the number of parameters.
+    """
+    import keras
+
+    task = TASKS[name]
+    keras.utils.clear_session()
+    with status(f"finding the width of {cell} on {name}"):
+        try:
+            matched = kerasseq.models.matched_width(
+                lambda units: task.build(cell, units).count_params(),
+                settings.parameters,
+            )
+        except ValueError as error:
+            raise UsageError(f"--parameters: {cell} on {name}: {error}") from error
+    set_seed(seed)
+    model, steps = task.build(cell, matched.width), settings.steps
+    model.compile(schedule.adam(settings.learning_rate, steps, int(WARM_UP * steps)))
+    rows = task.data(settings.examples, seed)
+    batches = kerasseq.training.ArrayBatches(*rows, settings.batch_size, seed)
+    what = f"{cell} on {name}, seed {seed}"
+    contest.fit(model, batches.stream(0), steps, what)
+    predicted = np.asarray(model.predict(test.x, batch_size=500, verbose=0))
+    return {
+        "score": task.score(test.y, predicted),
+        "width": matched.width,
+        "parameters": matched.parameters,
+    }
+
+
+# The command
+
+OPTIONS = options.table(
+    shared(
+        "models",
+        ["elman", "gated", "lstm", "peephole_lstm", "gru"],
+        names=options.RECURRENT,
+    ),
+    Option("--tasks NAME", "data", tuple(TASKS), "", list(TASKS)),
+    Option("--parameters N", "model", options.integer(100), _SIZE, 10_000),
+    shared("batch_size", 64),
+    shared("learning_rate", 5e-3),
+    shared("steps", 600, "training steps of each cell on each task"),
+    Option("--examples N", "training", _FEW, "training rows of each task", 20_000),
+    Option("--test-examples N", "training", _FEW, "test rows of each task", 2000),
+    shared("seeds", [0, 1, 2]),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains each cell on each task with each seed, unless stored, and compares.
 
     Args:
@@ -69,7 +259,7 @@ def train(run: "Run") -> runs.Results:
     """
     settings = run.settings
     tests = {
-        name: cell_tasks.TASKS[name].data(settings.test_examples, cell_tasks.TEST_SEED)
+        name: TASKS[name].data(settings.test_examples, TEST_SEED)
         for name in settings.tasks
     }
     parts = b"".join(test.x.tobytes() + test.y.tobytes() for test in tests.values())
@@ -90,7 +280,7 @@ def train(run: "Run") -> runs.Results:
         model, seed = contest.parts(name)
         task, cell = model.split("-")
         start = time.perf_counter()
-        found = cell_tasks.train(task, cell, seed, settings, tests[task])
+        found = train_cell(task, cell, seed, settings, tests[task])
         found["seconds"] = round(time.perf_counter() - start, 3)
         return found, f"{task}, {cell}, seed {seed}: {found['score']:.3f}"
 
@@ -142,7 +332,7 @@ def compare(
     }
     ranks = {}
     for task, by_cell in scores.items():
-        sign = -1 if cell_tasks.TASKS[task].higher_is_better else 1
+        sign = -1 if TASKS[task].higher_is_better else 1
         means = [sign * float(np.mean(by_cell[cell])) for cell in cells]
         ranks[task] = dict(zip(cells, rank(means), strict=True))
     first = {name: next(iter(each.values())) for name, each in found.items()}
@@ -204,7 +394,7 @@ def sentences(scores: dict[str, dict[str, list[float]]]) -> list[str]:
 
 
 def _gain(task, by_cell, cell, other):
-    sign = 1 if cell_tasks.TASKS[task].higher_is_better else -1
+    sign = 1 if TASKS[task].higher_is_better else -1
     return verdict.difference(sign * np.subtract(by_cell[cell], by_cell[other]))
 
 
@@ -214,7 +404,7 @@ def show(console: Console, results: dict[str, Any]) -> None:
     seeds = contest.seeds_of(results["seeds"])
     cells = list(results["mean_ranks"])
     columns = ("cell", *(f">{task}" for task in scores))
-    metrics = ", ".join(f"{cell_tasks.TASKS[t].metric} of {t}" for t in scores)
+    metrics = ", ".join(f"{TASKS[t].metric} of {t}" for t in scores)
     rows = [
         (cell, *(f"{np.mean(by_cell[cell]):.3f}" for by_cell in scores.values()))
         for cell in cells

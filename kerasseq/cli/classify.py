@@ -13,81 +13,76 @@ then:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
 """
 
-import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import (
-    labeled,
-    options,
-    runs,
-    schedule,
-    text_models,
-    text_tables,
-)
+from kerasseq.cli import labeled, options, runs, schedule, text_models, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets.splitting import split_by_class
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
 MODELS = (*options.ARCHITECTURES, "bag", *text_models.MODELS)
 POOLING = ("last", "mean", "max", "mean_max")
-DEFAULTS = {
-    "model": "gru",
-    "file": None,
-    "data": None,
-    "encoding": "utf-8",
-    "text": None,
-    "label": None,
-    "no_header": False,
-    "missing": "error",
-    "held_out": 0.2,
-    "max_characters": 1000,
-    "balanced": False,
-    "tokenizer": PerModel(None, bert="bpe", gpt="bpe"),
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "units": PerModel(96, bag=32),
-    "num_layers": PerModel(1, bert=2, gpt=2),
-    "num_heads": 4,
-    "preset": None,
-    **text_models.DEFAULTS,
-    "dropout": PerModel(0.5, bag=0.3, bert=0.1, gpt=0.1),
-    "pooling": PerModel("mean_max", bag=None, bert=None, gpt=None),
-    "batch_size": 32,
-    "learning_rate": PerModel(3e-3, bag=1e-2, bert=1e-3, gpt=1e-3),
-    **schedule.STOPPED,
-}
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
 FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-CHOICES = {"model": MODELS, "data": DATA, "pooling": POOLING, **text_models.CHOICES}
-HELP = {
-    "file": f"a file: {text_tables.KINDS}",
-    "tokenizer": f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe; "
-    "character for texts of one or two words)",
-    "epochs": f"passes over the texts, at most (default: {options.EPOCHS}; more for a "
-    f"small table, up to {schedule.LONG_EPOCHS})",
-}
-_POOLING = "of the outputs of the last layer: what is classified"
-OPTIONS = (
-    Option("--pooling", "pooling", _POOLING, "NAME", "model"),
+OPTIONS = options.table(
+    shared("model", "gru", names=MODELS),
+    shared("file", None, f"a file: {text_tables.KINDS}"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
+    shared("text"),
+    shared("label"),
+    shared("no_header", False),
+    shared("missing", "error"),
+    shared("held_out", 0.2),
+    shared("max_characters", 1000),
+    shared("balanced", False),
+    shared(
+        "tokenizer",
+        PerModel(None, bert="bpe", gpt="bpe"),
+        f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe; "
+        "character for texts of one or two words)",
+    ),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    shared("units", PerModel(96, bag=32)),
+    shared("num_layers", PerModel(1, bert=2, gpt=2)),
+    shared("num_heads", 4),
+    shared("preset"),
     *text_models.OPTIONS,
+    shared("dropout", PerModel(0.5, bag=0.3, bert=0.1, gpt=0.1)),
+    Option(
+        "--pooling NAME",
+        "model",
+        POOLING,
+        "of the outputs of the last layer: what is classified",
+        PerModel("mean_max", bag=None, bert=None, gpt=None),
+    ),
+    shared("batch_size", 32),
+    shared("learning_rate", PerModel(3e-3, bag=1e-2, bert=1e-3, gpt=1e-3)),
+    *schedule.STOPPED,
+    shared(
+        "epochs",
+        None,
+        f"passes over the texts, at most (default: {options.EPOCHS}; more for a "
+        f"small table, up to {schedule.LONG_EPOCHS})",
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates it beside simple models and draws the figures.
 
     Args:
@@ -183,8 +178,7 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
             settings.file, settings.encoding, not settings.no_header
         )
         texts, labels = columns(table, settings, settings.file)
-        source = os.path.basename(settings.file)
-        settings.file = os.path.abspath(settings.file)  # to resume from any folder
+        source = settings.own_file("file")
     with status("checking the labels"):
         labeled.check_labels(labels, source)
         texts = cut(texts, settings.max_characters)

@@ -188,7 +188,13 @@ def show(console: Console, results: dict[str, Any]) -> None:
         console.write(each["sentence"])
     labeled.show_repeated(console, results["repeated"], results["texts"][1], "texts")
     if results["pretraining"]:
-        note_pretraining(console, results["pretraining"])
+        of_bert = results["pretraining"]
+        console.write(
+            f"bert was pre-trained once, on {of_bert['texts']:,} texts in "
+            f"{of_bert['steps']:,} steps, which took {clock(of_bert['seconds'])} "
+            f"minutes: {of_bert['tokens_accuracy']:.1%} of the masked tokens were "
+            "right."
+        )
 
 
 def _by_label(results, shown, key):
@@ -233,15 +239,6 @@ def _show_winners(console, results, shown):
             columns,
             rows,
         )
-
-
-def note_pretraining(console: Console, results: dict[str, Any]) -> None:
-    """Prints what the pre-training of BERT took, which its seconds do not have."""
-    console.write(
-        f"bert was pre-trained once, on {results['texts']:,} texts in "
-        f"{results['steps']:,} steps, which took {clock(results['seconds'])} minutes: "
-        f"{results['tokens_accuracy']:.1%} of the masked tokens were right."
-    )
 
 
 def rows_of(results: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import labeled, options, runs
+from kerasseq.cli import contest, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import (
     NoisyParentheses,
@@ -22,7 +23,8 @@ from kerasseq.datasets import (
 if TYPE_CHECKING:
     import keras
 
-    from kerasseq.cli.run import Run
+    from kerasseq.models import SequenceClassifier
+
 
 Tests = dict[str, Parentheses | NoisyParentheses]
 TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
@@ -48,18 +50,16 @@ def accuracies(folder: pathlib.Path, kinds: list[str]) -> dict[str, float] | Non
     Raises:
         ValueError: If its results are damaged.
     """
-    file = folder / runs.RESULTS
-    if not file.exists():
-        return None
-    results = runs.read_json(file)
-    by_kind = results.get("accuracy") if isinstance(results, dict) else None
-    if (
-        not isinstance(by_kind, dict)
-        or set(by_kind) != set(kinds)
-        or not all(isinstance(a, float) and 0 <= a <= 1 for a in by_kind.values())
-    ):
-        raise ValueError(f"{file} is damaged. Delete it to test the model again")
-    return by_kind
+
+    def check(results):
+        by_kind = results["accuracy"]
+        if set(by_kind) != set(kinds):
+            raise ValueError(f"expected accuracies of {', '.join(kinds)}")
+        if not all(isinstance(a, float) and 0 <= a <= 1 for a in by_kind.values()):
+            raise ValueError("accuracies must be from 0 to 1")
+        return by_kind
+
+    return contest.read_stored(folder / runs.RESULTS, "test the model again", check)
 
 
 def repeated(folder: pathlib.Path) -> dict[str, int]:
@@ -155,7 +155,7 @@ def checksum(sets: Tests) -> str:
 # Training
 
 
-def train(run: "Run") -> dict[str, Any]:
+def train(run: Run) -> dict[str, Any]:
     """Trains and tests a competitor.
 
     Args:
@@ -187,9 +187,7 @@ def train(run: "Run") -> dict[str, Any]:
     return run.finish(results | {"model": name})
 
 
-def build(
-    settings: options.Settings, name: str, seed: int
-) -> "kerasseq.models.SequenceClassifier":
+def build(settings: options.Settings, name: str, seed: int) -> "SequenceClassifier":
     """Builds and compiles a model, with Adam at a constant rate."""
     import keras
 
@@ -254,7 +252,7 @@ def check_options(settings: options.Settings) -> None:
 
 
 def accuracy(
-    model: "kerasseq.models.SequenceClassifier", test: Parentheses | NoisyParentheses
+    model: "SequenceClassifier", test: Parentheses | NoisyParentheses
 ) -> float:
     """Computes the fraction of strings that are classified correctly."""
     logits = model.predict(test.ids, batch_size=500, verbose=0)

@@ -45,8 +45,12 @@ def expanded(words: list[str], parse: Callable[[list[str]], object]) -> list[str
     if typed[0] == "train":
         start = ["train", _task(typed, record, file)]
     else:
-        named = _comparison(typed, record) if typed[0] == "compare" else []
-        start = [typed[0], *named]
+        # The comparison that is typed, or that of the file.
+        named = (
+            typed[1] if typed[1:2] and typed[1] in COMPARISONS else record.get("task")
+        )
+        is_named = typed[0] == "compare" and named in COMPARISONS
+        start = [typed[0], *[named] * is_named]
     task = ALIASES.get(start[-1], start[-1])
     if record.get("task", task) != task:
         raise UsageError(
@@ -71,13 +75,6 @@ def _without_config(words):
                 raise UsageError(f"{OPTION} needs a file, such as runs/mine/run.json")
             return words[n + 1], [*words[:n], *words[n + 2 :]]
     return None, words
-
-
-def _comparison(typed, record):
-    """Returns the comparison that is typed, or that of the file, in a list, or none."""
-    named = typed[1] if typed[1:] else None
-    named = named if named in COMPARISONS else record.get("task")
-    return [named] if named in COMPARISONS else []
 
 
 def _task(typed, record, file):

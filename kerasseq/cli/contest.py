@@ -180,7 +180,7 @@ def read_stored(file: pathlib.Path, to: str, check: Callable[[Any], T]) -> T | N
         return None
     try:
         return check(read_json(file))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file} is damaged: {error}. Delete it to {to}") from error
 
 

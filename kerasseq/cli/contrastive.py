@@ -20,19 +20,17 @@ then:
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import image_data, labeled, multimodal_data, runs, verdict
+import kerasseq
+from kerasseq.cli import image_data, labeled, multimodal_data, options, runs, verdict
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import Console, status
 from kerasseq.cli.multimodal_data import Captioned
-from kerasseq.cli.options import Option
-
-if TYPE_CHECKING:
-    import kerasseq
-    from kerasseq.cli.run import Run
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 
 CANDIDATES = 256  # held-out pairs among which the right one is found, at most
 NEAR = 5  # a second score: the right one is among so many
@@ -41,26 +39,17 @@ FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
 LOSSES = ("softmax", "sigmoid")
 DRAWN = 16  # pictures
-DEFAULTS = {
-    **multimodal_data.DEFAULTS,
-    "loss": "softmax",
-    **models.DEFAULTS,
-    "learning_rate": 1e-3,
-}
-CHOICES = {**multimodal_data.CHOICES, "loss": LOSSES}
-HELP = {
-    **models.HELP,
-    "batch_size": "pairs in a batch, which are compared with each other",
-}
-_LOSS = "as in CLIP or as in SigLIP"
-OPTIONS = (
+OPTIONS = options.table(
     *multimodal_data.OPTIONS,
+    Option("--loss NAME", "model", LOSSES, "as in CLIP or as in SigLIP", "softmax"),
     *models.OPTIONS,
-    Option("--loss", "loss", _LOSS, "NAME", "model"),
+    shared("batch_size", 64, "pairs in a batch, which are compared with each other"),
+    shared("learning_rate", 1e-3, models.RATE),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, and counts how often the right partner is the nearest.
 
     Args:

@@ -16,65 +16,72 @@ then:
   kerasseq chat runs/conversations-1
 """
 
-from typing import TYPE_CHECKING, Any
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
-    asking,
-    conversation_data,
+    chat,
     figures,
     generate,
     labeled,
+    language_model,
     options,
     preference_data,
     runs,
     schedule,
     text_models,
+    tokenize,
     verdict,
 )
-from kerasseq.cli.console import Console, set_seed, status
+from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
+from kerasseq.core.files import sha256
+from kerasseq.core.messages import Message
+from kerasseq.datasets import text_file
+from kerasseq.datasets.conversation_files import conversation_rows
+from kerasseq.text.chat import answers
+from kerasseq.text.tokenizers.tokenizer import chat_template_of
 
 FILE = None  # it reads two
 PATHS = ("file", "text")
-DEFAULTS = {
-    "base": None,
-    **text_models.DEFAULTS,
-    "file": None,
-    "text": None,
-    "text_weight": 0.1,
-    "encoding": "utf-8",
-    "held_out": 0.1,
-    "batch_size": 32,
-    "learning_rate": 5e-4,
-    **schedule.TRAINED,
-    "max_minutes": None,
-}
-CHOICES = text_models.CHOICES
-HELP = {
-    "held_out": "fraction of the conversations that is held out",
-    "batch_size": "conversations in a batch, and blocks of the text among them",
-    "epochs": f"passes over the conversations (default: {options.EPOCHS})",
-}
 _FILE = 'conversations: JSON lines with "messages"'
 _TEXT = "a text whose blocks are mixed with the conversations"
 _WEIGHT = "what a token of the text counts, beside 1 of an answer"
-OPTIONS = (
+OPTIONS = options.table(
     text_models.BASE._replace(help="the language model to train further"),
     *text_models.OPTIONS,
-    Option("--file", str, _FILE, "FILE", "data"),
-    Option("--text", str, _TEXT, "FILE", "data"),
-    Option("--text-weight", options.positive, _WEIGHT, "X", "training"),
+    Option("--file FILE", "data", str, _FILE),
+    Option("--text FILE", "data", str, _TEXT),
+    Option("--text-weight X", "training", options.positive, _WEIGHT, 0.1),
+    shared("encoding", "utf-8"),
+    shared("held_out", 0.1, "fraction of the conversations that is held out"),
+    shared(
+        "batch_size", 32, "conversations in a batch, and blocks of the text among them"
+    ),
+    shared("learning_rate", 5e-4),
+    *schedule.TRAINED,
+    shared("max_minutes"),
+    shared("loss_chunk_size"),
+    shared(
+        "epochs", None, f"passes over the conversations (default: {options.EPOCHS})"
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 MOST_ASKED = 100  # held-out conversations whose last question is answered
 ADVICE = "more conversations or another --learning-rate"
+BLOCK = 64  # tokens of a block of the text
+LONGEST_TOKEN = 32  # characters of a block per token, at most
+SCORED = 20_000  # characters at the end of the text, at most
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains on the conversations, and compares with the model before.
 
     Args:
@@ -85,24 +92,34 @@ def train(run: "Run") -> runs.Results:
     """
     settings = run.settings
     check_options(settings)
-    (rows, text), data = run.read("the conversations", conversation_data.read)
-    model = generate.load_language_model(settings.base)
-    conversation_data.check_template(model, settings.base)
-    talks = conversation_data.fitting(model, rows, settings.file, 2)
+    (rows, text), data = run.read("the conversations", read)
+    model = generate.load_chat_model(settings.base)
+    talks = fitting(model, rows, settings.file, 2)
     learned, held_out = preference_data.split(
         talks, settings.held_out, settings.seed, at_least=1
     )
-    keys = [conversation_data.key(talk) for talk in learned]
-    repeated = labeled.repeated(keys, map(conversation_data.key, held_out))
+    keys = [key(talk) for talk in learned]
+    repeated = labeled.repeated(keys, map(key, held_out))
     with about(settings.text):
-        blocks, end = conversation_data.mixed(model, text, len(learned), settings.seed)
+        blocks, end = mixed(model, text, len(learned), settings.seed)
     before = scores_of(model, held_out, end, settings.batch_size)
     set_seed(settings.seed)
     with about(settings.base):
         text_models.adapt(model, settings)
-    batches = batches_of(model, learned, blocks, settings)
+    weights = [1.0] * len(learned) + [settings.text_weight] * len(blocks)
+    batches = model.answer_batches(
+        [*learned, *blocks],
+        sample_weight=weights,
+        sequence_length=BLOCK,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+    )
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
-    compile_model(model, settings, steps)
+    optimizer = schedule.adam(settings.learning_rate, steps)  # counts from 0
+    if isinstance(model, kerasseq.models.GPT) and settings.lora is None:
+        rate = settings.learning_rate
+        optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
+    model.compile(optimizer, loss_chunk_size=settings.loss_chunk_size)
     words = (
         f"{data['source']}: {len(talks):,} conversations, {len(held_out):,} held out"
     )
@@ -125,35 +142,10 @@ def check_options(settings: options.Settings) -> None:
     """Raises a `UsageError` if an option is missing, or needs another one."""
     for name in ("base", "file"):
         if getattr(settings, name) is None:
-            raise UsageError(
-                f"expected --{name}, received none. See  kerasseq train conversations "
-                "--help"
-            )
+            help = "See  kerasseq train conversations --help"
+            raise UsageError(f"expected --{name}, received none. {help}")
     if settings.text is None and settings.text_weight != DEFAULTS["text_weight"]:
         raise UsageError("--text-weight is for --text, received none. Add --text")
-
-
-def batches_of(
-    model: Any, learned: list[Any], blocks: list[str], settings: options.Settings
-) -> Any:
-    """Returns the batches of conversations, with blocks of a text among them."""
-    weights = [1.0] * len(learned) + [settings.text_weight] * len(blocks)
-    return model.answer_batches(
-        [*learned, *blocks],
-        sample_weight=weights,
-        sequence_length=conversation_data.BLOCK,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-    )
-
-
-def compile_model(model: Any, settings: options.Settings, steps: int) -> None:
-    """Compiles with an Adam that counts from 0, and whose rate falls to 0."""
-    if isinstance(model, kerasseq.models.GPT) and settings.lora is None:
-        rate = settings.learning_rate
-        model.compile(kerasseq.training.gpt_optimizer(model, rate, steps))
-        return
-    model.compile(schedule.adam(settings.learning_rate, steps))
 
 
 def scores_of(
@@ -171,13 +163,13 @@ def scores_of(
         "bits" and "tokens" `(conversations,)`, and perhaps "right" and "bits_per_byte".
     """
     with status("evaluating"):
-        bits, tokens = asking.bits_of_answers(model, held_out, batch_size)
+        bits, tokens = chat.bits_of_answers(model, held_out, batch_size)
         scores = {"bits": bits, "tokens": tokens}
         if end:
-            scores["bits_per_byte"] = asking.bits_per_byte(model, end)
-    questions = [*filter(None, map(asking.last_question, held_out[:MOST_ASKED]))]
+            scores["bits_per_byte"] = chat.bits_per_byte(model, end)
+    questions = [*filter(None, map(chat.last_question, held_out[:MOST_ASKED]))]
     if questions:
-        scores["right"], _ = asking.share_right(model, questions)
+        scores["right"], _ = chat.share_right(model, questions)
         scores["asked"] = len(questions)
     return scores
 
@@ -235,3 +227,141 @@ def show(console: Console, results: runs.Results) -> None:
             "The model needs more bits for the text than before: it has forgotten "
             "some of it. A larger --text-weight or a smaller --learning-rate helps."
         )
+
+
+def read(
+    settings: options.Settings,
+) -> tuple[tuple[dict[int, list[Message]], str], dict[str, Any]]:
+    """Reads the conversations by their lines, and the text; "" for none."""
+    rows = conversation_rows(settings.file, settings.encoding)
+    if len(rows) < 2:
+        raise ValueError(
+            f"{settings.file} must have at least two conversations, as one is held "
+            "out, received one"
+        )
+    data: dict[str, Any] = {"source": settings.own_file("file"), "rows": len(rows)}
+    text = ""
+    if settings.text is not None:
+        text = text_file(settings.text, settings.encoding)
+        data["text"] = settings.own_file("text")
+    words = [*map(key, rows.values()), text]
+    return (rows, text), {**data, "sha256": sha256("\n".join(words))}
+
+
+def key(talk: list[Message]) -> str:
+    """Returns what is the same for a conversation that is there twice."""
+    return json.dumps(talk)
+
+
+def fitting(
+    model: Any, rows: dict[int, list[Message]], file: str, at_least: int = 1
+) -> list[Any]:
+    """Returns the conversations that the model reads, long ones cut after an answer.
+
+    Args:
+        model: The language model.
+        rows: The conversations by their lines.
+        file: The file, for messages.
+        at_least: How many must be left.
+
+    Raises:
+        ValueError: If one has no answer, or too few are left.
+    """
+    template, kept, cut = chat_template_of(model.tokenizer), [], 0
+    longest = model.context_length
+    room = np.inf if longest is None else longest + 1  # the last token is not read
+    for line, given in rows.items():
+        talk, where = given, f"{file}, line {line}"
+        while talk and count(model, answers.parts(template, talk, where)) > room:
+            talk = shorter(talk)
+        if talk:
+            kept.append(talk)
+            cut += talk is not given
+    if len(kept) < len(rows):
+        note(
+            f"conversations left out: {len(rows) - len(kept):,} of {len(rows):,}, as "
+            f"the model reads {longest} tokens"
+        )
+    if cut:
+        note(
+            f"conversations cut after an answer: {cut:,}, as the model reads {longest} "
+            "tokens"
+        )
+    if len(kept) < at_least:
+        raise ValueError(
+            f"{file} must have conversations of at most {room} tokens, which the model "
+            f"reads, at least {at_least}, received {len(kept)}. Train a base with a "
+            "larger --sequence-length"
+        )
+    said = "\n".join(message["content"] for talk in kept for message in talk)
+    tokenize.note_unknown(model.tokenizer, said, "conversations")
+    return kept
+
+
+def count(model: Any, parts: list[tuple[str, bool]]) -> int:
+    """Returns the tokens of a conversation, whose parts are tokenized apart."""
+    return sum(len(model.tokenizer.encode(text)) for text, _ in parts)
+
+
+def shorter(talk: list[Message]) -> list[Message]:
+    """Returns a conversation without its last answer; empty if it has one.
+
+    Examples:
+        >>> talk = [{"role": r, "content": "x"} for r in ("user", "assistant") * 2]
+        >>> len(shorter(talk)), len(shorter(talk[:2]))
+        (2, 0)
+    """
+    places = [n for n, each in enumerate(talk) if n and each["role"] == "assistant"]
+    return talk[: places[-2] + 1] if len(places) > 1 else []
+
+
+def mixed(model: Any, text: str, most: int, seed: int) -> tuple[list[str], str]:
+    """Returns blocks of a text that are drawn at random, and its end, to be scored.
+
+    Args:
+        model: The language model.
+        text: The text; "" for none.
+        most: The largest number of blocks.
+        seed: Seed of the draw.
+
+    Raises:
+        ValueError: If the text is too short.
+    """
+    if not text:
+        return [], ""
+    text, end = language_model.split(text, SCORED)
+    language_model.check_held_out(model.tokenizer, end)
+    length = min(BLOCK, model.context_length or BLOCK) + 1
+    # A large text is not tokenized as a whole.
+    per_token = len(end) / len(model.tokenizer.encode(end))
+    starts = np.arange(0, len(text), math.ceil(length * per_token))
+    drawn = np.sort(np.random.default_rng(seed).permutation(starts)[:most])
+    blocks = [*filter(None, (block(model.tokenizer, text, n, length) for n in drawn))]
+    tokenize.note_unknown(model.tokenizer, "\n".join(blocks), "blocks of the text")
+    return blocks, end
+
+
+def block(tokenizer: Any, text: str, start: int, length: int) -> str:
+    """Returns the tokens of a text from a place on, or from the word after it.
+
+    Args:
+        tokenizer: Tokenizer of the model.
+        text: The text.
+        start: Position of a character.
+        length: The largest number of tokens.
+
+    Returns:
+        The block; "" if it has fewer than two tokens, of which one is predicted.
+
+    Examples:
+        >>> from kerasseq.text import WordTokenizer
+        >>> text = "a red cat , a blue dog"
+        >>> tokenizer = WordTokenizer().fit(text)
+        >>> block(tokenizer, text, 0, 3), block(tokenizer, text, 3, 3)
+        ('a red cat', 'cat , a')
+    """
+    rest = text[start : start + LONGEST_TOKEN * length]
+    if start and (space := re.search(r"\s+(?=\S)", rest)):
+        rest = rest[space.end() :]
+    ends = tokenizer.encode_with_offsets(rest).offsets[:length, 1]
+    return rest[: int(ends.max())] if len(ends) > 1 else ""

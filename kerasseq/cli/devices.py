@@ -33,6 +33,7 @@ TASKS = ("language-model", "classify", "tag", "images", "forecast", "translation
 TASKS += ("speech", "captions", "bert", "conversations")
 PARALLEL = ("data", "model")
 MAX = 64  # devices of one machine
+MAX_PARTS = 1024  # of a batch
 WORKERS = "KERASSEQ_WORKERS"  # folder that the processes of a run share
 RUN = "run"  # file in it: the folder of the run; there while it trains
 GRACE = 20.0  # seconds in which a process ends by itself after another was lost
@@ -61,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ),
         (
             "--micro-batches",
-            options.integer(at_most=1024),
+            options.integer(at_most=MAX_PARTS),
             "N",
             "parts of a batch that are computed one after another, which takes less "
             "memory (default: 1)",
@@ -185,7 +186,9 @@ def given(args: argparse.Namespace) -> Devices:
     return found
 
 
-def check(devices: Devices, task: str, backend_name: str | None) -> None:
+def check(
+    devices: Devices, task: str, backend_name: str | None, batch_size: int = MAX_PARTS
+) -> None:
     """Raises a `UsageError` if a task or backend cannot train with these devices."""
     if devices == Devices():
         return
@@ -193,6 +196,14 @@ def check(devices: Devices, task: str, backend_name: str | None) -> None:
         raise UsageError(
             f"--devices and --micro-batches are for {', '.join(TASKS)}: tasks that "
             f"train one model, whose loss compares no rows. Received {task}"
+        )
+    divided = devices.count if devices.parallel == "data" else 1
+    if devices.micro_batches > 1 and devices.micro_batches * divided > batch_size:
+        rows = f"{batch_size:,} examples of a batch (--batch-size)"
+        rows += f", divided among {divided} devices" if divided > 1 else ""
+        raise UsageError(
+            f"--micro-batches must be at most the {rows}, received "
+            f"{devices.micro_batches:,}. Choose fewer parts, or a larger --batch-size"
         )
     name = backend_name or backend.chosen()
     if devices.parallel == "model" and name == "tensorflow":

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import (
-    draw_pictures,
     draw_scores,
     figures,
     image_data,
@@ -38,7 +37,7 @@ from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.control import phase
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.multimodal_data import Captioned
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.runs import CODEBOOK
 from kerasseq.core.files import read_json, write_json
@@ -50,33 +49,26 @@ LABEL = "codebook"
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
 NOT_DRAWN = ("frames", "sound")  # what scenes for other tasks have
-DEFAULTS = {
-    **{k: v for k, v in multimodal_data.DEFAULTS.items() if k not in NOT_DRAWN},
-    "noise": 0.0,
-    "num_codes": 256,
-    "codebook_steps": 1500,
-    **models.DEFAULTS,
-    "learning_rate": 2e-3,
-}
-CHOICES = multimodal_data.CHOICES
-HELP = {
-    **models.HELP,
-    "batch_size": "pictures in a batch",
-    "learning_rate": "highest learning rate of AdamW, for both trainings",
-    "max_minutes": "minutes after which training stops, at the next checkpoint; at "
-    "most half of them are for the codebook",
-    "noise": "of the pixels of scenes; the codebook needs clean pictures",
-    "patch_size": "height and width of a patch, which is one id (default: 3 for scenes "
-    f"of {multimodal_data.SIZE} pixels, else for at most about 8 × 8)",
-}
 _CODES = "ids of the codebook, which patches are written with"
 _STEPS = "training steps of the codebook, before those of the model"
-OPTIONS = (
-    *multimodal_data.OPTIONS,
-    Option("--num-codes --codes", options.integer(2, 2**16), _CODES, group="model"),
-    Option("--codebook-steps", options.integer(), _STEPS, group="training"),
-    *models.OPTIONS,
+_MINUTES = (
+    "minutes after which training stops, at the next checkpoint; at most half of "
 )
+_MINUTES += "them are for the codebook"
+_PATCH = "height and width of a patch, which is one id (default: 3 for scenes of "
+_PATCH += f"{multimodal_data.SIZE} pixels, else for at most about 8 × 8)"
+_NOISE = "of the pixels of scenes; the codebook needs clean pictures"
+OPTIONS = options.table(
+    *(row for row in multimodal_data.OPTIONS if row.argument not in NOT_DRAWN),
+    Option("--noise X", "scenes", options.rate, _NOISE, 0.0),
+    Option("--patch-size N", "data", options.integer(at_most=4096), _PATCH),
+    Option("--num-codes --codes N", "model", options.integer(2, 2**16), _CODES, 256),
+    Option("--codebook-steps N", "training", options.integer(), _STEPS, 1500),
+    *models.OPTIONS,
+    shared("max_minutes", None, _MINUTES),
+    shared("learning_rate", 2e-3, f"{models.RATE}, for both trainings"),
+)
+DEFAULTS = options.defaults(OPTIONS)
 REPEATED = "Scenes without noise repeat: they differ by what captions say, and a little"
 REPEATED += " by place"
 _ONLY_PICTURES = "kerasseq train draw writes single pictures, so scenes have no "
@@ -100,7 +92,7 @@ def train(run: "Run") -> runs.Results:
     model, console = trained.model, run.console
     rows = draw_scores.rows(trained.held_out, run.settings.seed)
     tested = multimodal_data.take(trained.held_out, rows)
-    pictures = draw_pictures.draw_all(model, tested)
+    pictures = draw_scores.draw_all(model, tested.images, tested.texts)
     scores = draw_scores.scores(model, trained.learned, tested, pictures)
     judged = draw_scores.judge(scores)
     repeated = labeled.repeated(trained.keys, image_data.keys(tested.images))
@@ -108,7 +100,7 @@ def train(run: "Run") -> runs.Results:
         *(model, trained.history, trained.steps),
         **draw_scores.plain(scores),
         verdict=judged,
-        codebook=codebook_results(run),
+        codebook=read_json(run.folder / CODEBOOK / runs.RESULTS),
         drawn=len(rows),
         repeated=repeated,
     )
@@ -120,7 +112,7 @@ def train(run: "Run") -> runs.Results:
     run.draw(
         lambda: [
             figures.history(run.folder, trained.history, "loss", title),
-            draw_pictures.save(run.folder, tested.texts, pictures),
+            draw_scores.save(run.folder, tested.texts, pictures),
         ]
     )
     return run.finish(results)
@@ -145,7 +137,7 @@ def fit(run: Run) -> models.Trained:
     with status("building the codebook"):
         tokenizer, held_out, longest = models.tokenizer_for(settings, learned, held_out)
         codebook = build_codebook(settings)
-    parts, keys = (learned, held_out), models.keys_of(learned)
+    parts, keys = (learned, held_out), image_data.keys(learned.images)
     run.start(data, models.described(data, settings, parts, patches, longest), keys)
     if not run.dry:
         codebook = train_codebook(run, codebook, learned)
@@ -226,11 +218,6 @@ def train_codebook(
     results |= {name: history[-1][name] for name in ("loss", "perplexity")}
     write_json(folder / runs.RESULTS, results)
     return codebook
-
-
-def codebook_results(run: Run) -> dict[str, Any]:
-    """Returns the results of the training of the codebook."""
-    return read_json(run.folder / CODEBOOK / runs.RESULTS)
 
 
 def build(

@@ -14,8 +14,8 @@ Examples:
 import argparse
 import sys
 
-from kerasseq.cli import lines, options
-from kerasseq.cli.console import print_result
+from kerasseq.cli import options
+from kerasseq.cli.console import on_terminal, print_result, read_lines
 from kerasseq.text import Eliza
 
 LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.classical.eliza
@@ -34,10 +34,10 @@ def add_command(add: options.Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq eliza`."""
     eliza = Eliza(args.language if args.rules is None else args.rules)
-    on_terminal = lines.on_terminal()
+    is_typed = on_terminal()
     _print(eliza.greeting)
     try:
-        for line in lines.read():
+        for line in read_lines():
             if eliza.is_goodbye(line):
                 break
             _print(eliza.reply(line))
@@ -46,14 +46,14 @@ def run(args: argparse.Namespace) -> None:
                     "".join(f"    {step}\n" for step in eliza.explain().splitlines())
                 )
         else:
-            _end_line(on_terminal)
+            _end_line(is_typed)
     except KeyboardInterrupt:  # a usual way to leave a conversation, not an error
-        _end_line(on_terminal)
+        _end_line(is_typed)
     _print(eliza.farewell)
 
 
-def _end_line(on_terminal):
-    if on_terminal:
+def _end_line(is_typed):
+    if is_typed:
         print()  # the cursor is behind the prompt
 
 

@@ -7,8 +7,9 @@ import os
 import pathlib
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from kerasseq.core.printable import printable
 
@@ -61,6 +62,28 @@ def refuse(names: Iterable[str], why: str) -> None:
         raise UsageError(f"--{name.replace('_', '-')} {why}")
 
 
+def check_new_file(option: str, file: str, endings: tuple[str, ...]) -> None:
+    """Raises a `UsageError` if an option does not name a new file.
+
+    Args:
+        option: The option.
+        file: The file.
+        endings: How its name may end.
+    """
+    if not file.lower().endswith(endings):
+        listed = " or ".join(endings)
+        raise UsageError(f"{option} must end in {listed}, received {file!r}")
+    if os.path.lexists(file):
+        raise UsageError(
+            f"{option} {file} exists, and nothing is overwritten. Choose another name"
+        )
+    folder = pathlib.Path(file).parent
+    if not folder.is_dir():
+        raise UsageError(
+            f"{option} must be in a folder that exists: there is no folder {folder}"
+        )
+
+
 @contextlib.contextmanager
 def about(file: str | os.PathLike[str] | None) -> Iterator[None]:
     """Names a file in each `ValueError` raised inside that does not name it.
@@ -86,6 +109,32 @@ def about(file: str | os.PathLike[str] | None) -> Iterator[None]:
             raise
         kind = UsageError if isinstance(error, UsageError) else ValueError
         raise kind(f"{file}: {error}") from error
+
+
+@contextlib.contextmanager
+def named_rows(rows: Sequence[Any], arguments: str) -> Iterator[None]:
+    """Names a row in place of its number in a `ValueError`, as for "texts[3]".
+
+    Args:
+        rows: What each row is, such as "captions.txt, line 4"; others have no name.
+        arguments: The names of the arguments, with bars between them.
+
+    Raises:
+        ValueError: If an error is one.
+
+    Examples:
+        >>> with named_rows(["--text"], "texts"):
+        ...     raise ValueError("texts[0] must have 1 to 9 tokens, received 12")
+        Traceback (most recent call last):
+        ValueError: --text must have 1 to 9 tokens, received 12
+    """
+    try:
+        yield
+    except ValueError as error:
+        found = re.match(rf"(?:{arguments})\[(\d+)\]", str(error))
+        if not found or not isinstance(name := rows[int(found[1])], str):
+            raise
+        raise ValueError(f"{name}{str(error)[found.end() :]}") from error
 
 
 def exit_code_and_message(error: BaseException) -> tuple[int, str]:

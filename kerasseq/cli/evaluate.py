@@ -23,25 +23,23 @@ import os
 from typing import Any
 
 from kerasseq.cli import (
-    asking,
+    chat,
     classify,
-    conversation_data,
+    conversations,
     image_data,
     images,
     labeled,
     options,
     preference_data,
-    preference_scores,
     runs,
+    speech,
     speech_data,
-    speech_scores,
     tag,
     text_tables,
 )
 from kerasseq.cli.console import Console, choose_backend, print_json, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.cli.run import repeated_rows
-from kerasseq.datasets import Tagged
 from kerasseq.datasets.conversation_files import conversation_rows
 
 BATCH_SIZE = 32  # conversations
@@ -73,8 +71,9 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.file is None and task != "speech":
         raise UsageError("expected --file, the data to evaluate on, received none")
-    if args.no_header and task != "classify":
-        raise UsageError("--no-header is for the table of a classifier")
+    if task != "classify":
+        of_table = given(args, "no_header", "text", "label")
+        refuse(of_table, "is for the table of a classifier")
     tag.check_columns(args, task == "tag")
     console = Console(stderr=args.json)
     results = TASKS[task](args, record, console)
@@ -91,7 +90,8 @@ def _load(args):
 
 
 def _tagger(args, record, console):
-    data = tagged(args, record["arguments"])
+    with status("reading the sentences"):
+        data = tag.read_file(args.file, args.encoding, args, record["arguments"])
     model = _load(args)
     every = [tag for tags in data.tags for tag in tags]
     labeled.check_known(every, model.labels, args.file)
@@ -122,47 +122,44 @@ def _images(args, record, console):
 
 
 def _votes(args, record, console):
-    _check_no_columns(args)
     settings = options.Settings(file=args.file)
     with status("reading the votes"):
         votes, _ = preference_data.read_votes(settings)
     model = _load(args)
     votes = preference_data.encode_votes(model, votes, args.file)
-    right = preference_scores.right(preference_scores.of_model(model, votes))
+    right = preference_data.right(preference_data.of_model(model, votes))
     results = {"accuracy": float(right.mean()), "votes": len(votes)}
     _show_repeated(args, console, results, [vote.key for vote in votes], "votes")
     return results
 
 
 def _conversations(args, record, console):
-    _check_no_columns(args)
     with status("reading the conversations"):
         rows = conversation_rows(args.file, args.encoding)
     model = _load(args)
-    talks = conversation_data.fitting(model, rows, args.file)
-    questions = [*filter(None, map(asking.last_question, talks))]
+    talks = conversations.fitting(model, rows, args.file)
+    questions = [*filter(None, map(chat.last_question, talks))]
     if not questions:
         raise ValueError(f"{args.file} must have a question of the user and its answer")
-    right, _ = asking.share_right(model, questions)
-    bits, tokens = asking.bits_of_answers(model, talks, BATCH_SIZE)
+    right, _ = chat.share_right(model, questions)
+    bits, tokens = chat.bits_of_answers(model, talks, BATCH_SIZE)
     results = {"accuracy": right, "questions": len(questions)}
     results["bits_per_token"] = float(bits.sum() / tokens.sum())
     console.write(f"Bits for a token of an answer: {results['bits_per_token']:.3f}")
-    keys = [conversation_data.key(talk) for talk in talks]
+    keys = [conversations.key(talk) for talk in talks]
     _show_repeated(args, console, results, keys, "conversations")
     return results
 
 
 def _speech(args, record, console):
-    _check_no_columns(args)
     settings = options.Settings(**record["arguments"])
     sounds, name = _sounds(args, settings, record["data"])
     model = _load(args)
-    texts = speech_scores.transcripts(model, sounds.audio, settings.batch_size)
-    results = speech_scores.rates(texts, sounds.texts)
-    results["examples"] = speech_scores.examples(texts, sounds.texts)
-    speech_scores.show_examples(console, results["examples"], name)
-    speech_scores.show_rates(console, f"Errors on {name}", {settings.model: results})
+    texts = speech.transcripts(model, sounds.audio, settings.batch_size)
+    results = speech.rates(texts, sounds.texts)
+    results["examples"] = speech.examples(texts, sounds.texts)
+    speech.show_examples(console, results["examples"], name)
+    speech.show_rates(console, f"Errors on {name}", {settings.model: results})
     results["sounds"] = len(texts)
     keys = speech_data.keys(sounds.audio)
     _show_repeated(args, console, results, keys, "sounds")
@@ -183,11 +180,6 @@ def _sounds(args, settings, data):
             "so that the sounds it held out are not known. Name a folder with --file"
         )
     return speech_data.split(every, settings)[1], "the held-out sounds"
-
-
-def _check_no_columns(args):
-    if args.text is not None or args.label is not None:
-        raise UsageError("--text and --label are for the run of a classifier")
 
 
 def _show_repeated(args, console, results, rows, what):
@@ -211,14 +203,6 @@ TASKS = {
     "conversations": _conversations,
     "speech": _speech,
 }
-
-
-def tagged(args: argparse.Namespace, arguments: dict[str, Any]) -> Tagged:
-    """Reads sentences with tags, from the columns of the training."""
-    if args.text is not None or args.label is not None:
-        raise UsageError("--text and --label are for the run of a classifier")
-    with status("reading the sentences"):
-        return tag.read_file(args.file, args.encoding, args, arguments)
 
 
 def classified(

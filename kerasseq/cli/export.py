@@ -35,7 +35,7 @@ READERS = {
 }
 UNKNOWN = {
     "--backend": "The backend is one that writes the format, whatever the run was "
-    "trained on: leave --backend out",
+    "trained on: leave --backend out"
 }
 MAX_SAMPLES = 1000  # held-out rows whose answers are compared
 
@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> None:
     file, record = runs.find_model(args.folder)
     if (text := runs.unfinished(file, None)) is not None:
         note(text)
+    is_cut = (record or {}).get("task") == "classify"
+    arguments = record["arguments"] if is_cut else {}
     samples, what = None, "random inputs"
     if args.quantize is not None:
         samples, what = held_out(record)
@@ -75,22 +77,12 @@ def run(args: argparse.Namespace) -> None:
             quantize=args.quantize,
             length=args.length,
             samples=samples,
-            max_characters=cut_of(record),
+            max_characters=arguments.get("max_characters"),
         )
     if args.json:
         print_json(as_plain(exported, what))
     else:
         show(Console(), exported, what)
-
-
-def cut_of(record: dict[str, Any] | None) -> int | None:
-    """Returns the characters to which a run cut its texts; None if it did not.
-
-    Args:
-        record: The record of the run, or None.
-    """
-    is_cut = (record or {}).get("task") == "classify"
-    return record["arguments"].get("max_characters") if is_cut else None
 
 
 def held_out(record: dict[str, Any] | None) -> tuple[list[Any] | None, str]:
@@ -105,7 +97,9 @@ def held_out(record: dict[str, Any] | None) -> tuple[list[Any] | None, str]:
     settings = options.Settings(**record["arguments"])
     try:
         if task == "classify":
-            rows, data = _texts(settings)
+            texts, labels, data = classify.read(settings)
+            _, tested = split_by_class(labels, settings.held_out, settings.seed)
+            rows = [texts[n] for n in labeled.bounded(tested, settings.seed)]
         else:
             tagged, data = tag.read(settings)
             rows = tag.split(tagged, settings.held_out, settings.seed)[1].sentences
@@ -120,12 +114,6 @@ def held_out(record: dict[str, Any] | None) -> tuple[list[Any] | None, str]:
         rows,
         f"{len(rows):,} held-out {'texts' if task == 'classify' else 'sentences'}",
     )
-
-
-def _texts(settings):
-    texts, labels, data = classify.read(settings)
-    _, tested = split_by_class(labels, settings.held_out, settings.seed)
-    return [texts[n] for n in labeled.bounded(tested, settings.seed)], data
 
 
 def as_plain(exported: "kerasseq.exporting.Exported", what: str) -> dict[str, Any]:

@@ -155,23 +155,6 @@ def alignments(file: pathlib.Path, translations: Sequence[Any]) -> pathlib.Path:
     return save(figure, file)
 
 
-def transcript(
-    file: pathlib.Path, frames: np.ndarray, found: Any, seconds: float, title: str
-) -> pathlib.Path:
-    """Draws the spectrogram of a sound, with each token of its `Transcript`."""
-    from kerasseq.tracing.transcript_plot import plot_transcript
-
-    made = plot_transcript(frames, found.tokens, found.times, seconds, title)
-    return save(made, file)
-
-
-def confusion(
-    file: pathlib.Path, counts: ArrayLike, names: Sequence[object], title: str
-) -> pathlib.Path:
-    """Draws a confusion matrix."""
-    return save(kerasseq.tracing.plots.plot_confusion(counts, names, title), file)
-
-
 def of_image(
     folder: pathlib.Path, model: "kerasseq.models.ViT", image: Any, prediction: Any
 ) -> list[pathlib.Path]:
@@ -209,17 +192,6 @@ def images(
 ) -> pathlib.Path:
     """Draws several images with a title each."""
     return save(kerasseq.tracing.plots.plot_images(images, titles, title), file)
-
-
-def race(
-    folder: pathlib.Path,
-    accuracies: dict[str, dict[str, list[float]]],
-    optimum: float | None,
-) -> pathlib.Path:
-    """Draws the accuracies of several models."""
-    title = "Balanced or not? Accuracy on strings of parentheses"
-    plot = kerasseq.tracing.plots.plot_race(accuracies, title, optimum=optimum)
-    return save(plot, folder / "race.png")
 
 
 def comparison(file: pathlib.Path, results: dict[str, Any]) -> pathlib.Path:

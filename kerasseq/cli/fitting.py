@@ -490,10 +490,6 @@ class Deadline(keras.callbacks.Callback):
         self.reporter: Reporter = reporter
         self.minutes: float = minutes
 
-    @property
-    def is_over(self) -> bool:
-        return self.reporter.seconds >= 60 * self.minutes
-
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if parallel.is_any(self.is_over):
+        if parallel.is_any(self.reporter.seconds >= 60 * self.minutes):
             self.model.stop_training = True

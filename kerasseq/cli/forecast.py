@@ -28,13 +28,14 @@ from kerasseq.cli import figures, options, runs, schedule, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.core import checks
 from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import Series, series
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+    from kerasseq.models import Forecaster
 
 FILE = "file"  # the argument that names the user's data
 SERIES = ("sunspots", "ar", "co2", "market", "weather")
@@ -46,30 +47,6 @@ MAX_FORECASTS = 20_000  # of them, over all series
 MAX_SERIES = 1000  # that are compared with simple forecasts
 SHOWN_ROWS = 48  # of a forecast, on the terminal
 FORECAST = "forecast.csv"
-DEFAULTS = {
-    "model": "lstm",
-    "file": None,
-    "data": None,
-    "encoding": None,
-    "value": None,
-    "date": None,
-    "group": None,
-    "with": None,
-    "known": None,
-    "calendar": None,
-    "missing": "error",
-    "season": None,
-    "units": 32,
-    "num_layers": 1,
-    "sequence_length": None,
-    "batch_size": 32,
-    "learning_rate": 2e-3,
-    "steps": None,
-    "max_minutes": None,
-    "checkpoint_every": 100,
-    "horizon": 12,
-    "seed": 0,
-}
 
 
 def gaps(name: str) -> str:
@@ -90,37 +67,44 @@ even. Choose interpolate or forward
     return options.one_of("choice", MISSING)(name)
 
 
-CHOICES = {"model": options.CAUSAL, "data": SERIES}
-HELP = {
-    "encoding": "encoding of the file (default: utf-8, then cp1252)",
-    "steps": "training steps (default: as many as help on a validation part)",
-    "sequence_length": "time steps in an example (default: two seasons, at least 24, "
-    "at most half of the series)",
-}
-_TEXTS = {
-    "--file": ("FILE", f"a table: {text_tables.KINDS}"),
-    "--value": ("COLUMN", "the column to forecast (default: the one that fits)"),
-    "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
-    "--group": ("COLUMN", "the column that tells several series apart"),
-    "--with": ("A,B", "columns that are known up to the last value"),
-    "--known": (
-        "A,B",
-        "columns that are known in advance, such as price,holiday; numbers or "
-        "categories, as is --with",
-    ),
-    "--calendar": ("A,B", "features of the dates: day,month,year,weekday,hour"),
-}
+_ONE = "(default: the one that fits)"
+_KNOWN = "columns that are known in advance, such as price,holiday; numbers or "
+_KNOWN += "categories, as is --with"
+_CALENDAR = "features of the dates: day,month,year,weekday,hour"
 _GAPS = f"empty cells and missing dates: {', '.join(MISSING)}"
 _SEASON = "steps of a season (default: by the dates, such as 12 for months)"
-OPTIONS = (
-    *(
-        Option(name, str, text, metavar, "data")
-        for name, (metavar, text) in _TEXTS.items()
+OPTIONS = options.table(
+    shared("model", "lstm", names=options.CAUSAL),
+    shared("file", None, f"a table: {text_tables.KINDS}"),
+    shared("data", names=SERIES),
+    shared("encoding", None, "encoding of the file (default: utf-8, then cp1252)"),
+    Option("--value COLUMN", "data", str, f"the column to forecast {_ONE}"),
+    Option("--date COLUMN", "data", str, f"the column of dates {_ONE}"),
+    Option("--group COLUMN", "data", str, "the column that tells several series apart"),
+    Option("--with A,B", "data", str, "columns that are known up to the last value"),
+    Option("--known A,B", "data", str, _KNOWN),
+    Option("--calendar A,B", "data", str, _CALENDAR),
+    Option("--missing NAME", "data", gaps, _GAPS, "error"),
+    Option("--season N", "data", options.length, _SEASON),
+    shared("units", 32),
+    shared("num_layers", 1),
+    shared(
+        "sequence_length",
+        None,
+        "time steps in an example (default: two seasons, at least 24, "
+        "at most half of the series)",
     ),
-    Option("--missing", gaps, _GAPS, "NAME", "data"),
-    Option("--season", options.length, _SEASON, group="data"),
-    Option("--horizon", options.length, "steps ahead to forecast"),
+    shared("batch_size", 32),
+    shared("learning_rate", 2e-3),
+    shared(
+        "steps", None, "training steps (default: as many as help on a validation part)"
+    ),
+    shared("max_minutes"),
+    shared("checkpoint_every", 100),
+    Option("--horizon N", "", options.length, "steps ahead to forecast", 12),
+    shared("seed", 0),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 class Source(NamedTuple):
@@ -139,7 +123,7 @@ class Source(NamedTuple):
     categories: Sequence[str] = ()
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates its forecasts and draws the figures.
 
     Args:
@@ -182,7 +166,7 @@ def train(run: "Run") -> runs.Results:
     return run.finish(results)
 
 
-def chosen_steps(run: "Run", model: "kerasseq.models.Forecaster", part: Any) -> int:
+def chosen_steps(run: Run, model: "Forecaster", part: Any) -> int:
     """Returns how many steps help on a validation part, and calibrates the intervals.
 
     Args:
@@ -280,9 +264,7 @@ def _only(role, fitting, frame):
     )
 
 
-def build(
-    settings: options.Settings, categories: Sequence[str] = ()
-) -> "kerasseq.models.Forecaster":
+def build(settings: options.Settings, categories: Sequence[str] = ()) -> "Forecaster":
     """Builds and compiles the model."""
     import keras
 
@@ -338,9 +320,7 @@ def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[lis
     return [[cut + step for cut in cuts] for step in range(0, last + 1, stride)]
 
 
-def compare(
-    run: "Run", model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
-) -> Any:
+def compare(run: Run, model: "Forecaster", table: Any, cuts: list[int]) -> Any:
     """Compares forecasts of the held-out values with those of simple models.
 
     Of many series some are compared, chosen at random.
@@ -399,7 +379,7 @@ def known_steps(table: Any, settings: options.Settings) -> int:
     return min(future, settings.horizon)
 
 
-def note_start(model: "kerasseq.models.Forecaster") -> None:
+def note_start(model: "Forecaster") -> None:
     """Notes where the forecast after the end starts."""
     ends = list(model.last_steps().values())
     first, last = (
@@ -412,9 +392,7 @@ def note_start(model: "kerasseq.models.Forecaster") -> None:
     note(f"the forecast starts after {where}")
 
 
-def write_forecast(
-    run: "Run", model: "kerasseq.models.Forecaster", source: Source, steps: int
-) -> None:
+def write_forecast(run: Run, model: "Forecaster", source: Source, steps: int) -> None:
     """Prints the forecast after the end; that of a table is written, too."""
     with status("forecasting the values after the end"):
         forecast = model.forecast(steps)
@@ -438,11 +416,7 @@ def write_forecast(
 
 
 def draw(
-    run: "Run",
-    model: "kerasseq.models.Forecaster",
-    table: Any,
-    history: runs.History,
-    future: int,
+    run: Run, model: "Forecaster", table: Any, history: runs.History, future: int
 ) -> list[Any]:
     """Draws the forecast, the training, and what happens inside the model."""
     x, y = model.last_example()

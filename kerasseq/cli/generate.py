@@ -108,6 +108,28 @@ def load_language_model(folder: str, adapter: str | None = None) -> Any:
     return model
 
 
+def load_chat_model(folder: str, adapter: str | None = None, advice: str = "") -> Any:
+    """Loads a language model whose tokenizer has a chat template.
+
+    Args:
+        folder: The folder of a run, or a `.keras` file.
+        adapter: The file of an adapter, or None.
+        advice: What the message about a model without a template ends with.
+
+    Raises:
+        ValueError: If it has none. The message says how to get one.
+    """
+    model = load_language_model(folder, adapter)
+    if getattr(model.tokenizer, "chat_template", None) is None:
+        raise ValueError(
+            f"{folder} has no chat template, by which a model tells messages from "
+            "answers. Train it with  kerasseq train language-model --chat,  or set "
+            "tokenizer.chat_template = kerasseq.text.ChatTemplate() and train on "
+            f"conversations with model.fit{advice}"
+        )
+    return model
+
+
 def continuation(
     model: Any, prompt: str, args: argparse.Namespace, seed: int | None
 ) -> str:

@@ -24,34 +24,14 @@ import kerasseq
 from kerasseq.cli import figures, image_data, labeled, options, runs, schedule
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.datasets import image_reading, splitting
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+    from kerasseq.models import ViT
 
 FILE = "file"  # the argument that names the user's data
-DEFAULTS = {
-    "model": "vit",
-    "file": None,
-    "data": None,
-    "missing": "error",
-    "held_out": 0.2,
-    "balanced": False,
-    "image_size": None,
-    "patch_size": None,
-    "channels": None,
-    "resize": "crop",
-    "shift": 0.1,
-    "flip": False,
-    "units": 64,
-    "num_layers": 3,
-    "num_heads": 4,
-    "dropout": 0.1,
-    "batch_size": 128,
-    "learning_rate": 3e-3,
-    **schedule.STOPPED,
-}
 MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
 WEIGHT_DECAY = 0.05  # of AdamW
@@ -61,33 +41,46 @@ BASELINE_SIZE = 16  # pixels in a row, at most, that logistic regression is fitt
 BASELINE_ROWS = 5000  # training images, at most
 
 
-CHOICES = {"model": MODELS, "data": DATA, "resize": image_reading.RESIZE}
-HELP = {
-    "missing": "for damaged files",
-    "num_heads": "attention heads of each layer",
-    "epochs": f"passes over the images, such as 2.5 (default: {options.EPOCHS}, or as "
-    f"many as {LEAST_STEPS:,} steps take)",
-}
-_FOLDER = "a folder with a subfolder for each class"
 _SIZE = "height and width that images are resized to (default: 8 for digits, else from "
 _SIZE += f"the images, at most {LARGEST_SIZE})"
 _PATCH = f"height and width of a patch (default: for about {PATCHES} × {PATCHES})"
 _CHANNELS = "1 for gray, 3 for color, 4 with transparency (default: from the images)"
 _SHIFT = "largest random shift, as a share of the size; 0 for none"
 _FLIP = "mirror half of the training images from left to right"
-OPTIONS = (
-    Option("file", str, _FOLDER, "FOLDER", "data"),
-    Option("--file", str, "the same", "FOLDER", "data"),
-    Option("--image-size", options.integer(at_most=4096), _SIZE, group="data"),
-    Option("--patch-size", options.integer(at_most=4096), _PATCH, group="data"),
-    Option("--channels", options.integer(at_most=4), _CHANNELS, group="data"),
-    Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
-    Option("--shift", options.rate, _SHIFT, "X", "data"),
-    Option("--flip", None, _FLIP, group="data"),
+OPTIONS = options.table(
+    shared("model", "vit", names=MODELS),
+    Option("file FOLDER", "data", str, "a folder with a subfolder for each class"),
+    Option("--file FOLDER", "data", str, "the same"),
+    shared("data", names=DATA),
+    shared("missing", "error", "for damaged files"),
+    shared("held_out", 0.2),
+    shared("balanced", False),
+    Option("--image-size N", "data", options.integer(at_most=4096), _SIZE),
+    Option("--patch-size N", "data", options.integer(at_most=4096), _PATCH),
+    Option("--channels N", "data", options.integer(at_most=4), _CHANNELS),
+    Option(
+        "--resize NAME", "data", image_reading.RESIZE, "for other aspect ratios", "crop"
+    ),
+    Option("--shift X", "data", options.rate, _SHIFT, 0.1),
+    Option("--flip", "data", None, _FLIP, False),
+    shared("units", 64),
+    shared("num_layers", 3),
+    shared("num_heads", 4, "attention heads of each layer"),
+    shared("dropout", 0.1),
+    shared("batch_size", 128),
+    shared("learning_rate", 3e-3),
+    *schedule.STOPPED,
+    shared(
+        "epochs",
+        None,
+        f"passes over the images, such as 2.5 (default: {options.EPOCHS}, or as "
+        f"many as {LEAST_STEPS:,} steps take)",
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates it beside simple models and draws the figures.
 
     Args:
@@ -164,7 +157,7 @@ def train(run: "Run") -> runs.Results:
 # The model
 
 
-def build(settings: options.Settings, labels: list[str]) -> "kerasseq.models.ViT":
+def build(settings: options.Settings, labels: list[str]) -> "ViT":
     """Builds the model."""
     set_seed(settings.seed)
     return kerasseq.models.ViT(
@@ -180,9 +173,7 @@ def build(settings: options.Settings, labels: list[str]) -> "kerasseq.models.ViT
     )
 
 
-def compile_for(
-    model: "kerasseq.models.ViT", settings: options.Settings, steps_per_epoch: int
-) -> int:
+def compile_for(model: "ViT", settings: options.Settings, steps_per_epoch: int) -> int:
     """Compiles a model with AdamW: warm-up, then a cosine to 0.
 
     Args:
@@ -202,7 +193,7 @@ def compile_for(
     return steps
 
 
-def classify(model: "kerasseq.models.ViT", images: Any) -> list[Any]:
+def classify(model: "ViT", images: Any) -> list[Any]:
     """Classifies files or arrays, some at a time."""
     predictions = []
     for part, which in image_data.parts(images):
@@ -212,7 +203,7 @@ def classify(model: "kerasseq.models.ViT", images: Any) -> list[Any]:
 
 
 def evaluate(
-    model: "kerasseq.models.ViT", images: Any, labels: list[str], names: list[str]
+    model: "ViT", images: Any, labels: list[str], names: list[str]
 ) -> tuple[runs.Results, list[Any]]:
     """Classifies images with known labels.
 
@@ -237,9 +228,7 @@ def evaluate(
     return results, [(images[n], labels[n], predictions[n]) for n in order]
 
 
-def draw_hardest(
-    file: Any, model: "kerasseq.models.ViT", hardest: list[Any], title: str
-) -> Any:
+def draw_hardest(file: Any, model: "ViT", hardest: list[Any], title: str) -> Any:
     """Draws the images whose label has the lowest probability."""
     images = [
         model.read(image)[0] if isinstance(image, str) else image

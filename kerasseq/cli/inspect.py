@@ -33,8 +33,6 @@ from numpy.typing import ArrayLike
 import kerasseq
 from kerasseq import datasets
 from kerasseq.cli import (
-    draw_inspect,
-    draw_predict,
     figures,
     image_data,
     multimodal_inspect,
@@ -141,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
     if kind not in multimodal_predict.KINDS and None not in (args.text, args.file):
         raise UsageError("--text is not allowed with --file: give one")
     if multimodal_predict.draws(args.folder, record):
-        draw_predict.check_model(args.folder)
+        multimodal_predict.check_no_codebook(args.folder)
     choose_backend(args.backend)
     model, record = text_models.load_model(args.folder, args.adapter)
     report = Report(args)
@@ -200,11 +198,9 @@ def inspect_multimodal(
     report: Report, model: Any, record: dict[str, Any] | None, args: argparse.Namespace
 ) -> None:
     """Prints and draws what happens between a picture and its caption."""
-    draws = model.get_config()["head"] == "draw"
-    module = draw_inspect if draws else multimodal_inspect
-    example = module.make_example(model, record, args)
+    example = multimodal_inspect.make_example(model, record, args)
     show_structure(report, model)
-    module.show(report, model, example)
+    multimodal_inspect.show(report, model, example)
 
 
 def inspect_vectors(

@@ -5,18 +5,16 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, verdict
 from kerasseq.cli.console import Console, note, progress, status
+from kerasseq.cli.run import Run
 from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
@@ -411,7 +409,7 @@ def _cut(text, length=60):
 
 
 def report(
-    run: "Run",
+    run: Run,
     model: Any,
     history: runs.History,
     results: dict[str, Any],
@@ -447,17 +445,17 @@ def report(
     simple = {other: each.pop("right") for other, each in results["baselines"].items()}
     results = run.results(model, history, history[-1]["step"], **results)
     lines = {other: each["accuracy"] for other, each in results["baselines"].items()}
-    better_by = verdict.difference(right - simple[verdict.best_of(lines)], sizes)
-    score = results["accuracy"], lines, "accuracy on the held-out rows"
-    results["verdict"] = verdict.verdict(results["model"], *score, better_by, advice)
+    words = results["model"], right, simple, "accuracy on the held-out rows", advice
+    results["verdict"] = verdict.compare(*words, sizes=sizes)
     show(run.console, results, title_of(tested, held_out, what), name)
     show_baselines(run.console, results, run.seconds, rows)
     show_repeated(run.console, results["repeated"], tested, what)
-    file = run.folder / "confusion.png"
+    plots = kerasseq.tracing.plots
+    counts = results["confusion"], results["labels"], run.title
     run.draw(
         lambda: [
             figures.history(run.folder, history, "accuracy", run.title, lines),
-            figures.confusion(file, results["confusion"], results["labels"], run.title),
+            figures.save(plots.plot_confusion(*counts), run.folder / "confusion.png"),
             *more(run.title),
         ]
     )

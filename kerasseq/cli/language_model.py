@@ -12,8 +12,7 @@ Examples:
   kerasseq train language-model --data ids --model gpt   # of  kerasseq prepare
 """
 
-import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,55 +21,26 @@ from kerasseq.cli import (
     figures,
     labeled,
     options,
+    prepare,
     runs,
     schedule,
-    shard_data,
     text_models,
     tokenize,
     verdict,
 )
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, PerModel
-from kerasseq.cli.repeats import share_repeated
+from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
-
 FILE = "text"  # the argument that names the user's data
 PATHS = (FILE, "data")
 MODELS = (*options.CAUSAL, "gpt")
 TEXTS = ("python-reference",)
-DEFAULTS = {
-    "model": "peephole_lstm",
-    "base": None,
-    **text_models.DEFAULTS,
-    "text": None,
-    "data": None,
-    "documents_apart": False,
-    "encoding": "utf-8",
-    "tokenizer": "character",
-    "chat": False,
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "units": 128,
-    "num_layers": PerModel(1, gpt=4),
-    "num_heads": 4,
-    "position": "learned",
-    "dropout": 0.0,
-    "sequence_length": PerModel(96, gpt=64),
-    "batch_size": PerModel(64, gpt=12),
-    "learning_rate": PerModel(3e-3, gpt=1e-3),
-    "held_out": 200_000,
-    "ngram_characters": 2_000_000,
-    **schedule.STOPPED,
-    "patience": None,
-    "remat": None,
-    "loss_chunk_size": None,
-}
 POSITIONS = {  # of a gpt: the argument `position` of the model
     "learned": "learned",
     "sinusoidal": "sinusoidal",
@@ -89,40 +59,46 @@ REPEATED = 0.01  # of the held-out text, from which on a sentence says so
 PIECE = 100  # held-out characters that are drawn together for an interval
 
 
-CHOICES = {
-    "model": MODELS,
-    "data": TEXTS,
-    "position": POSITIONS,
-    "remat": ("full", "activations"),
-    **text_models.CHOICES,
-}
-HELP = {
-    "num_heads": "attention heads of a gpt",
-    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
-}
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
-_DATA = "or a folder of ids, of  kerasseq prepare"
+_DATA = f"or a folder of ids, of  kerasseq prepare (default: {TEXTS[0]})"
 _APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _REMAT = "what the backward pass computes again, to save memory"
-_CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
-OPTIONS = (
+OPTIONS = options.table(
+    shared("model", "peephole_lstm", names=MODELS),
     text_models.BASE,
     *text_models.OPTIONS,
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--data", shard_data.name_or_folder(TEXTS), _DATA, "NAME|DIR", "data"),
-    Option("--documents-apart", None, _APART, group="data"),
-    Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
-    Option("--ngram-characters", options.integer(3), _NGRAMS, group="data"),
-    Option("--chat", None, _CHAT, group="model"),
-    Option("--remat", "choice", _REMAT, "NAME", "training"),
-    Option("--loss-chunk-size", options.integer(), _CHUNK, group="training"),
-    Option("--position", "position encoding", "for a gpt", "NAME", "model"),
+    Option("--text FILE", "data", str, "a file: a text"),
+    Option("--data NAME|DIR", "data", prepare.name_or_folder(TEXTS), _DATA),
+    Option("--documents-apart", "data", None, _APART, False),
+    shared("encoding", "utf-8"),
+    shared("tokenizer", "character"),
+    Option("--chat", "model", None, _CHAT, False),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    shared("units", 128),
+    shared("num_layers", PerModel(1, gpt=4)),
+    shared("num_heads", 4, "attention heads of a gpt"),
+    Option("--position NAME", "model", POSITIONS, "for a gpt", "learned"),
+    shared("dropout", 0.0),
+    shared("sequence_length", PerModel(96, gpt=64)),
+    shared("batch_size", PerModel(64, gpt=12)),
+    shared("learning_rate", PerModel(3e-3, gpt=1e-3)),
+    Option("--held-out N", "data", options.integer(2), _HELD_OUT, 200_000),
+    Option("--ngram-characters N", "data", options.integer(3), _NGRAMS, 2_000_000),
+    *schedule.STOPPED,
+    shared("patience"),
+    Option("--remat NAME", "training", ("full", "activations"), _REMAT),
+    shared("loss_chunk_size"),
+    shared(
+        "epochs", None, f"passes over the text, such as 2.5 (default: {options.EPOCHS})"
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
+RUN = 32  # characters; copies of at least 2 * RUN - 1 are found for certain
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, compares it with n-gram models and draws the figures.
 
     Args:
@@ -132,8 +108,8 @@ def train(run: "Run") -> runs.Results:
         The results, as plain data.
     """
     settings = run.settings
-    in_shards = shard_data.are_shards(settings.data)
-    read = shard_data.open_shards if in_shards else read_text
+    in_shards = prepare.are_shards(settings.data)
+    read = prepare.open_shards if in_shards else read_text
     source, data = run.read("the text", read)
     schedule.set_patience(settings, settings.text is not None or in_shards)
     base = text_models.load_base(settings)
@@ -152,7 +128,7 @@ def train(run: "Run") -> runs.Results:
     with status("building the model"):
         model = base or build(settings, tokenizer)
     if settings.documents_apart:
-        batches, validation = shard_data.batches_apart(model, settings, validation)
+        batches, validation = prepare.batches_apart(model, settings, validation)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     with about(settings.base):
         text_models.adapt(model, settings)
@@ -162,7 +138,7 @@ def train(run: "Run") -> runs.Results:
         loss_chunk_size=settings.loss_chunk_size,
     )
     words = data, tokenizer, held_out, ngram_text
-    run.start(data, (shard_data.describe if in_shards else describe)(*words))
+    run.start(data, (prepare.describe if in_shards else describe)(*words))
     before = None if base is None else own_bits(model, held_out)[0].sum()
     history = run.fit(model, batches, steps, "bits", validation=validation)
     with status("comparing with n-gram models"):
@@ -180,8 +156,7 @@ def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
     """Returns the text, and its source with a checksum."""
     if settings.text is not None:
         text = text_file(settings.text, settings.encoding)
-        settings.text = os.path.abspath(settings.text)  # to resume from any folder
-        source = os.path.basename(settings.text)
+        source = settings.own_file("text")
     else:
         settings.data = source = settings.data or TEXTS[0]
         text = python_reference()
@@ -222,7 +197,7 @@ def parts_of_shards(settings: options.Settings, shards: Any, base: Any) -> Parts
     """Opens the ids of a folder, which its own tokenizer made."""
     if base is not None:
         shards.check_tokenizer(base.tokenizer, base.vocabulary_size)
-    return Parts(shards.tokenizer, shards.ids, *shard_data.texts(settings, shards))
+    return Parts(shards.tokenizer, shards.ids, *prepare.texts(settings, shards))
 
 
 def trained_tokenizer(settings: options.Settings, text: str) -> Tokenizer:
@@ -399,21 +374,28 @@ def compare(
         of_ngrams[name], of_pieces[name] = float(bits.mean()), np.bincount(pieces, bits)
     # The first character may be several tokens, of bytes.
     starts = pieces[np.clip(offsets[1:, 0] - first, 0, len(pieces) - 1)]
-    best = of_pieces[verdict.best_of(of_ngrams, lowest=True)]
-    better_by = verdict.difference(best - np.bincount(starts, own, len(best)), sizes)
-    score, what = float(own.sum() / sizes.sum()), "bits per character"
-    words = settings.model, score, of_ngrams, what, better_by, ["more text", "--epochs"]
+    bits = np.bincount(starts, own, len(sizes))
+    judged = verdict.compare(
+        settings.model,
+        bits,
+        of_pieces,
+        "bits per character",
+        ["more text", "--epochs"],
+        sizes=sizes,
+        rows="held-out pieces",
+        lowest=True,
+    )
     if not is_exact:
         note(
             "this tokenizer does not restore the held-out text exactly: the characters "
             "that are lost cost the model no bits"
         )
     return {
-        "bits_per_character": score,
+        "bits_per_character": float(own.sum() / sizes.sum()),
         "bits_per_character_of_ngrams": of_ngrams,
         "held_out_characters": len(held_out) - first,
         "repeated": share_repeated(ngram_text, held_out),
-        "verdict": verdict.verdict(*words, rows="held-out pieces", lowest=True),
+        "verdict": judged,
     }
 
 
@@ -445,7 +427,7 @@ def show(console: Console, results: runs.Results) -> None:
 
 
 def draw(
-    run: "Run",
+    run: Run,
     model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
     held_out: str,
     history: runs.History,
@@ -462,3 +444,26 @@ def draw(
         figures.history(run.folder, history, "bits", run.title, lines),
         *figures.of_trace(run.folder, trace, tokens, flow, tokens[:-1][:context]),
     ]
+
+
+def share_repeated(training: str, held_out: str) -> float:
+    """Returns the share of a held-out text that the training text has in long copies.
+
+    It is at least this, as up to 31 characters at the ends of a copy do not count.
+
+    Args:
+        training: The training text.
+        held_out: The held-out text.
+
+    Examples:
+        >>> copied = "".join(map(str, range(60)))[:96]
+        >>> share_repeated(copied, copied + "x" * 96)
+        0.5
+    """
+    starts = range(0, len(training) - RUN + 1, RUN)
+    known = {training[start : start + RUN] for start in starts}
+    repeated = np.zeros(len(held_out), bool)
+    for start in range(len(held_out) - RUN + 1):
+        if held_out[start : start + RUN] in known:
+            repeated[start : start + RUN] = True
+    return float(repeated.mean())

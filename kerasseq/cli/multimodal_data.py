@@ -3,19 +3,15 @@
 A folder has pictures and a table of their captions. Loads no Keras.
 """
 
-import argparse
-import contextlib
 import os
-import re
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from kerasseq import datasets
 from kerasseq.cli import classify, image_data, labeled, options
-from kerasseq.cli.console import note, status
+from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
 from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages
@@ -43,44 +39,9 @@ OF_FOLDER = (
     "channels",
     "max_characters",
 )
-DEFAULTS: dict[str, Any] = {
-    "file": None,
-    "data": None,
-    "count": 10_000,
-    "objects": 1,
-    "frames": 1,
-    "sound": False,
-    "language": "en",
-    "noise": NOISE[CAPTIONS],
-    "table": None,
-    "image_column": None,
-    "text_column": None,
-    "encoding": "utf-8",
-    "missing": "error",
-    "max_characters": 300,
-    "held_out": 0.1,
-    "image_size": None,
-    "patch_size": None,
-    "channels": None,
-    "resize": "crop",
-    "tokenizer": None,
-    "vocabulary_size": options.VOCABULARY_SIZE,
-}
-
-
-def data_set(value: str) -> str:
-    """Parses the name of the data set, and tells how a folder is given."""
-    if value == SCENES:
-        return value
-    raise argparse.ArgumentTypeError(
-        f'unknown data set "{value}". Choose {SCENES}, or give a folder of pictures '
-        "with captions without --data"
-    )
-
-
 _FOLDER = "a folder of pictures with a table of their names and captions (default: "
 _FOLDER += "scenes of colored shapes, which are generated)"
-_DATA = f"{SCENES}, which are generated, {options.SHARED['data'].help}"
+_DATA = f"which are generated, {options.SHARED['data'].help}"
 _SIZE = f"height and width of the pictures (default: {SIZE} for scenes, else from the "
 _SIZE += f"files, at most {image_data.LARGEST_SIZE})"
 _PATCH = "height and width of a patch (default: for at most about 8 × 8)"
@@ -92,30 +53,36 @@ _FRAMES = "frames of a film of one moving shape; 1 for pictures"
 _SOUND = "scenes have a sound as well, tones that tell what there is to see"
 _TOKENIZER = options.SHARED["tokenizer"].help + " (default: word for scenes, else bpe)"
 OPTIONS = (
-    Option("file", str, _FOLDER, "FOLDER", "data"),
-    Option("--file", str, "the same", "FOLDER", "data"),
-    Option("--data", data_set, _DATA, "NAME", "data"),
-    Option("--count", options.integer(4, 10**6), "number of scenes", group="scenes"),
-    Option("--objects", options.integer(1, 2), "shapes in a picture", group="scenes"),
-    Option("--frames", options.integer(1, 64), _FRAMES, group="scenes"),
-    Option("--sound", None, _SOUND, group="scenes"),
-    Option("--language", "language", "of the captions", "NAME", "scenes"),
-    Option("--noise", options.rate, "of the pixels of scenes", "X", "scenes"),
-    Option("--table", str, _TABLE, "FILE", "data"),
-    Option("--image-column", str, _IMAGE, "COLUMN", "data"),
-    Option("--text-column", str, _TEXT, "COLUMN", "data"),
-    Option("--held-out", options.fraction, "fraction that is held out", "X", "data"),
-    Option("--image-size", options.integer(at_most=4096), _SIZE, group="data"),
-    Option("--patch-size", options.integer(at_most=4096), _PATCH, group="data"),
-    Option("--channels", options.integer(at_most=4), _CHANNELS, group="data"),
-    Option("--resize", "value", "for other aspect ratios", "NAME", "data"),
-    Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
+    Option("file FOLDER", "data", str, _FOLDER),
+    Option("--file FOLDER", "data", str, "the same"),
+    shared("data", None, _DATA, (SCENES,)),
+    Option(
+        "--count N", "scenes", options.integer(4, 10**6), "number of scenes", 10_000
+    ),
+    Option("--objects N", "scenes", options.integer(1, 2), "shapes in a picture", 1),
+    Option("--frames N", "scenes", options.integer(1, 64), _FRAMES, 1),
+    Option("--sound", "scenes", None, _SOUND, False),
+    Option("--language NAME", "scenes", ("en", "fr"), "of the captions", "en"),
+    Option(
+        "--noise X", "scenes", options.rate, "of the pixels of scenes", NOISE[CAPTIONS]
+    ),
+    Option("--table FILE", "data", str, _TABLE),
+    Option("--image-column COLUMN", "data", str, _IMAGE),
+    Option("--text-column COLUMN", "data", str, _TEXT),
+    shared("encoding", "utf-8"),
+    shared("missing", "error"),
+    shared("max_characters", 300),
+    Option("--held-out X", "data", options.fraction, "fraction that is held out", 0.1),
+    Option("--image-size N", "data", options.integer(at_most=4096), _SIZE),
+    Option("--patch-size N", "data", options.integer(at_most=4096), _PATCH),
+    Option("--channels N", "data", options.integer(at_most=4), _CHANNELS),
+    Option(
+        "--resize NAME", "data", image_reading.RESIZE, "for other aspect ratios", "crop"
+    ),
+    shared("tokenizer", None, _TOKENIZER),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
 )
-CHOICES = {
-    "data": (SCENES,),
-    "language": ("en", "fr"),
-    "resize": image_reading.RESIZE,
-}
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def check(settings: options.Settings, task: str) -> None:
@@ -188,14 +155,11 @@ def _folder(settings):
     if table and not os.path.exists(inside) and os.path.exists(table):
         settings.table = os.path.abspath(table)
     arguments = {name: getattr(settings, name) for name in names}
-    with warnings.catch_warnings(record=True) as caught, about(settings.file):
-        warnings.simplefilter("always")
+    with noted_warnings(), about(settings.file):
         try:
             found = datasets.captioned_images(settings.file, **arguments)
         except ValueError as error:
             raise ValueError(str(error).replace("`table`", "--table")) from error
-    for warning in caught:
-        note(str(warning.message))
     texts = classify.cut(found.texts, settings.max_characters)
     return CaptionedImages(found.images, texts)
 
@@ -355,26 +319,3 @@ def held_out(
     """Returns the held-out pictures of a run, as `of_run`."""
     pictures, settings = of_run(record, folder, advice)
     return split(pictures, settings, record["task"])[1]
-
-
-@contextlib.contextmanager
-def named(rows: Sequence[str]) -> Iterator[None]:
-    """Names a row in place of its number in a `ValueError`, as for "texts[3]".
-
-    Args:
-        rows: What each row is, such as "captions.txt, line 4".
-
-    Examples:
-        >>> with named(["--text"]):
-        ...     raise ValueError("texts[0] must have 1 to 9 tokens, received 12")
-        Traceback (most recent call last):
-        ValueError: --text must have 1 to 9 tokens, received 12
-    """
-    try:
-        yield
-    except ValueError as error:
-        found = re.match(r"texts\[(\d+)\]", str(error))
-        if not found:
-            raise
-        name = rows[int(found[1])]
-        raise ValueError(f"{name}{str(error)[found.end() :]}") from error

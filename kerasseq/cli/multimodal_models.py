@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,42 +20,38 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.core import checks
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.
 SOUNDS = {"num_mels": 20, "num_fft_bins": 200, "stride": 80, "window": 1.5}
 TUBE = 2  # frames of a patch of a film
 LEAST_STEPS = 1500  # if neither --epochs nor --steps is given
-DEFAULTS: dict[str, Any] = {
-    "units": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "num_experts": None,
-    "dropout": 0.0,
-    "batch_size": 64,
-    "warm_up": 100,
-    **schedule.STOPPED,
-    "patience": None,
-}
-HELP = {
-    "units": "width of the tokens",
-    "num_heads": "attention heads of each layer",
-    "dropout": "dropout rate in each layer",
-    "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the pictures (default: {options.EPOCHS}, or as many as "
-    f"{LEAST_STEPS:,} steps take)",
-    "patience": "validations without a lower loss after which training stops, with "
-    f"the best weights; 0 trains all steps (default: {schedule.PATIENCE} for a folder, "
-    "else 0)",
-}
-_NUMBER = options.integer(2, 1024)
 _EXPERTS = "experts in the last layer, of half the width, of which two read each token "
 _EXPERTS += "(default: none)"
-OPTIONS = (Option("--num-experts --experts", _NUMBER, _EXPERTS, group="model"),)
+_EPOCHS = f"passes over the pictures (default: {options.EPOCHS}, or as many as "
+_EPOCHS += f"{LEAST_STEPS:,} steps take)"
+_PATIENCE = (
+    "validations without a lower loss after which training stops, with the best "
+)
+_PATIENCE += (
+    f"weights; 0 trains all steps (default: {schedule.PATIENCE} for a folder, else "
+)
+_PATIENCE += "0)"
+RATE = "highest learning rate of AdamW"
+OPTIONS = (
+    shared("units", 64, "width of the tokens"),
+    shared("num_layers", 2),
+    shared("num_heads", 4, "attention heads of each layer"),
+    Option("--num-experts --experts N", "model", options.integer(2, 1024), _EXPERTS),
+    shared("dropout", 0.0, "dropout rate in each layer"),
+    shared("batch_size", 64, "pictures in a batch"),
+    shared("warm_up", 100),
+    *schedule.STOPPED,
+    shared("epochs", None, _EPOCHS),
+    shared("patience", None, _PATIENCE),
+)
 
 
 class Trained(NamedTuple):
@@ -78,7 +74,7 @@ class Trained(NamedTuple):
     keys: list[bytes]
 
 
-def fit(run: "Run", **options_of_head: Any) -> Trained:
+def fit(run: Run, **options_of_head: Any) -> Trained:
     """Reads the pictures, and trains a model on a part of them.
 
     Args:
@@ -87,13 +83,14 @@ def fit(run: "Run", **options_of_head: Any) -> Trained:
     """
     settings, task = run.settings, run.task
     pictures, data, (learned, held_out) = read_parts(run)
-    patches = number_of_patches(settings)
+    of_frame = (settings.image_size // settings.patch_size) ** 2
+    patches = of_frame * (settings.frames // tube(settings.frames))
     schedule.check_memory(settings, len(learned.texts), patches=patches)
     with status("building the model"):
         model, held_out = build(settings, learned, held_out, **options_of_head)
     part, validation = multimodal_data.validation_part(learned, settings, task)
     batches = model.batches(part, batch_size=settings.batch_size, seed=settings.seed)
-    keys, longest = keys_of(learned), model.preprocessor.longest
+    keys, longest = image_data.keys(learned.images), model.preprocessor.longest
     parts = (learned, held_out)
     run.start(data, described(data, settings, parts, patches, longest), keys)
     steps = compile_model(model, settings, batches)
@@ -105,7 +102,7 @@ def fit(run: "Run", **options_of_head: Any) -> Trained:
 
 
 def read_parts(
-    run: "Run",
+    run: Run,
 ) -> tuple[Captioned, dict[str, Any], tuple[Captioned, Captioned]]:
     """Reads the pictures, and returns them, their record, and their two parts."""
     settings, task = run.settings, run.task
@@ -115,11 +112,6 @@ def read_parts(
         "the pictures", lambda given: multimodal_data.read(given, task)
     )
     return pictures, data, multimodal_data.split(pictures, settings, task)
-
-
-def keys_of(learned: Captioned) -> list[bytes]:
-    """Returns what tells equal pictures."""
-    return image_data.keys(learned.images)
 
 
 def described(
@@ -145,12 +137,6 @@ def described(
         f"{settings.image_size} --patch-size {settings.patch_size} --channels "
         f"{settings.channels}; at most {longest:,} tokens of a caption."
     )
-
-
-def number_of_patches(settings: options.Settings) -> int:
-    """Returns the number of patches of a picture, or of tubes of a film."""
-    of_frame = (settings.image_size // settings.patch_size) ** 2
-    return of_frame * (settings.frames // tube(settings.frames))
 
 
 def tube(frames: int) -> int:
@@ -292,7 +278,7 @@ def compile_model(model: Any, settings: options.Settings, batches: Any) -> int:
     return steps
 
 
-def draw(run: "Run", trained: Trained, rows: list[int], titles: list[str]) -> None:
+def draw(run: Run, trained: Trained, rows: list[int], titles: list[str]) -> None:
     """Draws the loss, and some held-out pictures with a title each."""
     source = run.settings.file or multimodal_data.SCENES
     title = f"{run.task} on {image_data.printable(source)}"

@@ -1,23 +1,43 @@
-"""`kerasseq predict` for models of pictures and captions."""
+"""`kerasseq predict` for models of pictures and captions, also for those that draw."""
 
 import argparse
+import itertools
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerasseq.cli import image_data, multimodal_data, options, runs, text_tables
+from kerasseq.cli import (
+    draw_scores,
+    generate,
+    image_data,
+    labeled,
+    multimodal_data,
+    options,
+    runs,
+    text_tables,
+)
 from kerasseq.cli import multimodal_models as models
-from kerasseq.cli.console import choose_backend, note, status
-from kerasseq.cli.errors import UsageError, about, given, refuse
+from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
+from kerasseq.cli.errors import (
+    UsageError,
+    about,
+    check_new_file,
+    given,
+    named_rows,
+    refuse,
+)
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
 from kerasseq.datasets import text_file
 from kerasseq.datasets.captioned_images import TEXT
+from kerasseq.datasets.image_folder import SUFFIXES
 
 if TYPE_CHECKING:
-    import kerasseq
+    from kerasseq.models import Multimodal
 
 Rows = list[dict[str, Any]]
 MODEL = "Multimodal"  # the class of the model in a .keras file
@@ -26,6 +46,9 @@ HEADS = {"caption": CAPTIONS, "draw": DRAW}  # the tasks of models without a run
 HELD_OUT = 8  # pictures that are shown, if none is named
 NEAREST = 5  # pictures that are shown for a caption
 DIGITS = 4  # of a cosine
+PNG = ".png"
+GIVE_TEXT = "Give a caption with --text"
+OTHERS = ("next", "horizon", "adapter", "captions", "missing")  # not for one that draws
 
 
 def task_of(folder: str, record: dict[str, Any] | None) -> str:
@@ -116,9 +139,7 @@ def check_others(args: argparse.Namespace) -> None:
         )
 
 
-def check_files(
-    model: "kerasseq.models.Multimodal", file: str | None, task: str
-) -> None:
+def check_files(model: "Multimodal", file: str | None, task: str) -> None:
     """Raises a `UsageError` if a model cannot read pictures from files."""
     what = None
     if "images" not in model.kinds:
@@ -181,7 +202,7 @@ def of_run(
 
 
 def check_words(
-    model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
+    model: "Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> None:
     """Raises if captions are too long, or have words that the model has not learned."""
     tokenizer, longest = model.preprocessor.tokenizer, model.preprocessor.longest
@@ -201,7 +222,7 @@ def check_words(
 
 
 def known_captions(
-    model: "kerasseq.models.Multimodal", texts: list[str], names: list[str]
+    model: "Multimodal", texts: list[str], names: list[str]
 ) -> tuple[list[str], list[str]]:
     """Returns the captions of a run whose words the model has learned."""
     find = models.unknown_finder(model.preprocessor.tokenizer)
@@ -209,9 +230,7 @@ def known_captions(
     return [texts[n] for n in known], [names[n] for n in known]
 
 
-def describe_all(
-    model: "kerasseq.models.Multimodal", pictures: Any, names: Rows
-) -> Rows:
+def describe_all(model: "Multimodal", pictures: Any, names: Rows) -> Rows:
     """Writes a caption for each picture."""
     if isinstance(pictures, list):
         texts = []
@@ -224,7 +243,7 @@ def describe_all(
     return [{**name, "written": text} for name, text in zip(names, texts, strict=True)]
 
 
-def picture_vectors(model: "kerasseq.models.Multimodal", pictures: Any) -> np.ndarray:
+def picture_vectors(model: "Multimodal", pictures: Any) -> np.ndarray:
     """Computes the unit vectors of files or arrays, some at a time."""
     found = []
     for part, which in image_data.parts(pictures):
@@ -234,18 +253,15 @@ def picture_vectors(model: "kerasseq.models.Multimodal", pictures: Any) -> np.nd
 
 
 def text_vectors(
-    model: "kerasseq.models.Multimodal", texts: Sequence[str], names: Sequence[str]
+    model: "Multimodal", texts: Sequence[str], names: Sequence[str]
 ) -> np.ndarray:
     """Computes the unit vectors of captions; messages name them."""
-    with multimodal_data.named(names):
+    with named_rows(names, "texts"):
         return model.embed_texts(list(texts))
 
 
 def nearest_captions(
-    model: "kerasseq.models.Multimodal",
-    pictures: Any,
-    names: Rows,
-    given: tuple[list[str], list[str]],
+    model: "Multimodal", pictures: Any, names: Rows, given: tuple[list[str], list[str]]
 ) -> Rows:
     """Finds the nearest caption of each picture."""
     texts, places = given
@@ -263,10 +279,7 @@ def nearest_captions(
 
 
 def nearest_pictures(
-    model: "kerasseq.models.Multimodal",
-    pictures: Any,
-    names: Rows,
-    args: argparse.Namespace,
+    model: "Multimodal", pictures: Any, names: Rows, args: argparse.Namespace
 ) -> Rows:
     """Sorts pictures by the cosine with `--text`; on a terminal some are shown."""
     check_words(model, [args.text], ["--text"])
@@ -299,3 +312,103 @@ def describe(row: dict[str, Any]) -> str:
     if "caption" in row:
         parts.append(f"({row['caption']})")
     return "  ".join(parts)
+
+
+# A model that draws
+
+
+def draw(args: argparse.Namespace, record: dict[str, Any] | None) -> None:
+    """Draws a picture for each caption, and prints the files.
+
+    Args:
+        args: Arguments of `kerasseq predict`.
+        record: The record of the run, or None.
+    """
+    check_drawing(args)
+    check_no_codebook(args.folder)
+    if args.text is not None:
+        texts, names = [args.text], ["--text"]
+    elif args.file is not None:
+        texts, names = read_captions(args.file, args)
+    else:
+        texts = multimodal_data.held_out(record, args.folder, GIVE_TEXT).texts
+        names = ["a held-out caption"] * len(texts)
+    files = pictures_to_write(args, len(texts))
+    choose_backend(args.backend)
+    model, _ = runs.load_model(args.folder)
+    if args.text is None and args.file is None:
+        texts = known_captions(model, texts, names)[0][:HELD_OUT]
+    else:
+        check_words(model, texts, names)
+    sampling = {name: getattr(args, name) for name in generate.SAMPLING}
+    for part in labeled.in_parts(range(len(texts)), draw_scores.PART, "drawing"):
+        seed = None if args.seed is None else args.seed + part[0]
+        images = model.draw([texts[n] for n in part], seed=seed, **sampling)
+        for n, image in zip(part, images, strict=True):
+            files[n].parent.mkdir(parents=True, exist_ok=True)
+            draw_scores.write_png(image, files[n])
+    pairs = list(zip(texts, map(str, files), strict=False))
+    if args.json:
+        print_json([{"text": text, "file": file} for text, file in pairs])
+        return
+    for text, file in pairs:  # the caption beside those of others
+        print_result(f"{file}  {text}" if len(pairs) > 1 else file)
+
+
+def check_drawing(args: argparse.Namespace) -> None:
+    """Raises if arguments are not those of a model that draws."""
+    here = "this one draws: give captions with --text or --file"
+    refuse(given(args, *OTHERS), f"is for other models; {here}")
+    if None not in (args.text, args.file):
+        raise UsageError("--text and --file exclude each other: give one")
+    if args.file is None:
+        of_table = given(args, "column", "no_header")
+        refuse(of_table, "is for a table of captions: add --file")
+    if args.text is not None and not args.text.strip():
+        raise ValueError("--text must be a caption, received an empty one")
+    file = args.file
+    is_picture = file is not None and file.lower().endswith(SUFFIXES)
+    if is_picture or (file is not None and os.path.isdir(file)):
+        raise UsageError(
+            "the model draws pictures from captions, so --file must be a file of "
+            f"captions, one on each line or in a table, received {file}"
+        )
+
+
+def check_no_codebook(folder: str) -> None:
+    """Raises a `UsageError` if this is the folder of a codebook."""
+    file, _ = runs.find_model(folder)
+    if (name := read_config(file).get("class_name")) != MODEL:
+        raise UsageError(
+            f"{folder} has the codebook of a run, {name}, which reads no captions. "
+            f"Name the run: {pathlib.Path(folder).parent}"
+        )
+
+
+def pictures_to_write(args: argparse.Namespace, count: int) -> list[pathlib.Path]:
+    """Returns the files of the pictures, none of which exists.
+
+    Args:
+        args: The arguments. `out` is a file for one picture, or a folder, which is made
+            if there is none; by default the folder of the run.
+        count: The number of pictures.
+    """
+    if args.out is None:
+        folder = runs.find_model(args.folder)[0].parent
+    elif args.out.lower().endswith(PNG):
+        if count > 1:
+            raise UsageError(
+                f"--out must be a folder for {count:,} captions, received {args.out}"
+            )
+        check_new_file("--out", args.out, (PNG,))
+        return [pathlib.Path(args.out)]
+    else:
+        folder = pathlib.Path(args.out)
+        if folder.suffix or folder.is_file():
+            raise UsageError(
+                f"--out must be a file that ends in {PNG}, or a folder, received "
+                f"{folder}"
+            )
+    numbered = (folder / f"drawn-{n}{PNG}" for n in itertools.count(1))
+    free = (file for file in numbered if not file.exists())
+    return [*itertools.islice(free, count)]

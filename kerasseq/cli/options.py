@@ -6,6 +6,7 @@ given. Each task lists the values that replace None in its `DEFAULTS`.
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Collection, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -14,8 +15,25 @@ from kerasseq.core import backend, checks
 
 T = TypeVar("T")
 Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
-Settings = SimpleNamespace  # arguments of a run
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
+
+
+class Settings(SimpleNamespace):
+    """The arguments of a run."""
+
+    def own_file(self, name: str) -> str:
+        """Makes the path of a user's file absolute, to resume from any folder.
+
+        Args:
+            name: The argument.
+
+        Returns:
+            The name of the file, without its folder.
+        """
+        path = os.path.abspath(getattr(self, name))
+        setattr(self, name, path)
+        return os.path.basename(path) or path
+
 
 SPARSE = ("blockwise", "longformer", "reformer", "linformer", "adaptive_span")
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
@@ -100,6 +118,33 @@ Choose from jax, torch
             f'unknown {what} "{value}".{checks.nearest(value, choices)} '
             f"Choose from {', '.join(choices)}"
         )
+
+    return check
+
+
+def data_set(choices: Collection[str], file: str) -> Callable[[str], str]:
+    """Returns the type of `--data`, which tells how the user's own data are given.
+
+    Args:
+        choices: The names of the data sets.
+        file: The argument of the user's data.
+
+    Examples:
+        >>> data_set(["names"], "file")("films.csv")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: unknown data set "films.csv". Choose from names, \
+or give your own data as --file films.csv
+    """
+
+    def check(value):
+        try:
+            return one_of("data set", choices)(value)
+        except argparse.ArgumentTypeError as error:
+            is_path = os.path.exists(value) or os.path.splitext(value)[1]
+            own = f"--{file} {value if is_path else 'FILE'}"
+            text = f"{error}, or give your own data as {own}"
+            raise argparse.ArgumentTypeError(text) from None
 
     return check
 
@@ -225,23 +270,29 @@ def list_of(item: Callable[[str], T]) -> Callable[[str], list[T]]:
 # Options of tasks, a row each.
 
 
+# What is named, in messages, if it is not the argument.
+WORDS = {"missing": "choice", "remat": "choice", "resize": "value", "quantize": "mode"}
+WORDS |= {"kind": "kind of strings", "position": "position encoding"}
+
+
 class Option(NamedTuple):
     """An option of a task.
 
     Attributes:
-        names: The option and its aliases; the first names the argument.
-        type: The type for argparse. None for an option without a value; the word for
-            what is named, if the value is one of the choices of the task.
-        help: The help, without the default and the choices.
-        metavar: The placeholder of the value.
+        names: The option, its aliases, and the placeholder of the value, as in the
+            help; the first names the argument.
         group: The title of the options beside it in the help.
+        type: The type for argparse, or the names that the value can have; None for an
+            option without a value.
+        help: The help, without the default and the names.
+        default: The default of the task.
     """
 
     names: str
-    type: Callable[[str], object] | str | None
+    group: str
+    type: Callable[[str], object] | Collection[str] | None
     help: str
-    metavar: str = "N"
-    group: str = ""
+    default: Any = None
 
     @property
     def argument(self) -> str:
@@ -255,12 +306,9 @@ _VOCABULARY = "maximum number of tokens in the vocabulary"
 _TOKENIZER = f"{', '.join(TOKENIZERS)}, or a file or folder"
 _PRESET = "fine-tune a BERT, RoBERTa, GPT-2 or LLaMA from a folder of Hugging Face"
 _NO_HEADER = "the first line of the table is a row; its columns are named 1, 2, …"
-_NO_FILE = "if there is no file of your own"
-_ENCODING = "encoding of the file, such as cp1252"
 _BALANCED = "give all classes the same share of the loss"
 _HEADS = "attention heads of a bert or gpt"
 _DROPOUT = "dropout rate of the inputs of each layer"
-_LENGTH = "time steps in an example"
 _WARM_UP = "steps in which the learning rate rises"
 _EPOCHS = f"passes over the data, such as 2.5 (default: {EPOCHS})"
 _STEPS = "training steps, instead of --epochs"
@@ -270,6 +318,7 @@ _PATIENCE = (
 )
 _PATIENCE += "weights; 0 trains all steps"
 _MINUTES = "minutes after which training stops, at the next checkpoint"
+_CHUNK = "positions of which the logits exist at a time, to save memory (default: all)"
 _SEEDS = "random seeds; each model is trained once with each"
 _CONFIG = (
     "read options from a JSON file, such as the run.json of a run; those that are "
@@ -278,65 +327,88 @@ _CONFIG += "typed come before them"
 _THREADS = "threads that compute; 1 is fastest for small models on a busy machine "
 _THREADS += "(default: the choice of the backend)"
 _BACKEND = "tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)"
+MISSING = ("error", "skip")  # what is done with incomplete rows
 SHARED: dict[str, Option] = {
     row.argument: row
     for row in (
-        Option("--file", str, "a file", "FILE", "data"),
-        Option("--data", "data set", _NO_FILE, "NAME", "data"),
-        Option("--encoding", str, _ENCODING, "NAME", "data"),
-        Option("--text", str, "column of the texts", "COLUMN", "data"),
-        Option("--label", str, "column of the labels", "COLUMN", "data"),
-        Option("--no-header", None, _NO_HEADER, group="data"),
-        Option("--missing", "choice", "for incomplete rows", "NAME", "data"),
-        Option("--held-out", fraction, _HELD_OUT, "X", "data"),
-        Option("--max-characters", length, _CUT, group="data"),
-        Option("--balanced", None, _BALANCED, group="data"),
-        Option("--tokenizer", str, _TOKENIZER, "NAME", "data"),
-        Option("--vocabulary-size --vocab-size", integer(), _VOCABULARY, group="data"),
-        Option("--model --architecture", "model", "", "NAME", "model"),
-        Option("--models --model", "model", "", "NAME", "model"),
-        Option("--units --hidden-size", units, "units of each layer", group="model"),
-        Option("--num-layers --layers", num_layers, "number of layers", group="model"),
-        Option("--num-heads --heads", heads, _HEADS, group="model"),
-        Option("--preset", str, _PRESET, "FOLDER", "model"),
-        Option("--dropout", rate, _DROPOUT, "X", "model"),
-        Option("--batch-size", integer(), "examples in a batch", group="training"),
-        Option("--sequence-length", length, _LENGTH, group="training"),
-        Option("--learning-rate", positive, "learning rate of Adam", "X", "training"),
-        Option("--warm-up", integer(0), _WARM_UP, group="training"),
-        Option("--epochs", positive, _EPOCHS, "X", "training"),
-        Option("--steps", integer(), _STEPS, group="training"),
-        Option("--checkpoint-every", integer(), _EVERY, group="training"),
-        Option("--patience", integer(0), _PATIENCE, group="training"),
-        Option("--max-minutes", positive, _MINUTES, "X", "training"),
-        Option("--seed", seed, "random seed", group="training"),
-        Option("--seeds --seed", seed, _SEEDS, "0,1,…", "training"),
+        Option("--file FILE", "data", str, "a file"),
+        Option("--data NAME", "data", (), "if there is no file of your own"),
+        Option("--encoding NAME", "data", str, "encoding of the file, such as cp1252"),
+        Option("--text COLUMN", "data", str, "column of the texts"),
+        Option("--label COLUMN", "data", str, "column of the labels"),
+        Option("--no-header", "data", None, _NO_HEADER),
+        Option("--missing NAME", "data", MISSING, "for incomplete rows"),
+        Option("--held-out X", "data", fraction, _HELD_OUT),
+        Option("--max-characters N", "data", length, _CUT),
+        Option("--balanced", "data", None, _BALANCED),
+        Option("--tokenizer NAME", "data", str, _TOKENIZER),
+        Option("--vocabulary-size --vocab-size N", "data", integer(), _VOCABULARY),
+        Option("--model --architecture NAME", "model", (), ""),
+        Option("--models --model NAME", "model", (), ""),
+        Option("--units --hidden-size N", "model", units, "units of each layer"),
+        Option("--num-layers --layers N", "model", num_layers, "number of layers"),
+        Option("--num-heads --heads N", "model", heads, _HEADS),
+        Option("--preset FOLDER", "model", str, _PRESET),
+        Option("--dropout X", "model", rate, _DROPOUT),
+        Option("--batch-size N", "training", integer(), "examples in a batch"),
+        Option("--sequence-length N", "training", length, "time steps in an example"),
+        Option("--learning-rate X", "training", positive, "learning rate of Adam"),
+        Option("--warm-up N", "training", integer(0), _WARM_UP),
+        Option("--epochs X", "training", positive, _EPOCHS),
+        Option("--steps N", "training", integer(), _STEPS),
+        Option("--checkpoint-every N", "training", integer(), _EVERY),
+        Option("--patience N", "training", integer(0), _PATIENCE),
+        Option("--max-minutes X", "training", positive, _MINUTES),
+        Option("--loss-chunk-size N", "training", integer(), _CHUNK),
+        Option("--seed N", "training", seed, "random seed"),
+        Option("--seeds --seed 0,1,…", "training", seed, _SEEDS),
     )
 }
-MISSING = ("error", "skip")  # what is done with incomplete rows
+
+
+def shared(
+    argument: str,
+    default: Any = None,
+    help: str | None = None,
+    names: Collection[str] | None = None,
+) -> Option:
+    """Returns a row of the table, with the default of a task.
+
+    Args:
+        argument: The argument.
+        default: Its default.
+        help: The help, if that of the table does not fit the task.
+        names: The names that the value can have, if the table has none.
+    """
+    row = SHARED[argument]
+    kind, text = names or row.type, row.help if help is None else help
+    return row._replace(default=default, type=kind, help=text)
+
+
+def table(*rows: Option) -> tuple[Option, ...]:
+    """Returns rows, of which a later one replaces an earlier one of the same names."""
+    return tuple({row.names: row for row in rows}.values())
+
+
+def defaults(rows: Iterable[Option]) -> dict[str, Any]:
+    """Returns the arguments of a task with their defaults."""
+    return {row.argument: row.default for row in rows}
 
 
 def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> None:
-    """Adds the options of a task: those of its `DEFAULTS`, in their order.
+    """Adds the options of a task.
 
     Args:
         parser: The parser of the task.
         name: The name of the task.
-        task: Its module. `OPTIONS` are the rows that the table does not have, or that
-            differ there; `HELP` has other words for a row; `CHOICES` has the names that
-            options take.
+        task: Its module, whose `OPTIONS` are the rows.
     """
     add_resume(parser)
-    choices = {"missing": MISSING, **getattr(task, "CHOICES", {})}
     groups: dict[str, Options] = {"": parser}
-    for argument, default in task.DEFAULTS.items():
-        own = [row for row in getattr(task, "OPTIONS", ()) if row.argument == argument]
-        for row in own or [SHARED[argument]]:
-            if row.group not in groups:
-                groups[row.group] = parser.add_argument_group(row.group)
-            text = getattr(task, "HELP", {}).get(argument, row.help)
-            row = row._replace(help=text)
-            _add_row(groups[row.group], row, default, choices.get(argument))
+    for row in task.OPTIONS:
+        if row.group not in groups:
+            groups[row.group] = parser.add_argument_group(row.group)
+        _add_row(groups[row.group], row, task.FILE)
     several = isinstance(task.DEFAULTS.get("model"), list)
     named = [name for name in ("model", "method") if name in task.DEFAULTS]
     kind = "-race" if several else "".join(f"-{name.upper()}" for name in named)
@@ -344,23 +416,27 @@ def add_task(parser: argparse.ArgumentParser, name: str, task: ModuleType) -> No
     add_new_run(group, f"runs/{name}{kind}-N")
 
 
-def _add_row(group, row, default, choices):
-    kind, text, metavar = row.type, row.help, row.metavar
-    if isinstance(kind, str):
-        kind = one_of(kind, choices)
-        text = f"{', '.join(choices)}{'; ' * bool(text)}{text}"
-    if row.argument == "data":
-        default = next(iter(choices))
+def _add_row(group, row, file=None):
+    kind, text, default = row.type, row.help, row.default
+    if kind is not None and not callable(kind):
+        text = f"{', '.join(kind)}{'; ' * bool(text)}{text}"
+        if row.argument == "data":
+            default = next(iter(kind))
+            kind = data_set(kind, file)
+        else:
+            word = row.argument.replace("_", " ").removesuffix("s")
+            kind = one_of(WORDS.get(word, word), kind)
+    *names, metavar = row.names.split() if kind else (row.names, None)
     if isinstance(default, list):
         kind, default = list_of(kind), ",".join(map(str, default))
         metavar = "A,B,…" if metavar == "NAME" else metavar
-    add(group, row.names, kind, text, metavar, shown=default)
+    add(group, " ".join(names), kind, text, metavar, shown=default)
 
 
 def add_rows(parser: Options, rows: Iterable[Option]) -> None:
     """Adds options to another command, which has no defaults for them."""
     for row in rows:
-        _add_row(parser, row, None, MISSING)
+        _add_row(parser, row)
 
 
 def add_shared(parser: Options, *names: str) -> None:

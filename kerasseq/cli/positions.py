@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING
 
 import kerasseq
 from kerasseq.cli import figures, options
-from kerasseq.cli.console import (
-    Console,
-    choose_backend,
-    print_json,
-    set_seed,
-    status,
-)
+from kerasseq.cli.console import Console, choose_backend, print_json, set_seed, status
 from kerasseq.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,9 +95,7 @@ def make_layers(length: int) -> "dict[str, keras.layers.Layer]":
 
 
 def show(
-    console: Console,
-    by_layer: "dict[str, dict[str, Criterion]]",
-    sizes: dict[str, int],
+    console: Console, by_layer: "dict[str, dict[str, Criterion]]", sizes: dict[str, int]
 ) -> None:
     """Prints the criteria of each layer."""
     columns = list(next(iter(by_layer.values())))

@@ -31,7 +31,6 @@ import numpy as np
 
 from kerasseq.cli import (
     competitor,
-    draw_predict,
     generate,
     image_data,
     images,
@@ -47,9 +46,9 @@ from kerasseq.cli import (
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, print_json, print_result
-from kerasseq.cli.errors import UsageError, about, given, refuse
-from kerasseq.cli.prediction_files import check_out, write
+from kerasseq.cli.errors import UsageError, about, check_new_file, given, refuse
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
+from kerasseq.cli.text_tables import write
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file
 
@@ -102,46 +101,32 @@ def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq predict`."""
     _, record = runs.find_model(args.folder)
     if multimodal_predict.draws(args.folder, record):
-        draw(args, record)
+        multimodal_predict.draw(args, record)
         return
-    check_no_sampling(args)
+    of_drawing = given(args, *generate.SAMPLING, "seed")
+    refuse(of_drawing, "is for a run of kerasseq train draw")
     if args.out is not None:
-        check_out(args.out)
+        check_new_file("--out", args.out, (".csv", ".jsonl"))
     if record and record["task"] == "forecast":
         forecast(args)
         return
     runs.check_no_speech(args.folder, kind := runs.kind(args.folder, record))
     of_kind = dict.fromkeys(("images", "ViT"), predict_images)
     of_kind |= dict.fromkeys(multimodal_predict.KINDS, multimodal_predict.predict)
-    if args.captions is not None and kind not in multimodal_predict.KINDS:
-        raise UsageError("--captions is for a run of kerasseq train contrastive")
+    is_captioned = kind in multimodal_predict.KINDS
+    if not is_captioned:
+        of_pictures = given(args, "captions")
+        refuse(of_pictures, "is for a run of kerasseq train contrastive")
     rows = of_kind.get(kind, predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:
         print_json(list(rows))
     else:
-        is_captioned = kind in multimodal_predict.KINDS
         shown = multimodal_predict.describe if is_captioned else describe
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
             print_result(f"{name}{shown(row)}")
-
-
-def check_no_sampling(args: argparse.Namespace) -> None:
-    """Raises a `UsageError` if options of a model that draws are given."""
-    of_drawing = given(args, *generate.SAMPLING, "seed")
-    refuse(of_drawing, "is for a run of kerasseq train draw")
-
-
-def draw(args: argparse.Namespace, record: Any) -> None:
-    """Draws captions, and prints the files of the pictures."""
-    rows = draw_predict.predict(args, record)
-    if args.json:
-        print_json(rows)
-        return
-    for row in rows:
-        print_result(draw_predict.describe(row, alone=len(rows) == 1))
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
@@ -155,8 +140,8 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     predict, rows = predictor(model, args.folder, record)
     if predict is fill:
         inputs = pairs(inputs, args.next)
-    elif args.next is not None:
-        raise UsageError("--next is for a BERT that was pre-trained")
+    else:
+        refuse(given(args, "next"), "is for a BERT that was pre-trained")
     for part in labeled.in_parts(range(len(texts)), rows, "predicting"):
         predictions = predict(model, [inputs[n] for n in part])
         for n, row in zip(part, predictions, strict=True):
@@ -168,20 +153,18 @@ def check_arguments(args: argparse.Namespace) -> None:
     if (args.text is None) == (args.file is None):
         raise UsageError("expected one of --text and --file")
     check_no_forecast(args)
-    if args.column is not None and args.file is None:
-        raise UsageError("--column is for a table: add --file, or leave it out")
-    if args.missing is not None and args.file is None:
-        raise UsageError("--missing is for a file: add --file, or leave it out")
-    if args.next is not None and args.text is None:
+    if args.file is None:
+        of_file = given(args, "column", "missing")
+        refuse(of_file, "is for a file: add --file, or leave it out")
+        if not args.text.strip():
+            raise ValueError("expected a text, received an empty one")
+    elif args.next is not None:
         raise UsageError("--next is for --text; in a file a tab divides two texts")
-    if args.file is None and not args.text.strip():
-        raise ValueError("expected a text, received an empty one")
 
 
 def check_no_forecast(args: argparse.Namespace) -> None:
     """Raises if arguments of a forecast are given for another model."""
-    if args.horizon is not None:
-        raise UsageError("--horizon is for the run of a forecast")
+    refuse(given(args, "horizon"), "is for the run of a forecast")
     if args.missing not in (None, *options.MISSING):
         raise UsageError(
             f"--missing {args.missing} is for the run of a forecast: expected "
@@ -196,8 +179,7 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
             "expected --file with an image or a folder of images, without --text and "
             "--column, as the model classifies images"
         )
-    if args.next is not None:
-        raise UsageError("--next is for a BERT that was pre-trained")
+    refuse(given(args, "next"), "is for a BERT that was pre-trained")
     check_no_forecast(args)
     files = image_data.files(args.file, args.missing)
     choose_backend(args.backend)
@@ -211,16 +193,15 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
 
 def check_forecast(args: argparse.Namespace) -> None:
     """Raises if the arguments are not those of a forecast."""
-    if args.text is not None or args.column is not None:
+    if given(args, "text", "column"):
         raise UsageError(
             "the run of a forecast continues its own table, or that of --file: leave "
             "out --text and --column"
         )
-    if args.no_header:
-        raise UsageError("--no-header is for a table of texts: add a line with names")
+    refuse(given(args, "no_header"), "is for a table of texts: add a line with names")
     check_columns(args, is_conll=False)
-    if args.missing is not None and args.file is None:
-        raise UsageError("--missing is for a table: add --file, or leave it out")
+    if args.file is None:
+        refuse(given(args, "missing"), "is for a table: add --file, or leave it out")
 
 
 def forecast(args: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ then:
   kerasseq generate runs/preferences-dpo-1 --prompt "Once "
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import (
@@ -29,17 +29,14 @@ from kerasseq.cli import (
     labeled,
     options,
     preference_data,
-    preference_scores,
     runs,
     schedule,
     text_models,
 )
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.options import Option, PerModel
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.run import Run
 
 
 class PerMethod(PerModel):
@@ -56,66 +53,76 @@ class PerMethod(PerModel):
 FILE = None  # the methods read different files
 PATHS = ("file", "prompts", "reward")
 METHODS = ("dpo", "reward", "grpo")
-DEFAULTS = {
-    "method": "dpo",
-    "base": None,
-    **text_models.DEFAULTS,
-    "file": None,
-    "prompts": None,
-    "reward": None,
-    "held_out": 0.2,
-    "beta": PerMethod(0.1, grpo=0.04, reward=None),
-    "num_generations": PerMethod(None, grpo=16),
-    "max_new_tokens": PerMethod(None, grpo=32),
-    "no_scale_rewards": False,
-    "num_iterations": PerMethod(None, grpo=1),
-    "epsilon": PerMethod(None, grpo=0.2),
-    "batch_size": PerMethod(32, grpo=4),
-    "learning_rate": PerMethod(3e-4, reward=1e-3),
-    **schedule.TRAINED,
-    "max_minutes": None,
-    "checkpoint_every": PerMethod(100, grpo=10),
-}
-CHOICES = {"method": METHODS, **text_models.CHOICES}
-HELP = {
-    "held_out": "fraction of the votes or prompts that is held out",
-    "batch_size": "votes in a batch; of grpo the prompts in it",
-    "epochs": f"passes over the votes or prompts (default: {options.EPOCHS}; of grpo "
-    "at least 200 steps)",
-}
 STEPS = 200  # of grpo, at least
 NEEDED = {"dpo": ("file",), "reward": ("file",), "grpo": ("prompts", "reward")}
 OF_GRPO = ("prompts", "reward", "num_generations", "max_new_tokens")
 OF_GRPO += ("no_scale_rewards", "num_iterations", "epsilon")
 REFUSED = {"dpo": OF_GRPO, "reward": (*OF_GRPO, "beta"), "grpo": ("file",)}
-_BASE = "the language model to train further"
 _FILE = "votes: JSON lines with prompt, chosen and rejected"
 _PROMPTS = "of grpo: one prompt on each line, or JSON lines"
 _REWARD = "of grpo: the run of a reward model, or a function as file.py:function"
-_BETA = "how strongly the model is held near the base"
 _UNSCALED = "of grpo: do not divide rewards by their deviation in a group"
-_ITERATIONS = "of grpo: updates on the same answers"
 _EPSILON = "of grpo: ratios beyond 1 - X and 1 + X are cut"
-OPTIONS = (
-    Option("--method", "method", "how to train", "NAME", "model"),
-    text_models.BASE._replace(help=_BASE),
+OPTIONS = options.table(
+    Option("--method NAME", "model", METHODS, "how to train", "dpo"),
+    text_models.BASE._replace(help="the language model to train further"),
     *text_models.OPTIONS,
-    Option("--file", str, _FILE, "FILE", "data"),
-    Option("--prompts", str, _PROMPTS, "FILE", "data"),
-    Option("--reward", str, _REWARD, "RUN", "data"),
-    Option("--beta", options.positive, _BETA, "X", "training"),
-    Option("--num-generations", options.integer(2, 10**4), "of grpo: answers to each "
-           "prompt of a batch", group="training"),
-    Option("--max-new-tokens", options.length, "of grpo: tokens of an answer, at most",
-           group="training"),
-    Option("--no-scale-rewards", None, _UNSCALED, group="training"),
-    Option("--num-iterations", options.integer(1, 1000), _ITERATIONS,
-           group="training"),
-    Option("--epsilon", options.positive, _EPSILON, "X", "training"),
-)  # fmt: skip
+    Option("--file FILE", "data", str, _FILE),
+    Option("--prompts FILE", "data", str, _PROMPTS),
+    Option("--reward RUN", "data", str, _REWARD),
+    shared("held_out", 0.2, "fraction of the votes or prompts that is held out"),
+    Option(
+        "--beta X",
+        "training",
+        options.positive,
+        "how strongly the model is held near the base",
+        PerMethod(0.1, grpo=0.04, reward=None),
+    ),
+    Option(
+        "--num-generations N",
+        "training",
+        options.integer(2, 10**4),
+        "of grpo: answers to each prompt of a batch",
+        PerMethod(None, grpo=16),
+    ),
+    Option(
+        "--max-new-tokens N",
+        "training",
+        options.length,
+        "of grpo: tokens of an answer, at most",
+        PerMethod(None, grpo=32),
+    ),
+    Option("--no-scale-rewards", "training", None, _UNSCALED, False),
+    Option(
+        "--num-iterations N",
+        "training",
+        options.integer(1, 1000),
+        "of grpo: updates on the same answers",
+        PerMethod(None, grpo=1),
+    ),
+    Option(
+        "--epsilon X", "training", options.positive, _EPSILON, PerMethod(None, grpo=0.2)
+    ),
+    shared(
+        "batch_size",
+        PerMethod(32, grpo=4),
+        "votes in a batch; of grpo the prompts in it",
+    ),
+    shared("learning_rate", PerMethod(3e-4, reward=1e-3)),
+    *schedule.TRAINED,
+    shared("max_minutes"),
+    shared("checkpoint_every", PerMethod(100, grpo=10)),
+    shared(
+        "epochs",
+        None,
+        f"passes over the votes or prompts (default: {options.EPOCHS}; of grpo "
+        "at least 200 steps)",
+    ),
+)
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains by the method of the run, and compares with the model before.
 
     Args:
@@ -142,7 +149,7 @@ def check_options(settings: options.Settings) -> None:
     refuse(others, f"is not for --method {method}. {advice}")
 
 
-def on_votes(run: "Run") -> runs.Results:
+def on_votes(run: Run) -> runs.Results:
     """Trains a language model or a reward model on votes."""
     settings = run.settings
     votes, data = run.read("the votes", preference_data.read_votes)
@@ -165,7 +172,7 @@ def on_votes(run: "Run") -> runs.Results:
         seed=settings.seed,
     )
     with status("evaluating the base"):
-        before = preference_scores.of_votes(trainer, held_out)
+        before = preference_data.of_votes(trainer, held_out)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)
     compile_both(model, trainer, settings, steps)
     text = f"{data['source']}: {len(votes):,} votes, {len(held_out):,} held out."
@@ -173,16 +180,16 @@ def on_votes(run: "Run") -> runs.Results:
     metric = "accuracy" if is_reward else "rewards/accuracies"
     history = run.fit(trainer, batches, steps, metric, saved=model)
     with status("evaluating"):
-        after = preference_scores.of_votes(trainer, held_out)
-        scores = preference_scores.compare_votes(settings.method, before, after)
+        after = preference_data.of_votes(trainer, held_out)
+        scores = preference_data.compare_votes(settings.method, before, after)
         if not is_reward:
             prompts = [vote.texts for vote in held_out]
-            scores["kl"] = preference_scores.divergence(trainer, prompts, settings.seed)
+            scores["kl"] = preference_data.divergence(trainer, prompts, settings.seed)
     scores |= {"votes": len(votes), "held_out": len(held_out), "repeated": repeated}
     return finish(run, model, history, steps, scores, metric)
 
 
-def train_on_rewards(run: "Run") -> runs.Results:
+def train_on_rewards(run: Run) -> runs.Results:
     """Trains a language model on rewards of its own answers."""
     settings = run.settings
     prompts, data = run.read("the prompts", preference_data.read_prompt_lines)
@@ -198,9 +205,9 @@ def train_on_rewards(run: "Run") -> runs.Results:
     model, trainer = build(settings, base, reward)
     with about(settings.prompts):
         batches = trainer.batches(learned, settings.batch_size, settings.seed)
-    tested = (held_out or learned)[: preference_scores.MOST]
+    tested = (held_out or learned)[: preference_data.MOST]
     with status("evaluating the base"), about(settings.reward):
-        before = preference_scores.of_prompts(trainer, tested, settings.seed)
+        before = preference_data.of_prompts(trainer, tested, settings.seed)
     few = max(options.EPOCHS, STEPS / batches.steps_per_epoch)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch, few)
     compile_both(model, trainer, settings, steps)
@@ -214,8 +221,8 @@ def train_on_rewards(run: "Run") -> runs.Results:
             f"{settings.reward}, then  kerasseq train --resume {run.folder}"
         ) from error
     with status("evaluating"):
-        after = preference_scores.of_prompts(trainer, tested, settings.seed)
-    scores = preference_scores.compare_rewards(before, after, bool(held_out))
+        after = preference_data.of_prompts(trainer, tested, settings.seed)
+    scores = preference_data.compare_rewards(before, after, bool(held_out))
     scores["kl"] = trainer.divergence(
         tested,
         max_new_tokens=settings.max_new_tokens,
@@ -272,7 +279,7 @@ def compile_both(
 
 
 def finish(
-    run: "Run",
+    run: Run,
     model: Any,
     history: runs.History,
     steps: int,
@@ -283,7 +290,7 @@ def finish(
     scores |= text_models.save(run, model)
     method = {"method": run.settings.method}
     results = run.results(model, history, steps, **method, **scores)
-    preference_scores.show(run.console, results)
+    preference_data.show(run.console, results)
     what = "votes" if "votes" in results else "prompts"
     count = results["held_out"]
     labeled.show_repeated(run.console, results["repeated"], count, what)

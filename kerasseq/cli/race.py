@@ -15,10 +15,11 @@ Examples:
   kerasseq train parentheses --model lstm,gru --flipped 0.1
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import kerasseq
 from kerasseq.cli import (
     competitor,
     contest,
@@ -31,34 +32,11 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.core import backend
 
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
-
 FILE = None  # there are no data of the user
-DEFAULTS = {
-    "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
-    "colors": 5,
-    "kind": "training",
-    "lengths": None,
-    "flipped": 0.0,
-    "units": 50,
-    "num_layers": 1,
-    "activation": None,
-    "forget_bias": 1.0,
-    "recurrent_scale": 1.0,
-    "batch_size": 64,
-    "learning_rate": 1e-3,
-    "clip_norm": None,
-    "steps": 20_000,
-    "checkpoint_every": 500,
-    "examples": 100_000,
-    "test_examples": 2000,
-    "seeds": [0],
-    "processes": 1,
-}
 KINDS = ("training", "hard")  # of training strings
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "softsign", "linear")
 MAJORITY = "always balanced"
@@ -67,8 +45,6 @@ ADVICE = ("--steps", "--units")
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 
 
-CHOICES = {"model": options.CAUSAL, "kind": KINDS, "activation": ACTIVATIONS}
-HELP = {"steps": "training steps of each model"}
 _NUMBER, _COLORS = options.integer(at_most=256), options.integer(at_most=1000)
 _FORGET = "initial bias of the forget gate of an LSTM"
 _SCALE = "factor of the initial recurrent weights: their spectral radius"
@@ -78,22 +54,35 @@ _HALF = options.bounded(lambda share: 0 <= share <= 0.5, "from 0 to 0.5")
 _CLIP = "largest norm of the gradient; a longer one is scaled (default: none)"
 _TESTED = "strings in each test set"
 _PROCESSES = "competitors that train at the same time, each in a process of its own"
-OPTIONS = (
-    Option("--colors", _COLORS, "colors of parentheses"),
-    Option("--kind", "kind of strings", "the kinds of training strings", "NAME"),
-    Option("--lengths", competitor.lengths, _LENGTHS, "A-B"),
-    Option("--flipped", _HALF, _FLIPPED, "Q"),
-    Option("--activation", "activation", "of the state", "NAME", "model"),
-    Option("--forget-bias", options.real, _FORGET, "X", "model"),
-    Option("--recurrent-scale", options.positive, _SCALE, "X", "model"),
-    Option("--clip-norm", options.positive, _CLIP, "X", "training"),
-    Option("--examples", options.examples, "training strings", group="training"),
-    Option("--test-examples", options.examples, _TESTED, group="training"),
-    Option("--processes", _NUMBER, _PROCESSES, group="training"),
+OPTIONS = options.table(
+    shared(
+        "model",
+        ["elman", "gated", "lstm", "peephole_lstm", "gru"],
+        names=options.CAUSAL,
+    ),
+    Option("--colors N", "", _COLORS, "colors of parentheses", 5),
+    Option("--kind NAME", "", KINDS, "the kinds of training strings", "training"),
+    Option("--lengths A-B", "", competitor.lengths, _LENGTHS),
+    Option("--flipped Q", "", _HALF, _FLIPPED, 0.0),
+    shared("units", 50),
+    shared("num_layers", 1),
+    Option("--activation NAME", "model", ACTIVATIONS, "of the state"),
+    Option("--forget-bias X", "model", options.real, _FORGET, 1.0),
+    Option("--recurrent-scale X", "model", options.positive, _SCALE, 1.0),
+    shared("batch_size", 64),
+    shared("learning_rate", 1e-3),
+    Option("--clip-norm X", "training", options.positive, _CLIP),
+    shared("steps", 20_000, "training steps of each model"),
+    shared("checkpoint_every", 500),
+    Option("--examples N", "training", options.examples, "training strings", 100_000),
+    Option("--test-examples N", "training", options.examples, _TESTED, 2000),
+    shared("seeds", [0]),
+    Option("--processes N", "training", _NUMBER, _PROCESSES, 1),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains and tests each model with each seed, except those that are finished.
 
     Args:
@@ -217,7 +206,7 @@ possible one, 0.900, by more than 3 standard errors: the labels are told somewhe
     ]
 
 
-def draw(run: "Run", results: dict[str, Any]) -> Any:
+def draw(run: Run, results: dict[str, Any]) -> Any:
     """Draws the accuracies."""
     by_title = {
         name: {TITLES[kind]: values for kind, values in by_kind.items()}
@@ -225,4 +214,6 @@ def draw(run: "Run", results: dict[str, Any]) -> Any:
     }
     choose_backend(None)  # the figures are drawn by a module that loads Keras
     optimum = results["optimum"] if results["optimum"] < 1 else None
-    return figures.race(run.folder, by_title, optimum)
+    title = "Balanced or not? Accuracy on strings of parentheses"
+    plot = kerasseq.tracing.plots.plot_race(by_title, title, optimum=optimum)
+    return figures.save(plot, run.folder / "race.png")

@@ -17,9 +17,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from kerasseq.cli import asking, generate, options, runs
+from kerasseq.cli import chat, generate, options, runs
 from kerasseq.cli.console import Console, choose_backend, note, print_json, status
-from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.errors import about, check_new_file
 from kerasseq.datasets import text_file
 from kerasseq.datasets.conversation_files import conversation_rows
 
@@ -61,7 +61,8 @@ def add_command(add: options.Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq report`."""
-    output = _new_file(args.output)
+    check_new_file("--output", args.output, SUFFIXES)
+    output = pathlib.Path(args.output)
     for folder in args.folders:
         runs.find_model(folder)
     text = None if args.text is None else text_file(args.text, args.encoding)
@@ -78,32 +79,17 @@ def run(args: argparse.Namespace) -> None:
         print_json({"stages": stages, "sentences": sentences, "page": str(output)})
         return
     console = Console()
-    console.table("The road", ("run", *_headings(stages)), _rows(stages))
+    console.table("The road", *_table(stages))
     for sentence in sentences:
         console.write(sentence)
     console.write(f"The page: {output}")
-
-
-def _new_file(name):
-    path = pathlib.Path(name)
-    if path.suffix not in SUFFIXES:
-        raise UsageError(
-            f"--output must end in {' or '.join(SUFFIXES)}, received {name!r}"
-        )
-    if path.exists():
-        raise UsageError(
-            f"--output {name} exists, and nothing is overwritten. Choose another name"
-        )
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"--output must be in a folder that exists, received {name!r}")
-    return path
 
 
 def _read_questions(args):
     """Conversations up to their last answer, which is expected."""
     found = []
     for line, talk in conversation_rows(args.questions, args.encoding).items():
-        question = asking.last_question(talk)
+        question = chat.last_question(talk)
         if question is None:
             raise ValueError(
                 f"{args.questions}, line {line} must end with a question of the user "
@@ -129,7 +115,7 @@ def _stage(folder, text, questions) -> dict[str, Any]:
     }
     if text is not None:
         with about(folder), status(f"scoring the text with {folder}", len(text)):
-            stage["bits_per_byte"] = asking.bits_per_byte(model, text)
+            stage["bits_per_byte"] = chat.bits_per_byte(model, text)
     if questions:
         with about(folder):
             stage |= _asked(model, folder, questions)
@@ -141,7 +127,7 @@ def _asked(model, folder, questions):
     if getattr(model.tokenizer, "chat_template", None) is None:
         note(f"{folder} has no chat template, and is not asked")
         return {}
-    right, answers = asking.share_right(model, questions)
+    right, answers = chat.share_right(model, questions)
     return {"right": right, "answers": answers[:SHOWN]}
 
 
@@ -165,30 +151,23 @@ def verdicts(stages: Sequence[dict[str, Any]]) -> list[str]:
     return sentences
 
 
-def _headings(stages):
+def _table(stages):
+    """Returns the headings and the rows of what is known of a stage at least."""
     used = [name for name in COLUMNS if any(s.get(name) is not None for s in stages)]
-    return [COLUMNS[name][0] for name in used]
 
+    def cell(stage, name):
+        value = stage.get(name)
+        return "–" if value is None else COLUMNS[name][1].format(value)
 
-def _rows(stages):
-    used = [name for name in COLUMNS if any(s.get(name) is not None for s in stages)]
-    return [
-        [
-            stage["run"],
-            *(
-                "–" if stage.get(name) is None else COLUMNS[name][1].format(stage[name])
-                for name in used
-            ),
-        ]
-        for stage in stages
-    ]
+    rows = [[stage["run"], *(cell(stage, name) for name in used)] for stage in stages]
+    return ["run", *(COLUMNS[name][0] for name in used)], rows
 
 
 def _blocks(stages, questions, sentences):
     """Returns the page: headings, paragraphs and tables."""
     blocks: list[Block] = [
         ("heading", "From a text to a chat"),
-        ("table", ["run", *_headings(stages)], _rows(stages)),
+        ("table", *_table(stages)),
         *(("paragraph", sentence) for sentence in sentences),
     ]
     if any("answers" in stage for stage in stages):

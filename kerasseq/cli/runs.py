@@ -55,7 +55,9 @@ def find_model(
         return path, None
     if not path.is_dir():
         read(path)  # raises, and lists the runs nearby
-    file, record = path / MODEL, _record_of_model(path)
+    # The record of the run in the folder, or of the race that it belongs to.
+    folders = [each for each in (path, path.absolute().parent) if (each / RUN).exists()]
+    file, record = path / MODEL, read(folders[0]) if folders else None
     if not file.exists():
         raise FileNotFoundError(_no_model(path, record))
     return file, record
@@ -129,14 +131,6 @@ def unfinished(file: pathlib.Path, model: Any) -> str | None:
             f"evaluated. {finish}"
         )
     return f"the run in {folder} is not finished: training stopped{where}. {finish}"
-
-
-def _record_of_model(path):
-    """Returns the record of the run in a folder, or of the race that it belongs to."""
-    for folder in (path, path.absolute().parent):
-        if (folder / RUN).exists():
-            return read(folder)
-    return None
 
 
 def _no_model(path, record):

@@ -19,10 +19,11 @@ Examples:
 """
 
 import argparse
+import functools
 import pathlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,20 +31,25 @@ import kerasseq
 from kerasseq.cli import (
     contest,
     figures,
+    language_model,
     options,
     runs,
-    scale_data,
     scale_scores,
     schedule,
+    text_models,
+    tokenize,
 )
 from kerasseq.cli.commands import COMMANDS
-from kerasseq.cli.console import clock, set_seed
-from kerasseq.cli.errors import UsageError
-from kerasseq.cli.language_model import MODELS
-from kerasseq.cli.options import Option
+from kerasseq.cli.console import clock, set_seed, status
+from kerasseq.cli.errors import UsageError, about, given, refuse
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
+from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+    import keras
+
+    from kerasseq.training.batches import NumberedBatches
 
 
 class PerData(options.PerModel):
@@ -52,50 +58,112 @@ class PerData(options.PerModel):
     argument: str = "data"
 
 
+class Data(NamedTuple):
+    """Data to learn from, and to be tested on.
+
+    Attributes:
+        record: Source and checksum, as in `run.json`.
+        vocabulary_size: Number of ids.
+        x: Ids of the held-out rows, `(rows, time)`.
+        y: The next ids.
+        weights: How much each position counts, `(time,)`; None if all count alike.
+        entropy: The entropy of the source in bits a token, where known.
+        lines: Accuracies to compare with, by name; empty if only the loss counts.
+        learned: The ids to learn from: one row of a text, or rows.
+    """
+
+    record: dict[str, Any]
+    vocabulary_size: int
+    x: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+    entropy: float | None
+    lines: dict[str, float]
+    learned: np.ndarray
+
+    def batches(self, batch_size: int, seed: int) -> "NumberedBatches":
+        """Returns batches in the order of a seed."""
+        length = self.x.shape[1]
+        if self.weights is None:
+            words = self.learned, length, batch_size, seed
+            return kerasseq.training.TextBatches(*words)
+        rows = self.learned[:, :-1], self.learned[:, 1:]
+        return kerasseq.training.ArrayBatches(*rows, batch_size, seed)
+
+    def test(self, model: "keras.Model") -> dict[str, float]:
+        """Returns the loss on the held-out rows, in bits; for passages the accuracy."""
+        if self.weights is None:
+            found = model.evaluate(
+                self.x, self.y, batch_size=BATCH_SIZE, verbose=0, return_dict=True
+            )
+            return {"loss": float(found["loss"]) / np.log(2)}
+        logits = model.predict(self.x, batch_size=BATCH_SIZE, verbose=0)
+        z = np.asarray(logits, "float64")[:, -1]
+        z -= z.max(axis=1, keepdims=True)
+        wanted = self.y[:, -1]
+        of_wanted = np.take_along_axis(z, wanted[:, None], axis=1)[:, 0]
+        nats = np.log(np.exp(z).sum(axis=1)) - of_wanted
+        return {
+            "loss": float(nats.mean()) / np.log(2),
+            "accuracy": float(np.mean(z.argmax(axis=1) == wanted)),
+        }
+
+
 FILE = "text"  # the argument that names the user's data
 STORED, TABLE, FIGURE = "models", "scaling.csv", "scaling.png"
 POWER = -0.4  # of the width, in the learning rate
 WARM_UP = 0.1  # of the steps, for others than a gpt
-PASSAGES = scale_data.PASSAGES
-DEFAULTS = {
-    "model": "gpt",
-    "text": None,
-    "data": None,
-    "encoding": "utf-8",
-    "held_out": 8192,
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "players": PerData(None, **{PASSAGES: 3}),
-    "widths": [8, 16, 28, 48],
-    "num_layers": 2,
-    "num_heads": 2,
-    "sequence_length": PerData(32, **{PASSAGES: None}),
-    "batch_size": PerData(16, **{PASSAGES: 32}),
-    "learning_rate": PerData(0.02, **{PASSAGES: 0.03}),
-    "steps": PerData(220, **{PASSAGES: 1500, **dict.fromkeys(scale_data.SOURCES, 600)}),
-    "seeds": [0, 1, 2],
-    "entropy": None,
-    "bootstrap": 1000,
-}
-CHOICES = {"model": MODELS, "data": scale_data.NAMES}
-HELP = {
-    "num_heads": "attention heads of a gpt, which divide all widths",
-    "learning_rate": "highest learning rate at width 1; at width D times D^-0.4",
-    "steps": "training steps of each model",
-}
+SOURCES = {"markov-source": 0.0, "zipf-source": 1.0}  # Zipf's exponent of the symbols
+PASSAGES = "last-words"
+NAMES = (*language_model.TEXTS, *SOURCES, PASSAGES)
+SYMBOLS, ORDER, CONCENTRATION, LEAST = 64, 2, 0.05, 1e-4  # of the source
+SAMPLED = 300_000  # its symbols, the last of which are held out
+LEARNED, TESTED = 32_000, 1600  # passages
+BATCH_SIZE = 200  # of a test
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
-_PLAYERS = f"names in each passage of --data {PASSAGES}"
-_WIDTHS = "widths of the models"
 _ENTROPY = "E, in bits a token, if it is known"
 _SAMPLES = "bootstrap samples of the seeds"
-OPTIONS = (
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--held-out", options.integer(2), _HELD_OUT, group="data"),
-    Option("--players", options.integer(2, 16), _PLAYERS, group="data"),
-    Option("--widths --units --hidden-size", options.units, _WIDTHS, group="model"),
-    Option("--entropy", options.positive, _ENTROPY, "BITS"),
-    Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
+OPTIONS = options.table(
+    shared("model", "gpt", names=language_model.MODELS),
+    Option("--text FILE", "data", str, "a file: a text"),
+    shared("data", names=NAMES),
+    shared("encoding", "utf-8"),
+    Option("--held-out N", "data", options.integer(2), _HELD_OUT, 8192),
+    shared("tokenizer", "character"),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    Option(
+        "--players N",
+        "data",
+        options.integer(2, 16),
+        f"names in each passage of --data {PASSAGES}",
+        PerData(None, **{PASSAGES: 3}),
+    ),
+    Option(
+        "--widths --units --hidden-size N",
+        "model",
+        options.units,
+        "widths of the models",
+        [8, 16, 28, 48],
+    ),
+    shared("num_layers", 2),
+    shared("num_heads", 2, "attention heads of a gpt, which divide all widths"),
+    shared("sequence_length", PerData(32, **{PASSAGES: None})),
+    shared("batch_size", PerData(16, **{PASSAGES: 32})),
+    shared(
+        "learning_rate",
+        PerData(0.02, **{PASSAGES: 0.03}),
+        "highest learning rate at width 1; at width D times D^-0.4",
+    ),
+    shared(
+        "steps",
+        PerData(220, **{PASSAGES: 1500, **dict.fromkeys(SOURCES, 600)}),
+        "training steps of each model",
+    ),
+    shared("seeds", [0, 1, 2]),
+    Option("--entropy BITS", "", options.positive, _ENTROPY),
+    Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
 def add_command(add: options.Add) -> None:
@@ -110,7 +178,7 @@ def run(args: argparse.Namespace) -> None:
     COMMANDS["train"].run(args)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains all widths with all seeds, except those that are stored, and compares.
 
     Args:
@@ -121,9 +189,11 @@ def train(run: "Run") -> runs.Results:
     """
     settings = run.settings
     _check_widths(settings)
-    data = scale_data.read(settings)
+    data = read_data(settings)
     run.check_data(data.record)
-    _check_memory(settings, data)
+    sized = {"units": max(settings.widths), "sequence_length": data.x.shape[1]}
+    largest = options.Settings(**{**vars(settings), **sized})
+    schedule.check_memory(largest, data.learned.size, data.vocabulary_size)
     run.start(
         data.record,
         f"{data.record['source']}: {data.learned.size:,} tokens to learn from, "
@@ -184,20 +254,12 @@ def _check_widths(settings):
             )
 
 
-def _check_memory(settings, data):
-    sized = {"units": max(settings.widths), "sequence_length": data.x.shape[1]}
-    largest = options.Settings(**{**vars(settings), **sized})
-    schedule.check_memory(largest, data.learned.size, data.vocabulary_size)
-
-
 def _words(name):
     model, seed = contest.parts(name)
     return f"width {model.removeprefix('width')}, seed {seed}"
 
 
-def measure(
-    settings: options.Settings, data: scale_data.Data, name: str
-) -> dict[str, float]:
+def measure(settings: options.Settings, data: Data, name: str) -> dict[str, float]:
     """Trains a width with a seed, and returns its size and what it reaches."""
     import keras
 
@@ -218,7 +280,7 @@ def measure(
     }
 
 
-def _build(settings: options.Settings, data: scale_data.Data, width: int) -> Any:
+def _build(settings: options.Settings, data: Data, width: int) -> Any:
     """Builds and compiles a model of a width."""
     rate, steps = settings.learning_rate * width**POWER, settings.steps
     if settings.model == "gpt":
@@ -259,3 +321,99 @@ def stored(file: pathlib.Path) -> dict[str, float] | None:
         return found
 
     return contest.read_stored(file, "train this model again", check)
+
+
+# What they learn: losses are in bits; of passages only the last word counts
+
+
+def read_data(settings: options.Settings) -> Data:
+    """Reads or generates the data that the options name.
+
+    Raises:
+        UsageError: If an option does not fit the data.
+        ValueError: If a text is too short.
+    """
+    _check_options(settings)
+    if settings.data == PASSAGES:
+        with status("generating the passages"):
+            return _passages(settings.players)
+    if settings.data in SOURCES:
+        with status("generating the symbols"):
+            return _source(settings)
+    return _text(settings)
+
+
+def _check_options(settings):
+    if settings.data in (*SOURCES, PASSAGES):
+        known = "0" if settings.data == PASSAGES else "known"
+        unfit = {"entropy": f"the entropy of --data {settings.data} is {known}"}
+        if settings.tokenizer != "character":
+            unfit["tokenizer"] = f"--data {settings.data} has ids of its own"
+    else:
+        unfit = {"players": f"--players is for --data {PASSAGES}"}
+    if settings.data == PASSAGES:
+        unfit["sequence_length"] = "a passage is read as a whole"
+    for name, why in unfit.items():
+        refuse(given(settings, name), f"cannot be chosen: {why}. Leave it out")
+
+
+def _text(settings):
+    with status("reading the text"):
+        text, record = language_model.read_text(settings)
+    with about(settings.text):
+        text, held_out = language_model.split(text, settings.held_out)
+        tokenizer = text_models.trained_tokenizer(settings, text)
+        with status("tokenizing the text", len(text)):
+            ids = tokenize.encode(tokenizer, text)
+        tested = tokenize.encode(tokenizer, held_out)
+        rows = _rows(tested, settings.sequence_length)
+        # Raises if it is too short.
+        kerasseq.training.TextBatches(ids, settings.sequence_length)
+    size = tokenizer.vocabulary_size
+    return Data(record, size, *rows, None, settings.entropy, {}, ids)
+
+
+def _rows(ids, length):
+    """Rows of held-out ids, and of the next ones."""
+    count = len(ids) // (length + 1)
+    if not count:
+        raise ValueError(
+            f"the held-out text must have at least {length + 1} tokens, one more than "
+            f"--sequence-length, received {len(ids)}. Give a longer text, a greater "
+            "--held-out or a smaller --sequence-length"
+        )
+    rows = np.asarray(ids)[: count * (length + 1)].reshape(count, length + 1)
+    return rows[:, :-1], rows[:, 1:]
+
+
+def _source(settings):
+    words = {"concentration": CONCENTRATION, "least": LEAST}
+    source = kerasseq.datasets.markov_source(
+        SYMBOLS, ORDER, zipf=SOURCES[settings.data], **words
+    )
+    ids = source.sample(1, SAMPLED, seed=1)[0]
+    record = {"source": settings.data, "sha256": sha256(ids.tobytes())}
+    learned, tested = ids[: -settings.held_out], ids[-settings.held_out :]
+    rows = _rows(tested, settings.sequence_length)
+    return Data(record, SYMBOLS, *rows, None, source.optimum, {}, learned)
+
+
+def _passages(players):
+    draw = functools.partial(kerasseq.datasets.last_words, players=players)
+    learned, tested = draw(LEARNED, seed=1), draw(TESTED, seed=2)
+    number = {word: n for n, word in enumerate(tested.vocabulary)}
+    ids, held_out = (
+        np.array([[number[w] for w in f"{p.text} {p.last}".split()] for p in passages])
+        for passages in (learned.passages, tested.passages)
+    )
+    length = ids.shape[1] - 1
+    weights = np.zeros(length, "float32")
+    weights[-1] = length  # the loss of a batch is the mean over all positions
+    lines = {
+        f"the last {tested.window} words": tested.chance,
+        "the names": tested.chance_of_cast,
+        "all but one clue": tested.chance_without_clue,
+    }
+    record = {"source": PASSAGES, "sha256": sha256(ids.tobytes())}
+    rows = held_out[:, :-1], held_out[:, 1:]
+    return Data(record, len(number), *rows, weights, 0.0, lines, ids)

@@ -14,18 +14,23 @@ import numpy as np
 
 from kerasseq.cli import options
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.options import shared
 from kerasseq.core import checks
 
 if TYPE_CHECKING:
     import keras
 
 # Defaults of tasks that count in epochs.
-TRAINED: dict[str, Any] = {"epochs": None, "steps": None, "checkpoint_every": 100}
-TRAINED |= {"seed": 0}
+TRAINED = (
+    *(shared("epochs"), shared("steps")),
+    *(shared("checkpoint_every", 100), shared("seed", 0)),
+)
 # Of those that stop where a validation part is best: steps and epochs are limits there.
 PATIENCE = 5
-STOPPED: dict[str, Any] = {"epochs": None, "steps": None, "patience": PATIENCE}
-STOPPED |= {"max_minutes": None, "checkpoint_every": 100, "seed": 0}
+STOPPED = (
+    *(shared("epochs"), shared("steps"), shared("patience", PATIENCE)),
+    *(shared("max_minutes"), shared("checkpoint_every", 100), shared("seed", 0)),
+)
 LONG_EPOCHS, FEW_STEPS = 60, 3000  # if no limit is given, the shorter of the two
 WEIGHT_DECAY, BETA_2 = 0.01, 0.98  # of `adamw`
 BYTES = 4  # of a float32
@@ -254,10 +259,7 @@ def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
 
 
 def interval(
-    settings: options.Settings,
-    steps_per_epoch: int,
-    steps: int,
-    validation: Any,
+    settings: options.Settings, steps_per_epoch: int, steps: int, validation: Any
 ) -> int:
     """Returns the steps between two checkpoints: about an epoch with a validation part.
 

@@ -23,8 +23,11 @@ then:
 """
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
 
 import kerasseq
 from kerasseq.cli import (
@@ -34,17 +37,15 @@ from kerasseq.cli import (
     runs,
     schedule,
     speech_data,
-    speech_scores,
     text_models,
+    verdict,
 )
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import refuse
-from kerasseq.cli.options import Option
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
 from kerasseq.cli.speech_data import MORSE
 from kerasseq.datasets.recordings import Recordings
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 WHISPER = "whisper"
 STRIDES, WINDOWS = 100, 40  # a second: frames, and windows beside each other
@@ -58,44 +59,7 @@ FILE = None  # `data` names the folder as well
 PATHS = ("data",)
 MODELS = ("conformer", WHISPER, *options.ARCHITECTURES)
 NORMALIZATIONS = ("layer", "batch")
-DEFAULTS = {
-    "model": "conformer",
-    "data": MORSE,
-    "count": 2000,
-    "audio_column": None,
-    "text_column": None,
-    "encoding": "utf-8",
-    "missing": "error",
-    "held_out": 0.1,
-    "sampling_rate": None,
-    "num_mels": None,
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "units": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "dropout": 0.0,
-    "normalization": "layer",
-    "spec_augment": False,
-    "batch_size": 16,
-    "learning_rate": 2e-3,
-    "warm_up": 300,
-    **schedule.STOPPED,
-    "patience": 0,
-}
 LEAST_STEPS = 2000  # if neither --epochs nor --steps is given
-CHOICES = {"model": MODELS, "data": (MORSE,), "normalization": NORMALIZATIONS}
-HELP = {
-    "held_out": "fraction of the sounds that is held out",
-    "num_heads": "attention heads of a conformer or a whisper",
-    "batch_size": "sounds in a batch",
-    "learning_rate": "highest learning rate of AdamW",
-    "epochs": f"passes over the sounds (default: {options.EPOCHS}, or as many as "
-    f"{LEAST_STEPS:,} steps take)",
-    "patience": "validations without a lower loss after which training stops, with "
-    "the best weights; 0 trains all steps. At first nothing is learned: choose at "
-    "least 10",
-}
 _DATA = "morse, which is generated, or a folder of WAV files with a table of their "
 _DATA += "names and texts"
 _AUDIO = "column of the names of the files (default: file, audio or path)"
@@ -105,19 +69,55 @@ _NORM = "of the convolution of a conformer"
 _AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
 _COUNT = "messages in Morse code"
-OPTIONS = (
-    Option("--data", str, _DATA, "FOLDER", "data"),
-    Option("--count", options.integer(2, 10**6), _COUNT, group="data"),
-    Option("--audio-column", str, _AUDIO, "COLUMN", "data"),
-    Option("--text-column", str, _TEXT, "COLUMN", "data"),
-    Option("--sampling-rate", options.integer(100, 10**6), _RATE, group="data"),
-    Option("--num-mels", options.integer(at_most=512), _MELS, group="data"),
-    Option("--normalization", "normalization", _NORM, "NAME", "model"),
-    Option("--spec-augment", None, _AUGMENT, group="training"),
+OPTIONS = options.table(
+    shared("model", "conformer", names=MODELS),
+    Option("--data FOLDER", "data", str, _DATA, MORSE),
+    Option("--count N", "data", options.integer(2, 10**6), _COUNT, 2000),
+    Option("--audio-column COLUMN", "data", str, _AUDIO),
+    Option("--text-column COLUMN", "data", str, _TEXT),
+    shared("encoding", "utf-8"),
+    shared("missing", "error"),
+    shared("held_out", 0.1, "fraction of the sounds that is held out"),
+    Option("--sampling-rate N", "data", options.integer(100, 10**6), _RATE),
+    Option("--num-mels N", "data", options.integer(at_most=512), _MELS),
+    shared("tokenizer", "character"),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    shared("units", 64),
+    shared("num_layers", 2),
+    shared("num_heads", 4, "attention heads of a conformer or a whisper"),
+    shared("dropout", 0.0),
+    Option("--normalization NAME", "model", NORMALIZATIONS, _NORM, "layer"),
+    Option("--spec-augment", "training", None, _AUGMENT, False),
+    shared("batch_size", 16, "sounds in a batch"),
+    shared("learning_rate", 2e-3, "highest learning rate of AdamW"),
+    shared("warm_up", 300),
+    *schedule.STOPPED,
+    shared(
+        "patience",
+        0,
+        "validations without a lower loss after which training stops, with "
+        "the best weights; 0 trains all steps. At first nothing is learned: choose at "
+        "least 10",
+    ),
+    shared(
+        "loss_chunk_size",
+        None,
+        f"{options.SHARED['loss_chunk_size'].help}; of a whisper",
+    ),
+    shared(
+        "epochs",
+        None,
+        f"passes over the sounds (default: {options.EPOCHS}, or as many as "
+        f"{LEAST_STEPS:,} steps take)",
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
+SHOWN = 8  # transcripts that are printed
+PART = 256  # sounds that are transcribed between two messages
+EMPTY, FREQUENT = "the empty text", "the most frequent text"
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, and compares its transcripts with those of no model.
 
     Args:
@@ -129,7 +129,9 @@ def train(run: "Run") -> runs.Results:
     settings = run.settings
     speech_data.check(settings, DEFAULTS)
     check(settings, DEFAULTS)
-    speech_data.complete(settings)
+    rate, mels = speech_data.SIZES[settings.data == MORSE]
+    settings.sampling_rate = settings.sampling_rate or rate
+    settings.num_mels = settings.num_mels or mels
     sounds, data = run.read("the sounds", speech_data.read)
     learned, held_out = speech_data.split(sounds, settings)
     # All frames of the spectrogram count as one: a lower bound.
@@ -148,11 +150,12 @@ def train(run: "Run") -> runs.Results:
     run.start(data, words, keys)
     per_epoch = batches.steps_per_epoch
     steps = schedule.number_of_steps(settings, per_epoch, at_least=LEAST_STEPS)
-    model.compile(schedule.adamw(settings, steps))
+    chunks = settings.loss_chunk_size
+    model.compile(schedule.adamw(settings, steps), loss_chunk_size=chunks)
     history = run.fit(model, batches, steps, None, validation=validation)
-    texts = speech_scores.transcripts(model, held_out.audio, settings.batch_size)
-    found = speech_scores.compare(settings.model, texts, learned.texts, held_out.texts)
-    found |= {"examples": speech_scores.examples(texts, held_out.texts)}
+    texts = transcripts(model, held_out.audio, settings.batch_size)
+    found = compare(settings.model, texts, learned.texts, held_out.texts)
+    found |= {"examples": examples(texts, held_out.texts)}
     found |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
     found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
     results = run.results(model, history, steps, **found)
@@ -161,13 +164,13 @@ def train(run: "Run") -> runs.Results:
     return run.finish(results)
 
 
-def show(run: "Run", results: runs.Results) -> None:
+def show(run: Run, results: runs.Results) -> None:
     """Prints transcripts, the error rates and the sentences about them."""
     console, tested = run.console, results["held_out"]
-    speech_scores.show_examples(console, results["examples"], "Held-out sounds")
+    show_examples(console, results["examples"], "Held-out sounds")
     rows = {**results["baselines"], results["model"]: results}
     title = f"Errors on {tested:,} held-out sounds, per character and per word"
-    speech_scores.show_rates(console, title, rows)
+    show_rates(console, title, rows)
     console.write(results["verdict"]["sentence"])
     if results["character_error_rate"] >= 1:
         console.write(late(results["model"]))
@@ -179,12 +182,12 @@ def show(run: "Run", results: runs.Results) -> None:
 
 def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
     """Raises a `UsageError` if an option is for another model."""
-    if settings.model != WHISPER:
-        return
-    of_ctc = ("spec_augment", "normalization")
+    is_whisper = settings.model == WHISPER
+    others = ("spec_augment", "normalization") if is_whisper else ("loss_chunk_size",)
+    there = "models with CTC" if is_whisper else f"--model {WHISPER}"
     refuse(
-        [name for name in of_ctc if getattr(settings, name) != defaults[name]],
-        "is for models with CTC, received --model whisper. Leave it out",
+        [name for name in others if getattr(settings, name) != defaults[name]],
+        f"is for {there}, received --model {settings.model}. Leave it out",
     )
 
 
@@ -265,3 +268,102 @@ def whisper_sizes(
         "window": float(min(math.ceil(longest), MOST_SECONDS)),
         "max_length": max(map(len, learned)) + SPECIALS,
     }
+
+
+def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:
+    """Writes down sounds.
+
+    Args:
+        model: A `SpeechRecognizer` or a `Whisper`.
+        audio: The sounds.
+        batch_size: How many are read at once.
+    """
+    texts, options = [], {"batch_size": batch_size}
+    if isinstance(model, kerasseq.models.Whisper):  # it samples where it is unsure
+        options["seed"] = 0
+    for part in labeled.in_parts(audio, PART, "transcribing the sounds"):
+        with speech_data.named(part):
+            found = model.transcribe(part, **options)
+        texts += [each.text for each in found]
+    return texts
+
+
+def rates(texts: list[str], references: list[str]) -> dict[str, float]:
+    """Returns the error rates of transcripts, as plain data.
+
+    Examples:
+        >>> found = rates(["SOS", "HELP ME"], ["SOS", "HELP US"])
+        >>> found["character_error_rate"], round(found["word_error_rate"], 2)
+        (0.2, 0.33)
+    """
+    training = kerasseq.training
+    return {
+        "character_error_rate": training.character_error_rate(texts, references),
+        "word_error_rate": training.word_error_rate(texts, references),
+    }
+
+
+def compare(
+    name: str, texts: list[str], learned: list[str], references: list[str]
+) -> dict[str, Any]:
+    """Compares transcripts with those that need no model, as plain data.
+
+    Args:
+        name: The model.
+        texts: Its transcripts of the held-out sounds.
+        learned: The texts of the training.
+        references: The right transcripts.
+    """
+    most = Counter(learned).most_common(1)[0][0]
+    simple = {EMPTY: [""] * len(texts), FREQUENT: [most] * len(texts)}
+    found = verdict.compare(
+        *(name, distances(texts, references)),
+        {other: distances(each, references) for other, each in simple.items()},
+        "character error rate on the held-out sounds",
+        ["more --steps", "more sounds"],
+        sizes=np.array([*map(len, references)]),
+        rows="held-out sounds",
+        lowest=True,
+    )
+    scores = {other: rates(each, references) for other, each in simple.items()}
+    return {**rates(texts, references), "baselines": scores, "verdict": found}
+
+
+def distances(texts: list[str], references: list[str]) -> np.ndarray:
+    """Returns the characters that are wrong in each transcript, `(texts,)`."""
+    edit_distance = kerasseq.training.error_rates.edit_distance
+    pairs = zip(texts, references, strict=True)
+    return np.array([edit_distance(a, b) for a, b in pairs])
+
+
+def examples(texts: list[str], references: list[str]) -> list[dict[str, str]]:
+    """Returns the first transcripts beside the right texts, as plain data."""
+    pairs = zip(references[:SHOWN], texts, strict=False)
+    return [{"text": text, "transcript": written} for text, written in pairs]
+
+
+def show_examples(console: Console, rows: list[dict[str, str]], title: str) -> None:
+    """Prints transcripts beside the right texts.
+
+    Args:
+        console: Where to print.
+        rows: What `examples` returns.
+        title: The title of the table.
+    """
+    cells = [(row["text"], row["transcript"] or "∅") for row in rows]
+    console.table(title, ("text", "written down"), cells)
+
+
+def show_rates(console: Console, title: str, rows: dict[str, dict[str, float]]) -> None:
+    """Prints error rates by the name of a model.
+
+    Args:
+        console: Where to print.
+        title: The title of the table.
+        rows: What `rates` returns, by name.
+    """
+    cells = [
+        (name, *(f"{each[f'{unit}_error_rate']:.3f}" for unit in ("character", "word")))
+        for name, each in rows.items()
+    ]
+    console.table(title, ("model", ">characters wrong", ">words wrong"), cells)

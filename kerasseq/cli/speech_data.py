@@ -3,18 +3,15 @@
 A folder has WAV files and a table of their transcripts. Loads no Keras.
 """
 
-import contextlib
-import hashlib
 import os
-import re
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kerasseq import datasets
 from kerasseq.cli import image_data, labeled, options
-from kerasseq.cli.console import note
-from kerasseq.cli.errors import about, refuse
+from kerasseq.cli.console import noted_warnings
+from kerasseq.cli.errors import about, named_rows, refuse
 from kerasseq.core.files import sha256
 from kerasseq.datasets.recordings import Recordings
 
@@ -23,13 +20,6 @@ MORSE = "morse"
 # 4,000 Hz, where 20 bands tell tones apart.
 SIZES = {True: (8_000, 20), False: (16_000, 80)}
 OF_FOLDER = ("encoding", "missing", "audio_column", "text_column")
-
-
-def complete(settings: options.Settings) -> None:
-    """Chooses the sampling rate and the mel bands that are not given."""
-    rate, mels = SIZES[settings.data == MORSE]
-    settings.sampling_rate = settings.sampling_rate or rate
-    settings.num_mels = settings.num_mels or mels
 
 
 def check(settings: options.Settings, defaults: dict[str, Any]) -> None:
@@ -73,14 +63,9 @@ def messages(settings: options.Settings, count: int) -> Recordings:
 def folder(path: str, settings: options.Settings) -> Recordings:
     """Lists the sounds of a folder, and notes how many rows are left out."""
     names = {name: getattr(settings, name) for name in OF_FOLDER}
-    with warnings.catch_warnings(record=True) as caught, about(path):
-        warnings.simplefilter("always")
-        sounds = datasets.audio_folder(
-            path, sampling_rate=settings.sampling_rate, **names
-        )
-    for warning in caught:
-        note(str(warning.message))
-    return sounds
+    rate = settings.sampling_rate
+    with noted_warnings(), about(path):
+        return datasets.audio_folder(path, sampling_rate=rate, **names)
 
 
 def split(
@@ -118,13 +103,10 @@ def validation_part(
 
 def keys(audio: Sequence[Any]) -> list[bytes]:
     """Returns what tells equal sounds: checksums of samples, or of parts of a file."""
-    if hasattr(audio, "files"):
-        return image_data.keys(audio.files)
-    return [hashlib.sha256(sound.tobytes()).digest() for sound in audio]
+    return image_data.keys(getattr(audio, "files", audio))
 
 
-@contextlib.contextmanager
-def named(audio: Sequence[Any]) -> Iterator[None]:
+def named(audio: Sequence[Any]) -> AbstractContextManager[None]:
     """Names the file in place of its number in a `ValueError`, as for "x[3]".
 
     Args:
@@ -136,12 +118,4 @@ def named(audio: Sequence[Any]) -> Iterator[None]:
         Traceback (most recent call last):
         ValueError: b.wav must have at least 160 samples, received 7
     """
-    files = getattr(audio, "files", audio)
-    try:
-        yield
-    except ValueError as error:
-        found = re.match(r"(?:x|y|labels)\[(\d+)\]", str(error))
-        if not found or not isinstance(files[int(found[1])], str):
-            raise
-        name = files[int(found[1])]
-        raise ValueError(f"{name}{str(error)[found.end() :]}") from error
+    return named_rows(getattr(audio, "files", audio), "x|y|labels")

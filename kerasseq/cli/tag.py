@@ -14,83 +14,68 @@ then:
   kerasseq predict runs/tag-lstm-1 --text "for line in lines :"
 """
 
-import os
 import re
 import time
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import labeled, options, runs, schedule, text_models
-from kerasseq.cli.console import note, status
+from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 BASELINE_WORDS = 30_000  # that logistic regression is fitted to
 PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
 MODELS = (*options.ARCHITECTURES, *text_models.MODELS)
-DEFAULTS = {
-    "model": "lstm",
-    "file": None,
-    "data": None,
-    "encoding": "utf-8",
-    "word_column": None,
-    "tag_column": None,
-    "missing": "error",
-    "held_out": 0.2,
-    "crf": False,
-    "tokenizer": PerModel("word", bert="bpe", gpt="bpe"),
-    "vocabulary_size": PerModel(10_000, bert=4000, gpt=4000),
-    "units": PerModel(64, bert=96, gpt=96),
-    "num_layers": PerModel(1, bert=2, gpt=2),
-    "num_heads": 4,
-    "preset": None,
-    **text_models.DEFAULTS,
-    "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
-    "batch_size": 32,
-    "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
-    **schedule.STOPPED,
-}
 
 
-CHOICES = {"model": MODELS, "data": DATA, **text_models.CHOICES}
-HELP = {
-    "file": "a file: words with tags",
-    "missing": "for sentences with a line without word or tag",
-    "held_out": "fraction of the sentences that is held out",
-}
-COLUMN = (
+_COLUMN = (
     "column of the {} in a CoNLL file, from 0; negative from the last (default: {})"
 )
-COLUMNS = tuple(
+_NUMBER = options.integer(-1000, 1000)
+COLUMNS = (
     Option(
-        f"--{name}-column",
-        options.integer(-1000, 1000),
-        COLUMN.format(f"{name}s", default),
-        group="data",
-    )
-    for name, default in (("word", "0; 1 for .conllu"), ("tag", "-1; 3 for .conllu"))
+        "--word-column N", "data", _NUMBER, _COLUMN.format("words", "0; 1 for .conllu")
+    ),
+    Option(
+        "--tag-column N", "data", _NUMBER, _COLUMN.format("tags", "-1; 3 for .conllu")
+    ),
 )
 CRF = "find the tags of a sentence together, by a conditional random field"
-OPTIONS = (
+OPTIONS = options.table(
+    shared("model", "lstm", names=MODELS),
+    shared("file", None, "a file: words with tags"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
     *COLUMNS,
-    Option("--crf", None, CRF, group="model"),
+    shared("missing", "error", "for sentences with a line without word or tag"),
+    shared("held_out", 0.2, "fraction of the sentences that is held out"),
+    Option("--crf", "model", None, CRF, False),
+    shared("tokenizer", PerModel("word", bert="bpe", gpt="bpe")),
+    shared("vocabulary_size", PerModel(10_000, bert=4000, gpt=4000)),
+    shared("units", PerModel(64, bert=96, gpt=96)),
+    shared("num_layers", PerModel(1, bert=2, gpt=2)),
+    shared("num_heads", 4),
+    shared("preset"),
     *text_models.OPTIONS,
+    shared("dropout", PerModel(0.0, bert=0.1, gpt=0.1)),
+    shared("batch_size", 32),
+    shared("learning_rate", PerModel(3e-3, bert=1e-3, gpt=1e-3)),
+    *schedule.STOPPED,
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, evaluates it and draws the figures.
 
     Args:
@@ -153,8 +138,7 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
         tagged = python_tokens(10_000, unit="token", seed=settings.seed)
     else:
         tagged = read_file(settings.file, settings.encoding, settings)
-        source = os.path.basename(settings.file)
-        settings.file = os.path.abspath(settings.file)  # to resume from any folder
+        source = settings.own_file("file")
     if len(tagged.sentences) < 2 or len(tagged.names) < 2:
         raise ValueError(
             f"{source} must have at least two sentences and two tags, received "
@@ -192,14 +176,10 @@ def read_file(
     for name in ("word_column", "tag_column"):
         column = getattr(given, name)
         columns[name] = (trained or {}).get(name) if column is None else column
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tagged = read_tagged(
+    with noted_warnings():
+        return read_tagged(
             file, encoding=encoding, missing=given.missing or "error", **columns
         )
-    for warning in caught:
-        note(str(warning.message))
-    return tagged
 
 
 def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:

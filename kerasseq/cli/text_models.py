@@ -10,34 +10,30 @@ import os
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kerasseq
 from kerasseq.cli import options, runs, schedule
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import Option
+from kerasseq.cli.run import Run
 from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
-
 ADAPTER = "adapter.safetensors"  # in the folder of a run
 MODES = ("nf4", "int8", "int4")
-DEFAULTS = {"lora": None, "quantize": None}
-CHOICES = {"quantize": MODES}
 OF_BASE = ("units", "num_layers", "num_heads", "position", "dropout")
 OF_BASE += ("tokenizer", "vocabulary_size", "chat")
 FASTER = 5  # times the rate of training all weights
 _BASE = "train the model of a run of language-model further"
 _LORA = "train an adapter of this rank of all dense layers, and nothing else"
 OPTIONS = (
-    Option("--lora", options.integer(), _LORA, "RANK", "model"),
-    Option("--quantize", "mode", "of the kernels under an adapter", "MODE", "model"),
+    Option("--lora RANK", "model", options.integer(), _LORA),
+    Option("--quantize MODE", "model", MODES, "of the kernels under an adapter"),
 )
-BASE = Option("--base", str, _BASE, "RUN", "model")
+BASE = Option("--base RUN", "model", str, _BASE)
 # The kinds of folders, which stand in modules that load Keras; a test compares.
 KINDS = {
     "bert": (
@@ -112,11 +108,7 @@ def kind_of(preset: str) -> str:
         raise FileNotFoundError(
             f"--preset {preset} must be a folder of Hugging Face, but has no {CONFIG}"
         )
-    settings = read_json(folder / CONFIG)
-    if not isinstance(settings, dict):
-        raise ValueError(f"{folder / CONFIG} is damaged: it holds no table")
-    name = settings.get("model_type", settings.get("registered_name"))
-    kind = str(name).rpartition(">")[2]  # of KerasHub: keras_hub>BertBackbone
+    kind = name_in(folder)
     for model, kinds in KINDS.items():
         if kind in kinds:
             return model
@@ -126,29 +118,36 @@ def kind_of(preset: str) -> str:
     )
 
 
+def name_in(folder: pathlib.Path) -> str:
+    """Returns what the settings of published weights call their kind of model.
+
+    Args:
+        folder: A folder of Hugging Face or of KerasHub.
+
+    Raises:
+        ValueError: If the settings are damaged.
+    """
+    settings = read_json(folder / CONFIG)
+    if not isinstance(settings, dict):
+        raise ValueError(f"{folder / CONFIG} is damaged: it holds no table")
+    name = settings.get("model_type", settings.get("registered_name"))
+    return str(name).rpartition(">")[2]  # of KerasHub: keras_hub>BertBackbone
+
+
 def prepare(settings: options.Settings, texts: Sequence[str]) -> tuple[Any, Tokenizer]:
     """Returns the model of `--preset`, or None, and the tokenizer.
 
     Raises:
         UsageError: If the memory does not suffice for model and batch.
     """
-    preset = load_preset(settings)
+    preset, folder = None, settings.preset
+    if folder is not None:
+        named = f"--preset {folder}"
+        preset = load_with_tokenizer(folder, named, "tokenizer.json, and")
     tokenizer = make_tokenizer(settings, "\n".join(texts), preset)
     if preset is None:
         schedule.check_memory(settings, len(texts))
     return preset, tokenizer
-
-
-def load_preset(settings: options.Settings) -> Any:
-    """Loads the model of `--preset`; None without one.
-
-    Raises:
-        ValueError: If the folder has no tokenizer that can be read.
-    """
-    if settings.preset is None:
-        return None
-    named = f"--preset {settings.preset}"
-    return load_with_tokenizer(settings.preset, named, "tokenizer.json, and")
 
 
 def load_with_tokenizer(folder: str, named: str, such_as: str) -> Any:
@@ -302,7 +301,7 @@ def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
     return max(2 * longest, SHORTEST)  # a longer sentence is an error
 
 
-def fit(run: "Run", model: Any, batches: Any, validation: Any) -> Any:
+def fit(run: Run, model: Any, batches: Any, validation: Any) -> Any:
     """Compiles and trains a model with labels, and returns the history.
 
     Args:
@@ -338,7 +337,7 @@ def with_base(arguments: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
     if source is None:
         known = " or ".join(f"--{n}" for n in ("base", "preset") if n in defaults)
         refuse(
-            [name for name in DEFAULTS if name in arguments],
+            [name for name in ("lora", "quantize") if name in arguments],
             f"adapts a trained model, received none. Add {known}, or leave it out",
         )
     if "quantize" in arguments and "lora" not in arguments:
@@ -408,18 +407,15 @@ def adapt(model: Any, settings: options.Settings) -> None:
             model.quantize(settings.quantize)
         elif settings.quantize is not None:
             # Keras applies an activation to integers before an adapter could add to it.
-            linear = [x for x in model.adaptable_layers if _is_linear(x)]
-            model.quantize(settings.quantize, filters=lambda layer: layer in linear)
+            import keras
+
+            linear = keras.activations.linear
+            layers = [x for x in model.adaptable_layers if x.activation is linear]
+            model.quantize(settings.quantize, filters=lambda layer: layer in layers)
         model.enable_lora(settings.lora, "all-linear")
 
 
-def _is_linear(layer):
-    import keras
-
-    return layer.activation is keras.activations.linear
-
-
-def save(run: "Run", model: Any) -> dict[str, Any]:
+def save(run: Run, model: Any) -> dict[str, Any]:
     """Writes the adapter into the folder of the run, and returns its size.
 
     Returns:

@@ -1,5 +1,7 @@
 """Files of tables: csv, tsv, jsonl, each also .gz, and parquet, read as texts.
 
+Predictions are written as csv or jsonl.
+
 Only parquet needs pandas.
 """
 
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks, packages
-from kerasseq.core.files import sha256
+from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import files
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 SKIP = "skip"  # as --missing: drops incomplete rows
 FIRST = 5  # lines that a message names
 NO_NAME = r"\s*([+-]?[\d.,]+|\d+[-/.]\d+[-/.]\d+.*)\s*"
+LONG = "probabilities"  # left out of a csv
 csv.field_size_limit(2**31 - 1)  # a cell may be a whole text
 
 
@@ -67,9 +70,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(
-    file: str | os.PathLike[str],
-    encoding: str | None = None,
-    has_header: bool = True,
+    file: str | os.PathLike[str], encoding: str | None = None, has_header: bool = True
 ) -> Texts:
     """Reads a table of texts, and notes on stderr what was found out about the file.
 
@@ -440,3 +441,44 @@ def note_formulas(file: str | os.PathLike[str], cells: Iterable[Any]) -> None:
             f"{count:,} cells of {file} begin with {', '.join(STARTS)}, which a "
             "spreadsheet may compute as formulas. Import the columns of texts as text"
         )
+
+
+def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
+    """Writes predictions as they come, atomically."""
+    count, formulas = 0, []
+    with (
+        replacing(file) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="") as stream,
+    ):
+        writer = None
+        for row in rows:
+            count += 1
+            if file.endswith(".jsonl"):
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+                continue
+            cells = _cells(row)
+            formulas += filter(is_formula, cells.values())
+            if writer is None:
+                writer = csv.DictWriter(stream, list(cells))
+                writer.writeheader()
+            writer.writerow(cells)
+    note(f"wrote {count:,} rows to {file}")
+    note_formulas(file, formulas)
+
+
+def _cells(row):
+    """Returns a prediction as the cells of a row.
+
+    Examples:
+        >>> _cells({"words": ["a", "b"], "next": [{"token": "c", "probability": 0.5}]})
+        {'words': 'a b', 'token_1': 'c', 'probability_1': 0.5}
+    """
+    cells = {}
+    for name, value in row.items():
+        if name == "next":
+            for n, each in enumerate(value, 1):
+                cells |= {f"{key}_{n}": one for key, one in each.items()}
+        elif name != LONG:
+            is_list = isinstance(value, list)
+            cells[name] = " ".join(map(str, value)) if is_list else value
+    return cells

@@ -21,22 +21,9 @@ import os
 import pathlib
 from typing import Any
 
-from kerasseq.cli import (
-    control,
-    devices,
-    options,
-    runs,
-    shard_data,
-    text_models,
-)
+from kerasseq.cli import control, devices, options, prepare, runs, text_models
 from kerasseq.cli.commands import ALIASES, TASKS
-from kerasseq.cli.console import (
-    Console,
-    choose_backend,
-    name_backend,
-    note,
-    print_json,
-)
+from kerasseq.cli.console import Console, choose_backend, name_backend, note, print_json
 from kerasseq.cli.errors import UsageError, refuse
 from kerasseq.cli.run import DryRun, Run, free_folder
 from kerasseq.core.files import read_json
@@ -73,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
             _show_finished(run, args.json)
             return
     run.devices = devices.given(args)
-    devices.check(run.devices, run.task, run.backend_name)
+    batch_size = getattr(run.settings, "batch_size", devices.MAX_PARTS)
+    devices.check(run.devices, run.task, run.backend_name, batch_size)
     if devices.needs_workers(run.devices, run.backend_name) and not run.dry:
         devices.run_workers(args.words, run.devices.count, args.resume)
         return
@@ -150,14 +138,12 @@ def new_run(
         threads: Number of threads that compute, or None.
         dry: Whether it shall end before anything is written.
     """
-    file = TASKS[task].FILE
-    if arguments.get(file) and arguments.get("data"):
-        raise UsageError(f"--{file} and --data exclude each other: give one")
-    if arguments.get("epochs") and arguments.get("steps"):
-        raise UsageError("--epochs and --steps exclude each other: give one")
+    for one, other in ((TASKS[task].FILE, "data"), ("epochs", "steps")):
+        if arguments.get(one) and arguments.get(other):
+            raise UsageError(f"--{one} and --{other} exclude each other: give one")
     _check_file(task, arguments)
     if "documents_apart" in TASKS[task].DEFAULTS:
-        arguments = shard_data.with_shards(arguments)
+        arguments = prepare.with_shards(arguments)
     arguments = text_models.with_preset(arguments)
     arguments = text_models.with_base(arguments, TASKS[task].DEFAULTS)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)

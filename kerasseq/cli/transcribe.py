@@ -27,12 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import figures, options, runs, speech_data, transcribe_whisper
+from kerasseq.cli import figures, options, runs, speech_data, text_models
 from kerasseq.cli.console import (
     choose_backend,
+    clock,
     note,
     print_json,
     print_result,
+    progress,
     status,
 )
 from kerasseq.cli.errors import UsageError, given, refuse
@@ -44,6 +46,11 @@ DRAWN = 120  # seconds of a picture
 MOST_WEIGHT = 1000  # of the log-probability of a language model
 WEIGHT, BONUS = 0.5, 0.0  # of a language model, as for `transcribe` of the model
 DIGITS = 4  # of seconds and log-probabilities
+KINDS = ("whisper", "WhisperBackbone")  # of folders
+WHISPERS = ("whisper", "Whisper")  # the model of a run, or the class of a file
+TASKS = ("transcribe", "translate")
+OWN = ("language", "task", "timestamps")  # options for a Whisper alone
+OF_CTC = ("language_model", "text")  # and for a recognizer alone
 
 
 def add_command(add: options.Add) -> None:
@@ -68,7 +75,12 @@ def add_command(add: options.Add) -> None:
     text = "draw the spectrogram with the time of each character, as PNG; a-1.png, "
     text += f"a-2.png … of {DRAWN} seconds each if the sound is longer"
     options.add(parser, "--align", str, text, "FILE")
-    transcribe_whisper.add_options(parser)
+    text = "of a Whisper: the language, by code or name (default: it is found)"
+    options.add(parser, "--language", str, text, "NAME")
+    text = "of a Whisper: translate writes English (default: transcribe)"
+    options.add(parser, "--task", options.one_of("task", TASKS), text, "NAME")
+    text = "of a Whisper: write when each segment begins and ends"
+    options.add(parser, "--timestamps", None, text)
     options.add_json(parser)
     options.add_backend(parser)
 
@@ -77,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq transcribe`."""
     check_arguments(args)
     is_whisper = check_run(args.folder)
-    transcribe_whisper.check_options(args, is_whisper)
+    check_kind(args, is_whisper)
     for file in args.files:  # before Keras is loaded
         read_wave(file)
     searched = search(args)
@@ -91,8 +103,9 @@ def run(args: argparse.Namespace) -> None:
 
 def load(folder: str) -> Any:
     """Loads the model of a run, or of a folder of published weights."""
-    if transcribe_whisper.is_checkpoint(folder):
-        return transcribe_whisper.load_checkpoint(folder)
+    if is_checkpoint(folder):
+        files = "vocab.json and merges.txt, and"
+        return text_models.load_with_tokenizer(folder, folder, files)
     return runs.load_model(folder)[0]
 
 
@@ -100,13 +113,13 @@ def show(args: argparse.Namespace, found: list[Any], is_whisper: bool) -> None:
     """Prints the transcripts."""
     pairs = list(zip(args.files, found, strict=True))
     if args.json:
-        plain = transcribe_whisper.as_json if is_whisper else as_json
+        plain = whisper_json if is_whisper else as_json
         print_json([plain(file, each) for file, each in pairs])
         return
     for file, each in pairs:
         if args.timestamps:
             name = f"{file}\n" if len(found) > 1 else ""
-            print_result(f"{name}{transcribe_whisper.lines(each)}")
+            print_result(f"{name}{lines(each)}")
         else:
             name = f"{file}  " if len(found) > 1 else ""
             print_result(f"{name}{each.text}")
@@ -140,8 +153,8 @@ def check_run(folder: str) -> bool:
     Raises:
         ValueError: If the model reads no sounds.
     """
-    if transcribe_whisper.is_checkpoint(folder):
-        transcribe_whisper.check_checkpoint(folder)
+    if is_checkpoint(folder):
+        check_checkpoint(folder)
         return True
     _, record = runs.find_model(folder)
     kind = runs.kind(folder, record)
@@ -150,7 +163,7 @@ def check_run(folder: str) -> bool:
             f"expected a run of  kerasseq train speech,  received {kind} in {folder}"
         )
     model = kind if record is None else record["arguments"]["model"]
-    return model in transcribe_whisper.WHISPERS
+    return model in WHISPERS
 
 
 def search(args: argparse.Namespace) -> dict[str, Any]:
@@ -175,7 +188,7 @@ def transcripts(
         what = f"transcribing file{where}"
         if is_whisper:
             with speech_data.named([file]):
-                found.append(transcribe_whisper.transcribe(model, file, what, args))
+                found.append(transcribe_whisper(model, file, what, args))
             continue
         with status(what), speech_data.named([file]):
             if args.text is None:
@@ -224,6 +237,8 @@ def draw(path: str, model: Any, file: str, found: Any) -> None:
     """Draws the spectrogram of a file with the time of each character, by pages."""
     from keras import ops  # here, as the help loads no Keras
 
+    from kerasseq.tracing.transcript_plot import plot_transcript
+
     sound, rate = model.preprocessor.read(file), model.preprocessor.sampling_rate
     to, every = pathlib.Path(path), pages(len(sound), rate, found)
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +250,8 @@ def draw(path: str, model: Any, file: str, found: Any) -> None:
             if len(every) > 1:
                 title = f"{title}, from {start // rate:,} s on"
                 name = to.with_stem(f"{to.stem}-{number}")
-            figures.transcript(name, frames, shown, len(part) / rate, title)
+            words = shown.tokens, shown.times, len(part) / rate, title
+            figures.save(plot_transcript(frames, *words), name)
     if len(every) > 1:
         note(f"alignment: {len(every)} pictures, {name} is the last")
     else:
@@ -267,3 +283,100 @@ def pages(samples: int, rate: int, found: Any) -> list[tuple[int, int, Any]]:
         shown = found._replace(text=text, tokens=tokens, times=times)
         parts.append((start, end, shown))
     return parts
+
+
+# A Whisper: of a run, or of a folder of published weights
+
+
+def is_checkpoint(folder: str) -> bool:
+    """Returns whether a folder holds published weights, and no run."""
+    path = pathlib.Path(folder)
+    return (path / text_models.CONFIG).is_file() and not (path / runs.MODEL).exists()
+
+
+def check_checkpoint(folder: str) -> None:
+    """Raises a `ValueError` unless a folder of published weights holds a Whisper."""
+    if (kind := text_models.name_in(pathlib.Path(folder))) not in KINDS:
+        raise ValueError(
+            f"{folder} holds a model of the kind {kind!r}, expected one of "
+            f"{', '.join(KINDS)}, or a run of  kerasseq train speech"
+        )
+
+
+def check_kind(args: argparse.Namespace, is_whisper: bool) -> None:
+    """Raises a `UsageError` if an option is for the other kind of model."""
+    kinds = ("a Whisper", "a model with CTC")
+    here, there = kinds if is_whisper else kinds[::-1]
+    others = OF_CTC if is_whisper else OWN
+    refuse(
+        [name for name in others if getattr(args, name) not in (None, False)],
+        f"is for {there}, but {args.folder} holds {here}. Leave it out",
+    )
+
+
+def transcribe_whisper(
+    model: Any, file: str, what: str, args: argparse.Namespace
+) -> Any:
+    """Returns the `WhisperTranscript` of a file.
+
+    Args:
+        model: A `Whisper`.
+        file: A WAV file.
+        what: What is done, for the progress.
+        args: The arguments of the command.
+    """
+    sound = model.preprocessor.read(file)
+    seconds = len(sound) // model.preprocessor.sampling_rate
+    with progress(f"{what}, seconds", max(seconds, 1)) as show:
+        (found,) = model.transcribe(
+            [sound],
+            language=args.language,
+            task=args.task or TASKS[0],
+            timestamps=bool(args.timestamps),
+            beam=args.beam,
+            align=args.json or args.align is not None,
+            seed=0,
+            progress=lambda done, _: show(min(int(done), seconds)),
+        )
+    return found
+
+
+def lines(found: Any) -> str:
+    """Returns a transcript with a line for each segment, with its times."""
+    return "\n".join(
+        f"[{moment(part.start)} – {moment(part.end)}] {part.text}"
+        for part in found.segments
+    )
+
+
+def moment(seconds: float) -> str:
+    """Formats a moment as minutes, seconds and hundredths, as times are of 20 ms.
+
+    Examples:
+        >>> moment(83.04)
+        '1:23.04'
+    """
+    whole, hundredths = divmod(round(100 * seconds), 100)
+    return f"{clock(whole)}.{hundredths:02d}"
+
+
+def whisper_json(file: str, found: Any) -> dict[str, Any]:
+    """Returns a `WhisperTranscript` as plain data, with the seconds of each token."""
+    segments = [
+        {
+            "start": round(part.start, DIGITS),
+            "end": round(part.end, DIGITS),
+            "text": part.text,
+            "log_probability": round(part.log_probability, DIGITS),
+            "temperature": part.temperature,
+            "no_speech_probability": part.no_speech_probability,
+        }
+        for part in found.segments
+    ]
+    times = np.round(found.times, DIGITS).tolist()
+    tokens = [
+        {"token": token, "start": start, "end": end}
+        for token, (start, end) in zip(found.tokens, times, strict=True)
+    ]
+    text = {"file": file, "text": found.text, "language": found.language}
+    return {**text, "segments": segments, "tokens": tokens}

@@ -17,13 +17,7 @@ from typing import Any
 
 import kerasseq
 from kerasseq.cli import figures, options, runs
-from kerasseq.cli.console import (
-    choose_backend,
-    note,
-    print_json,
-    print_result,
-    status,
-)
+from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import text_file
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
@@ -104,12 +98,12 @@ def _translate(model, texts, start, args):
     """Translates the texts from number `start` on, and draws their alignments."""
     for text in texts:
         note_unknown(model.source_vocabulary.tokenizer, text)
+    beam = None
+    if args.beam_width is not None:
+        beam = kerasseq.decoding.Beam(args.beam_width, n_best=args.candidates)
     with status(f"translating texts {start + 1:,} to {start + len(texts):,}"):
         translations = model.translate(
-            texts,
-            max_length=args.max_length,
-            sampler=make_beam(args),
-            alignments=bool(args.align),
+            texts, max_length=args.max_length, sampler=beam, alignments=bool(args.align)
         )
     if args.align:
         draw_alignments(args.align, translations)
@@ -123,7 +117,13 @@ def read_texts(args: argparse.Namespace) -> list[str]:
     elif args.texts:
         lines = args.texts
     elif not sys.stdin.isatty():
-        lines = _read_pipe().splitlines()
+        piped = sys.stdin.read(MAX_PIPED + 1)
+        if len(piped) > MAX_PIPED:
+            raise ValueError(
+                f"expected at most {MAX_PIPED:,} characters from the pipe, received "
+                "more: translate the text in parts"
+            )
+        lines = piped.splitlines()
     else:
         raise UsageError('expected a text, as in  kerasseq translate "ten"')
     texts = [line for line in lines if line.strip()]
@@ -137,16 +137,6 @@ def read_texts(args: argparse.Namespace) -> list[str]:
             f"begins with {longest[:20]!r}. Give each sentence a line of its own"
         )
     return texts
-
-
-def _read_pipe() -> str:
-    text = sys.stdin.read(MAX_PIPED + 1)
-    if len(text) > MAX_PIPED:
-        raise ValueError(
-            f"expected at most {MAX_PIPED:,} characters from the pipe, received more: "
-            "translate the text in parts"
-        )
-    return text
 
 
 def newest_run() -> pathlib.Path:
@@ -166,13 +156,6 @@ def newest_run() -> pathlib.Path:
             "kerasseq train translation  or choose one with --run"
         )
     return max(folders)[1]
-
-
-def make_beam(args: argparse.Namespace) -> "kerasseq.decoding.Beam | None":
-    """Returns the beam search that the arguments ask for; None for greedy search."""
-    if args.beam_width is None:
-        return None
-    return kerasseq.decoding.Beam(args.beam_width, n_best=args.candidates)
 
 
 def note_unknown(tokenizer: Tokenizer, text: str) -> None:

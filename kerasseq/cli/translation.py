@@ -15,9 +15,8 @@ then:
 """
 
 import math
-import os
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,14 +24,12 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import Option, PerModel
+from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
 from kerasseq.datasets import split as split_pairs
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
 
 BUCKETS = 512  # of hashed characters and pairs of characters
 ROWS = 20_000  # training pairs, at most, that the most similar one is among
@@ -51,27 +48,6 @@ PAIRS = (
 )
 ATTENTIONS = ("bahdanau", "luong", "none")
 PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs
-DEFAULTS = {
-    "model": "gru",
-    "pairs": None,
-    "data": None,
-    "encoding": "utf-8",
-    "strict": False,
-    "preset": "quick",
-    "tokenizer": "character",
-    "vocabulary_size": options.VOCABULARY_SIZE,
-    "attention": "bahdanau",
-    "units": 128,
-    "num_layers": PerModel(1, transformer=2),
-    "dropout": 0.0,
-    "batch_size": 64,
-    "learning_rate": PerModel(4e-3, transformer=2e-3),
-    "steps": None,
-    "patience": None,
-    "max_minutes": None,
-    "checkpoint_every": 100,
-    "seed": 0,
-}
 HELD_OUT = 0.05  # of the pairs
 MAX_TESTED = 500  # of the held-out pairs
 EXAMPLES = 4  # in the table and the figure
@@ -79,23 +55,40 @@ WARM_UP = 100  # steps of a Transformer
 MAX_DRAWN = 60  # source tokens of an example in the figure
 
 
-CHOICES = {"model": MODELS, "data": PAIRS, "attention": ATTENTIONS, "preset": PRESETS}
-HELP = {"steps": "training steps, instead of those of the preset"}
 _PAIRS = "a file: pairs of texts, each a line with a tab between them"
 _PRESETS = "; ".join(
     f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
     for preset, (steps, pairs) in PRESETS.items()
 )
 _STRICT = "stop at a line of the file that is not a pair"
-OPTIONS = (
-    Option("--pairs", str, _PAIRS, "FILE", "data"),
-    Option("--strict", None, _STRICT, group="data"),
-    Option("--preset", "preset", _PRESETS, "NAME", "training"),
-    Option("--attention", "attention", "for a recurrent model", "NAME", "model"),
+OPTIONS = options.table(
+    shared("model", "gru", names=MODELS),
+    Option("--pairs FILE", "data", str, _PAIRS),
+    shared("data", names=PAIRS),
+    shared("encoding", "utf-8"),
+    Option("--strict", "data", None, _STRICT, False),
+    Option("--preset NAME", "training", PRESETS, _PRESETS, "quick"),
+    shared("tokenizer", "character"),
+    shared("vocabulary_size", options.VOCABULARY_SIZE),
+    Option(
+        "--attention NAME", "model", ATTENTIONS, "for a recurrent model", "bahdanau"
+    ),
+    shared("units", 128),
+    shared("num_layers", PerModel(1, transformer=2)),
+    shared("dropout", 0.0),
+    shared("batch_size", 64),
+    shared("learning_rate", PerModel(4e-3, transformer=2e-3)),
+    shared("steps", None, "training steps, instead of those of the preset"),
+    shared("patience"),
+    shared("max_minutes"),
+    shared("checkpoint_every", 100),
+    shared("seed", 0),
+    shared("loss_chunk_size"),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the model, translates the held-out texts and draws the figures.
 
     Args:
@@ -156,7 +149,7 @@ def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     """Returns the pairs, and their source with a checksum."""
     if settings.pairs is not None:
         pairs = read_file(settings)
-        source = os.path.basename(settings.pairs)
+        source = settings.own_file("pairs")
     else:
         settings.data = source = settings.data or PAIRS[0]
         count = PRESETS[settings.preset][1]
@@ -173,7 +166,6 @@ def read_file(settings: options.Settings) -> Pairs:
     )
     if report.problems:
         note(str(report))
-    settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
     return pairs
 
 
@@ -233,7 +225,10 @@ def build(
             num_layers=settings.num_layers,
             dropout=settings.dropout,
         )
-    model.compile(schedule.adam(settings.learning_rate, steps, warm_up, last=0.02))
+    model.compile(
+        schedule.adam(settings.learning_rate, steps, warm_up, last=0.02),
+        loss_chunk_size=settings.loss_chunk_size,
+    )
     return model
 
 
@@ -268,7 +263,7 @@ def examples(rows: list[Any], translations: Translations) -> list[Any]:
     return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
 
 
-def draw(run: "Run", translations: Translations, history: runs.History) -> list[Any]:
+def draw(run: Run, translations: Translations, history: runs.History) -> list[Any]:
     """Draws the training, and the alignments of some translations."""
     files = [figures.history(run.folder, history, "accuracy", run.title)]
     if translations[0].alignment is not None:
@@ -363,7 +358,4 @@ def verdict_of(
     """
     what, own = of_each(translations, references)
     scores = {other: of_each(each, references)[1] for other, each in others.items()}
-    means = {other: float(each.mean()) for other, each in scores.items()}
-    better_by = verdict.difference(own - scores[verdict.best_of(means)])
-    words = name, float(own.mean()), means, what, better_by, advice
-    return verdict.verdict(*words, rows="held-out pairs")
+    return verdict.compare(name, own, scores, what, advice, rows="held-out pairs")

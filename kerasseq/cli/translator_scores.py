@@ -8,13 +8,14 @@ the seeds.
 import itertools
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import contest, runs, translator_data, verdict
+from kerasseq.cli import contest, runs, verdict
 from kerasseq.cli.console import Console, clock, status
+from kerasseq.datasets import Pairs
 
 LEARNED = 1.0  # BLEU below which a difference says nothing
 QUANTILES = (0.025, 0.975)  # ends of a 95 % interval
@@ -26,6 +27,28 @@ COLUMNS = (
 ROWS = "held-out pairs"
 MOST_SHOWN = 300  # characters of a translation
 Found = dict[str, dict[int, dict[str, Any]]]  # results by model and seed
+
+
+class Data(NamedTuple):
+    """Pairs of texts, and the sentence that all models translate.
+
+    Attributes:
+        training: The training pairs.
+        tested: The held-out pairs.
+        sentence: A source.
+        reference: Its translation; None for a sentence of the user.
+    """
+
+    training: Pairs
+    tested: Pairs
+    sentence: str
+    reference: str | None
+
+
+def new_names(data: Data) -> list[list[str]]:
+    """Returns the names of each held-out pair that the training does not have."""
+    texts = [*data.training.sources, *data.training.targets]
+    return kerasseq.training.unseen_names(*data.tested, texts)
 
 
 def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
@@ -53,7 +76,7 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
     return contest.read_stored(folder / runs.RESULTS, "translate again", check)
 
 
-def compare(data: translator_data.Data, found: Found, samples: int) -> dict[str, Any]:
+def compare(data: Data, found: Found, samples: int) -> dict[str, Any]:
     """Scores all models.
 
     Args:
@@ -64,7 +87,7 @@ def compare(data: translator_data.Data, found: Found, samples: int) -> dict[str,
     Returns:
         Plain data: the scores of each model, and the sentences about them.
     """
-    names, models, drawn, copied = translator_data.new_names(data), {}, {}, {}
+    names, models, drawn, copied = new_names(data), {}, {}, {}
     for model, by_seed in found.items():
         with status(f"computing the intervals of {model}"):
             each = [_scores(data, names, r["translations"]) for r in by_seed.values()]

@@ -16,77 +16,77 @@ Examples:
 
 import functools
 import importlib.util
-from typing import TYPE_CHECKING
+import time
+from typing import Any
 
+import kerasseq
 from kerasseq.cli import (
     contest,
     options,
     runs,
+    schedule,
     translation,
-    translator_data,
-    translator_models,
     translator_scores,
 )
-from kerasseq.cli.console import choose_backend
-from kerasseq.cli.options import Option
-from kerasseq.core import backend, packages
-
-if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
+from kerasseq.cli.console import choose_backend, set_seed, status
+from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.options import Option, shared
+from kerasseq.cli.run import Run
+from kerasseq.cli.schedule import BYTES, COPIES
+from kerasseq.core import backend, checks, packages
+from kerasseq.core.files import sha256
+from kerasseq.datasets import Pairs, generated_pairs, named_sentences
+from kerasseq.datasets import split as split_pairs
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "pairs"  # the argument that names the user's data
 OF_FILE = ("strict",)
 MODELS = ("rnnenc", "rnnsearch", "transformer")
 TOKENIZERS = ("word", "bpe")
 TABLE = "translators.csv"
-DEFAULTS = {
-    "models": list(MODELS),
-    "tokenizers": list(TOKENIZERS),
-    "pairs": None,
-    "data": None,
-    "encoding": "utf-8",
-    "strict": False,
-    "count": 12_000,
-    "test_examples": 600,
-    "data_seed": 0,
-    "vocabulary_size": 300,
-    "parameters": 150_000,
-    "batch_size": 32,
-    "learning_rate": None,
-    "steps": 1000,
-    "checkpoint_every": 100,
-    "seeds": [0, 1, 2],
-    "processes": 1,
-    "bootstrap": 1000,
-    "sentence": None,
-}
-CHOICES = {"models": MODELS, "tokenizers": TOKENIZERS, "data": translator_data.DATA}
-HELP = {
-    "steps": "training steps of each model",
-    "vocabulary_size": "maximum number of tokens of each tokenizer",
-    "learning_rate": "highest learning rate of Adam (default: 0.01; for a transformer "
-    "0.004)",
-}
+NAMED = "named"
+DATA = (NAMED, *(name for name in translation.PAIRS if name != NAMED))
+FEWEST = 20  # pairs of a file
+HELD_OUT = 0.2  # of the pairs of a file, at most
+NEW_NAMES = 1 / 3  # share of the generated held-out pairs whose names are new
+HEADS, LAYERS = 2, 2  # of the Transformer; the others have one layer
+RATES = {"rnnenc": 1e-2, "rnnsearch": 1e-2, "transformer": 4e-3}
+WARM_UP = 100  # steps, at most a quarter of all
+UNKNOWN = "<unk>"
 _TESTED = "held-out pairs; of a file, at most a fifth"
 _SIZE = "parameters of each model, within 5 %%"
 _SENTENCE = "a sentence that all translate (default: the longest with a new name)"
 _SAMPLES = "bootstrap samples of the held-out pairs"
 _PROCESSES = "models that train at the same time, each in a process of its own"
 _COUNT = options.integer(20, 10**6)
-OPTIONS = (
-    Option("--tokenizers --tokenizer", "tokenizer", "", "NAME", "data"),
+OPTIONS = options.table(
+    shared("models", list(MODELS), names=MODELS),
+    Option("--tokenizers --tokenizer NAME", "data", TOKENIZERS, "", list(TOKENIZERS)),
     *(row for row in translation.OPTIONS if row.argument in ("pairs", "strict")),
-    Option("--count", _COUNT, "training pairs of --data", group="data"),
-    Option("--test-examples", options.integer(4, 10**5), _TESTED, group="data"),
-    Option("--data-seed", options.seed, "random seed of the pairs", group="data"),
-    Option("--parameters", options.integer(1000), _SIZE, group="model"),
-    Option("--processes", options.integer(at_most=256), _PROCESSES, group="training"),
-    Option("--bootstrap", options.integer(at_most=100_000), _SAMPLES),
-    Option("--sentence", str, _SENTENCE, "TEXT"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
+    Option("--count N", "data", _COUNT, "training pairs of --data", 12_000),
+    Option("--test-examples N", "data", options.integer(4, 10**5), _TESTED, 600),
+    Option("--data-seed N", "data", options.seed, "random seed of the pairs", 0),
+    shared("vocabulary_size", 300, "maximum number of tokens of each tokenizer"),
+    Option("--parameters N", "model", options.integer(1000), _SIZE, 150_000),
+    shared("batch_size", 32),
+    shared(
+        "learning_rate",
+        None,
+        "highest learning rate of Adam (default: 0.01; for a transformer 0.004)",
+    ),
+    shared("steps", 1000, "training steps of each model"),
+    shared("checkpoint_every", 100),
+    shared("seeds", [0, 1, 2]),
+    Option("--processes N", "training", options.integer(at_most=256), _PROCESSES, 1),
+    Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
+    Option("--sentence TEXT", "", str, _SENTENCE),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains each model with each tokenizer and seed, unless finished, and compares.
 
     Args:
@@ -96,12 +96,12 @@ def train(run: "Run") -> runs.Results:
         The results, as plain data.
     """
     if run.record and run.record.get("competitor"):
-        return translator_models.train(run)
+        return train_one(run)
     settings = run.settings
     choose_backend(None)  # to score, also after training in processes
     if importlib.util.find_spec("sacrebleu") is None:
         raise ImportError(packages.missing("BLEU needs", "sacrebleu"))
-    data, record = run.read("the pairs", translator_data.read)
+    data, record = run.read("the pairs", read_data)
     names = contest.names(
         [f"{m}-{t}" for m in settings.models for t in settings.tokenizers],
         settings.seeds,
@@ -120,7 +120,7 @@ def train(run: "Run") -> runs.Results:
 
     count = len(data.tested.sources)
     stored = functools.partial(translator_scores.stored, count=count)
-    words = own, stored, translator_models.train
+    words = own, stored, train_one
     found = contest.train_in_folders(run, names, *words)
     results = {
         "task": run.task,
@@ -135,3 +135,216 @@ def train(run: "Run") -> runs.Results:
     rows = translator_scores.rows_of(results)
     contest.write_table(run, TABLE, translator_scores.COLUMNS, rows)
     return run.finish(results)
+
+
+# The pairs
+
+
+def read_data(
+    settings: options.Settings,
+) -> tuple[translator_scores.Data, dict[str, Any]]:
+    """Reads or generates the pairs.
+
+    Args:
+        settings: Arguments of the run; the path of a file becomes absolute.
+
+    Returns:
+        The data, and their source with a checksum.
+
+    Raises:
+        UsageError: If an argument contradicts another.
+        ValueError: If there are too few pairs, or the file is damaged.
+    """
+    if settings.sentence is not None and not settings.sentence.strip():
+        raise UsageError("--sentence must be a text, received an empty one")
+    if settings.pairs is not None:
+        training, tested = _of_file(settings)
+        source = settings.own_file("pairs")
+    else:
+        settings.data = source = settings.data or NAMED
+        made = _named if source == NAMED else _generated
+        training, tested = made(settings)
+    parts = [zip(*part, strict=True) for part in (training, tested)]
+    lines = ["\t".join(pair) for part in parts for pair in part]
+    data = translator_scores.Data(
+        training, tested, *_sentence(settings, training, tested)
+    )
+    record = {"source": source, "pairs": len(lines), "sha256": sha256("\n".join(lines))}
+    return data, record
+
+
+def _of_file(settings):
+    pairs = translation.read_file(settings)
+    count = len(pairs.sources)
+    if count < FEWEST:
+        raise ValueError(
+            f"{settings.pairs} must have at least {FEWEST} pairs, received {count}: "
+            "too few to train on some and to test on others"
+        )
+    share = min(HELD_OUT, settings.test_examples / count)
+    with about(settings.pairs):
+        return split_pairs(pairs, share, seed=settings.data_seed)
+
+
+def _generated(settings):
+    count = settings.count + settings.test_examples
+    pairs = generated_pairs(settings.data, count, seed=settings.data_seed)
+    return split_pairs(pairs, settings.test_examples / count, seed=settings.data_seed)
+
+
+def _named(settings):
+    """Sentences with known names, and held-out ones, some of them with new names."""
+    new = round(settings.test_examples * NEW_NAMES)
+    counts = (settings.count, settings.test_examples - new, new)
+    parts = [
+        named_sentences(n, new_names=k == 2, seed=3 * settings.data_seed + k)
+        for k, n in enumerate(counts)
+    ]
+    training, *held_out = ([(s.source, s.target) for s in part] for part in parts)
+    known = {source for source, _ in training}
+    tested = [pair for part in held_out for pair in part if pair[0] not in known]
+    return [Pairs(*map(list, zip(*part, strict=True))) for part in (training, tested)]
+
+
+def _sentence(settings, training, tested):
+    """The sentence that is named, or the longest one whose names are all new."""
+    if settings.sentence is not None:
+        known = dict(zip(*tested, strict=True))
+        return settings.sentence, known.get(settings.sentence)
+    names = translator_scores.new_names(
+        translator_scores.Data(training, tested, "", None)
+    )
+    chosen = max(
+        range(len(tested.sources)),
+        key=lambda n: (bool(names[n]), len(tested.sources[n])),
+    )
+    return tested.sources[chosen], tested.targets[chosen]
+
+
+# The models
+
+
+def train_one(run: Run) -> dict[str, Any]:
+    """Trains a model, and translates the held-out sources.
+
+    Args:
+        run: Its run, with one model, one tokenizer and one seed.
+
+    Returns:
+        The results, as plain data: the translations and sizes.
+    """
+    import keras
+
+    settings = run.settings
+    (name,), (kind,), (seed,) = settings.models, settings.tokenizers, settings.seeds
+    label = f"{name}-{kind}, seed {seed}"
+    data, _ = run.read("the pairs", read_data)
+    tokenizers = make_tokenizers(kind, settings.vocabulary_size, data.training)
+    matched = width_of(name, tokenizers, settings.parameters)
+    keras.utils.clear_session()
+    set_seed(seed)
+    model = build(name, tokenizers, matched.width)
+    rate = settings.learning_rate or RATES[name]
+    steps = settings.steps
+    model.compile(schedule.adam(rate, steps, min(WARM_UP, steps // 4), last=0.02))
+    with status("batching the pairs"):
+        batches = model.batches(
+            *data.training, batch_size=settings.batch_size, seed=seed
+        )
+    history = run.fit(model, batches, steps, "accuracy", label)
+    with status(f"translating the held-out sources with {label}"):
+        start = time.perf_counter()
+        texts = translations(model, data.tested.sources)
+        (sentence,) = translations(model, [data.sentence])
+        seconds = time.perf_counter() - start
+    lengths = map(len, tokenizers[0].encode(data.tested.sources))
+    results = run.results(
+        *(model, history, steps),
+        tokenizer=kind,
+        seed=seed,
+        width=matched.width,
+        vocabularies=[tokenizer.vocabulary_size for tokenizer in tokenizers],
+        tokens=sum(lengths) / len(texts),
+        seconds=kerasseq.runs.read_progress(run.folder).lines[-1]["seconds"],
+        translating_seconds=round(seconds, 3),
+        translations=texts,
+        sentence=sentence,
+    )
+    return run.finish(results | {"model": name})
+
+
+def make_tokenizers(
+    kind: str, vocabulary_size: int, training: "kerasseq.datasets.Pairs"
+) -> list[Tokenizer]:
+    """Trains the tokenizers of sources and targets.
+
+    Those of words differ; byte pairs are learned from both languages at once, so that a
+    name is cut in the same way in both (Sennrich et al. 2016).
+    """
+    with status("training the tokenizers"):
+        if kind == "word":
+            return [
+                kerasseq.text.WordTokenizer(vocabulary_size).fit("\n".join(texts))
+                for texts in training
+            ]
+        both = kerasseq.text.BytePairTokenizer(
+            vocabulary_size, level="character", unknown=UNKNOWN
+        )
+        return [both.fit("\n".join([*training.sources, *training.targets]))] * 2
+
+
+def width_of(
+    name: str, tokenizers: list[Tokenizer], parameters: int
+) -> "kerasseq.models.MatchedWidth":
+    """Finds the width at which a model has the parameters of all others.
+
+    Raises:
+        UsageError: If there is none, or the memory does not suffice.
+    """
+    needed = parameters * COPIES * BYTES
+    if needed > checks.memory():
+        raise UsageError(
+            f"--parameters {parameters:,} take {needed / 2**30:,.0f} GiB; this machine "
+            f"has {checks.memory() / 2**30:,.0f} GiB. Choose fewer"
+        )
+    multiple = HEADS if name == "transformer" else 1
+    with status(f"finding the width of {name}"):
+        try:
+            return kerasseq.models.matched_width(
+                lambda width: build(name, tokenizers, width).count_params(),
+                parameters,
+                multiple=multiple,
+            )
+        except ValueError as error:
+            raise UsageError(f"--parameters: {name}: {error}") from error
+
+
+def build(
+    name: str, tokenizers: list[Tokenizer], width: int
+) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
+    """Builds a model: RNNenc, RNNsearch, or a Transformer of two layers.
+
+    The output of the recurrent ones reads the previous word, the state and the context,
+    as in both papers.
+    """
+    if name == "transformer":
+        return kerasseq.models.Transformer(
+            *tokenizers,
+            num_layers=LAYERS,
+            num_heads=HEADS,
+            hidden_dim=width,
+            dropout=0.0,
+            norm_placement="pre",
+        )
+    return kerasseq.models.Seq2Seq(
+        "gru",
+        *tokenizers,
+        attention=None if name == "rnnenc" else "bahdanau",
+        output_reads="previous",
+        units=width,
+    )
+
+
+def translations(model: Any, sources: list[str]) -> list[str]:
+    """Returns the translations of texts, by greedy search."""
+    return [found.text for found in model.translate(sources, alignments=False)]

@@ -142,6 +142,42 @@ def verdict(
     return found | better_by._asdict()
 
 
+def compare(
+    name: str,
+    own: np.ndarray,
+    others: Mapping[str, np.ndarray],
+    what: str,
+    advice: Sequence[str],
+    *,
+    sizes: np.ndarray | None = None,
+    rows: str = "held-out rows",
+    lowest: bool = False,
+) -> dict[str, Any]:
+    """Returns what `verdict` does, from the scores of a model in each row.
+
+    Args:
+        name: The model.
+        own: Its score in each row: right answers, or errors.
+        others: Those of simple models, by name.
+        what: What the score is.
+        advice: The options that are most likely to help.
+        sizes: The number of answers of each row; None for one.
+        rows: What the rows are called.
+        lowest: Whether a lower score is better.
+
+    Examples:
+        >>> one, half = np.ones(8), np.array([0, 1] * 4)
+        >>> compare("gru", one, {"majority": half}, "accuracy", [])["mean"]
+        0.5
+    """
+    count = len(own) if sizes is None else np.sum(sizes)
+    scores = {other: float(np.sum(each) / count) for other, each in others.items()}
+    best = others[best_of(scores, lowest)]
+    better_by = difference(best - own if lowest else own - best, sizes)
+    words = name, float(np.sum(own) / count), scores, what, better_by, advice
+    return verdict(*words, rows=rows, lowest=lowest)
+
+
 def of_training(
     numbers: str, better_by: Difference, rows: str, advice: str
 ) -> dict[str, Any]:

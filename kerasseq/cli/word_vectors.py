@@ -25,61 +25,58 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, schedule
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import Option, PerModel
-from kerasseq.core import packages
+from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.run import Run
+from kerasseq.core import checks, packages
 from kerasseq.core.files import regular, sha256
 from kerasseq.datasets import analogies, python_reference
 from kerasseq.datasets.files import check_is_file
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Run
     from kerasseq.models import WordVectors
+
 
 FILE = "text"  # the argument that names the user's data
 DATA = ("python-reference", "analogies")
 MODELS = ("skip_gram", "cbow", "glove")
-DEFAULTS = {
-    "model": "skip_gram",
-    "text": None,
-    "data": None,
-    "encoding": "utf-8",
-    "dimensions": 100,
-    "window": 5,
-    "negatives": 5,
-    "min_count": 5,
-    "subsample": 1e-3,
-    "batch_size": PerModel(256, glove=1024),
-    "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
-    **schedule.TRAINED,
-}
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure
 SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
 
 
-CHOICES = {"model": MODELS, "data": DATA}
-HELP = {
-    "batch_size": "words of an update, a multiple of 32; of glove co-occurrences",
-    "learning_rate": "first learning rate",
-    "steps": "training steps of up to 16 updates, instead of --epochs",
-    "epochs": f"passes over the text, such as 2.5 (default: {options.EPOCHS})",
-}
 _SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
 _NEGATIVES = "negative words for each, not for glove"
 _SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
-OPTIONS = (
-    Option("text", str, "a text, as --text", "TEXT", "data"),
-    Option("--text", str, "a file: a text", "FILE", "data"),
-    Option("--min-count", options.integer(), _RARE, group="data"),
-    Option("--subsample", options.share, _SUBSAMPLE, "X", "data"),
-    Option("--dimensions --size", options.units, "size of a vector", group="model"),
-    Option("--window", _SMALL, "largest distance of a context", group="model"),
-    Option("--negatives", _SMALL, _NEGATIVES, group="model"),
-    Option("--seed", options.integer(0, 2**31 - 1), "random seed", group="training"),
+OPTIONS = options.table(
+    shared("model", "skip_gram", names=MODELS),
+    Option("text TEXT", "data", str, "a text, as --text"),
+    Option("--text FILE", "data", str, "a file: a text"),
+    shared("data", names=DATA),
+    shared("encoding", "utf-8"),
+    Option("--dimensions --size N", "model", options.units, "size of a vector", 100),
+    Option("--window N", "model", _SMALL, "largest distance of a context", 5),
+    Option("--negatives N", "model", _SMALL, _NEGATIVES, 5),
+    Option("--min-count N", "data", options.integer(), _RARE, 5),
+    Option("--subsample X", "data", options.share, _SUBSAMPLE, 1e-3),
+    shared(
+        "batch_size",
+        PerModel(256, glove=1024),
+        "words of an update, a multiple of 32; of glove co-occurrences",
+    ),
+    shared(
+        "learning_rate", PerModel(0.025, cbow=0.05, glove=0.05), "first learning rate"
+    ),
+    *schedule.TRAINED,
+    Option("--seed N", "training", options.integer(0, 2**31 - 1), "random seed", 0),
+    shared("steps", None, "training steps of up to 16 updates, instead of --epochs"),
+    shared(
+        "epochs", None, f"passes over the text, such as 2.5 (default: {options.EPOCHS})"
+    ),
 )
+DEFAULTS = options.defaults(OPTIONS)
 
 
-def train(run: "Run") -> runs.Results:
+def train(run: Run) -> runs.Results:
     """Trains the vectors, prints nearest words and analogies, and draws a figure.
 
     Args:
@@ -100,6 +97,8 @@ def train(run: "Run") -> runs.Results:
         seed=settings.seed,
     )
     model.compile(settings.learning_rate)
+    contexts = 2 * settings.window + settings.negatives  # of each word of an update
+    checks.fits_memory("batch_size", settings.batch_size, contexts)
     with about(settings.text), status("counting the words"):
         batches = model.batches(
             text, batch_size=settings.batch_size, encoding=settings.encoding
@@ -126,19 +125,15 @@ def read(settings: options.Settings) -> tuple[Any, dict[str, Any]]:
         settings.text = os.path.abspath(settings.text)  # to resume from any folder
         path = pathlib.Path(settings.text)
         check_is_file(path)
-        return path, {"source": path.name, "sha256": _checksum(path)}
+        with regular(path).open("rb") as file:  # which need not fit into memory
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        return path, {"source": path.name, "sha256": checksum}
     settings.data = source = settings.data or DATA[0]
     if source == "analogies":
         text = analogies(seed=0).sentences
     else:
         text = python_reference().split("\n\n")  # its lines break within sentences
     return text, {"source": source, "sha256": sha256("\n".join(text))}
-
-
-def _checksum(path: pathlib.Path) -> str:
-    """Returns the SHA-256 of a file, which is not loaded."""
-    with regular(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def examples(model: "WordVectors") -> list[str]:
@@ -188,7 +183,7 @@ def show(console: Console, results: runs.Results) -> None:
         console.table("Analogies", columns, rows)
 
 
-def draw(run: "Run", model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
+def draw(run: Run, model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
     """Draws the training, and the most frequent words in the plane."""
     files = [figures.history(run.folder, history, "loss", run.title)]
     if importlib.util.find_spec("sklearn") is None:

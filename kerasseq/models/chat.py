@@ -107,6 +107,7 @@ class Chat:
                 )
             self.messages = checked([{"role": "system", "content": system}])
         self.stop: list[int] = self._ids(answers.end_of_answer(self.template))[:1]
+        self._fitted: tuple[Any, Any] = (None, None)  # the last result, by its question
 
     def _ids(self, text):
         return self.model.tokenizer.encode(text).tolist() if text else []
@@ -208,7 +209,16 @@ class Chat:
         return getattr(self.model, "max_sequence_length", None)
 
     def _fitting(self, text):
-        """Returns the messages that the model reads with a new one, and their ids."""
+        """Returns the messages that the model reads with a new one, and their ids.
+
+        They are found once for a message: for what is read, its text, and the answer.
+        """
+        asked = [dict(each) for each in self.messages], text, self.max_new_tokens
+        if self._fitted[0] != asked:
+            self._fitted = asked, self._fit(text)
+        return self._fitted[1]
+
+    def _fit(self, text):
         messages = [*self.messages, {"role": "user", "content": text}]
         first = 1 if messages[0]["role"] == "system" else 0
         pairs = (len(messages) - first) // 2  # questions with their answers

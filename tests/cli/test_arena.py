@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kerasseq.cli import arena
-from kerasseq.cli.arena_files import append_vote
+from kerasseq.cli.arena import append_vote
 from kerasseq.training import elo, ratings
 from tests.cli.conftest import snapshot
 

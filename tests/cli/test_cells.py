@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from kerasseq.cli import cell_tasks, cells
+from kerasseq.cli import cells
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -20,7 +20,7 @@ def test_ranks_and_resuming(command, tmp_path, monkeypatch):
     words = [*COMPARE, "--models", "elman,gru", "--tasks", "copy,forecast"]
     words += ["--seeds", "1"]
     command(*words, "--run", "whole")
-    trained, train = [], cell_tasks.train
+    trained, train = [], cells.train_cell
 
     def counted(*arguments):
         if len(trained) == 3:
@@ -28,12 +28,12 @@ def test_ranks_and_resuming(command, tmp_path, monkeypatch):
         trained.append(arguments[:3])
         return train(*arguments)
 
-    monkeypatch.setattr(cell_tasks, "train", counted)
+    monkeypatch.setattr(cells, "train_cell", counted)
     done = command(*words, "--run", "r", code=130)
     assert "train --resume r" in done.err
     stored = snapshot(tmp_path / "r" / cells.STORED)
     assert len(stored) == 3
-    monkeypatch.setattr(cell_tasks, "train", train)
+    monkeypatch.setattr(cells, "train_cell", train)
     done = command("compare", "--resume", "r")
     assert "mean rank" in done.out
     both = [json.loads((tmp_path / r / "results.json").read_text()) for r in
@@ -43,7 +43,7 @@ def test_ranks_and_resuming(command, tmp_path, monkeypatch):
     found = both[0]
     for task, by_cell in found["ranks"].items():
         means = {cell: np.mean(s) for cell, s in found["scores"][task].items()}
-        best = (max if cell_tasks.TASKS[task].higher_is_better else min)(means.values())
+        best = (max if cells.TASKS[task].higher_is_better else min)(means.values())
         assert (
             by_cell[min(by_cell, key=by_cell.get)]
             == by_cell[next(cell for cell, mean in means.items() if mean == best)]
@@ -86,11 +86,11 @@ def test_sentences():
 def test_scores():
     y, logits = np.array([[0, 1, 2]]), np.zeros((1, 3, 3))
     logits[0, 1, 1] = 3
-    assert cell_tasks.TASKS["copy"].score(y, logits) == 0.5  # 0 needs no answer
-    bits = cell_tasks.TASKS["characters"].score(y[:, :1], logits[:, :1])
+    assert cells.TASKS["copy"].score(y, logits) == 0.5  # 0 needs no answer
+    bits = cells.TASKS["characters"].score(y[:, :1], logits[:, :1])
     assert bits == pytest.approx(np.log2(3))
-    assert cell_tasks.TASKS["forecast"].score(y, y + 2) == 4
-    rows = cell_tasks.characters(5, seed=1)
+    assert cells.TASKS["forecast"].score(y, y + 2) == 4
+    rows = cells.characters(5, seed=1)
     np.testing.assert_array_equal(rows.x[:, 1:], rows.y[:, :-1])
 
 

@@ -9,11 +9,9 @@ import pytest
 
 from kerasseq.cli import (
     compare,
-    compare_data,
     comparison,
     learners,
     options,
-    pooled_bert,
     runs,
 )
 from kerasseq.cli.run import write_record
@@ -72,7 +70,7 @@ def test_scores_equal_scikit_learn(compared):
     folder, results = compared
     record = json.loads((folder / "run.json").read_text())
     settings = options.Settings(**record["arguments"])
-    data = compare_data.read(settings)
+    data = compare.read_data(settings)
     y = data.indicators(data.y_tested)
     assert results["labels"] == data.labels == sorted(TOPICS)
     for name, each in results["learners"].items():
@@ -217,8 +215,7 @@ def test_labels_that_fit_into_a_table():
 
 def test_family_groups_and_default_models():
     assert set(learners.DEFAULT) < set(learners.NAMES)
-    assert compare.HEADS == pooled_bert.HEADS
-    for names in compare_data.GROUPS["family"].values():
+    for names in compare.GROUPS["family"].values():
         assert names == ["+", "-", "0"]
 
 
@@ -240,7 +237,7 @@ def settings_of(**given):
 
 def test_separator_none_keeps_cells_whole(tmp_path):
     file = write(tmp_path / "d.csv", [*table(48), *table(48)], ", ")
-    data = compare_data.read(
+    data = compare.read_data(
         settings_of(file=str(file), text="comment", labels="topics", separator="none")
     )
     assert not data.multi_label
@@ -250,35 +247,35 @@ def test_separator_none_keeps_cells_whole(tmp_path):
 def test_parts_have_all_labels_and_no_common_rows(tmp_path):
     rows = [*table(60), ("cheese wine", ["rare"]), ("wine salt", ["rare", "food"])]
     file = str(write(tmp_path / "d.csv", rows))
-    data = compare_data.read(settings_of(file=file, text="comment", labels="topics"))
+    data = compare.read_data(settings_of(file=file, text="comment", labels="topics"))
     assert len(data.x) + len(data.tested) == 62
     for part in (data.y, data.y_tested):
         assert {name for row in part for name in row} == {*TOPICS, "rare"}
     again = settings_of(file=file, text="comment", labels="topics", data_seed=1)
-    assert compare_data.read(again).tested != data.tested
+    assert compare.read_data(again).tested != data.tested
     few = settings_of(file=file, text="comment", labels="topics", rows=7)
     with pytest.raises(ValueError, match="rare"):  # in one part at most
-        compare_data.read(few)
+        compare.read_data(few)
 
 
 def test_rows_of_the_generated_data(capsys):
-    data = compare_data.read(settings_of(data="names", rows=2999))
+    data = compare.read_data(settings_of(data="names", rows=2999))
     assert len(data.x) + len(data.tested) == 2999 and data.unlabeled is data.x
-    whole = compare_data.read(settings_of(data="names"))
+    whole = compare.read_data(settings_of(data="names"))
     assert set(data.x) <= set(whole.x) and set(data.tested) <= set(whole.tested)
     assert (data.x[5], data.y[5]) in zip(whole.x, whole.y, strict=True)
     assert "2,999 of 10,902 rows are used (--rows)" in capsys.readouterr().err
     with pytest.raises(ValueError, match="--rows must be so many .* received 5: no"):
-        compare_data.read(settings_of(data="names", rows=5))
+        compare.read_data(settings_of(data="names", rows=5))
 
 
 def test_unlabeled_lines_without_held_out_texts(tmp_path):
     file = str(write(tmp_path / "d.csv"))
     chosen = {"file": file, "text": "comment", "labels": "topics"}
-    tested = compare_data.read(settings_of(**chosen)).tested
+    tested = compare.read_data(settings_of(**chosen)).tested
     lines = tmp_path / "more.txt"
     lines.write_text("\n".join([tested[0].upper(), "some text", "", "more text"]))
-    data = compare_data.read(settings_of(**chosen, unlabeled=str(lines)))
+    data = compare.read_data(settings_of(**chosen, unlabeled=str(lines)))
     assert data.unlabeled == ["some text", "more text"]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import asking, conversation_data, main
+from kerasseq.cli import chat, conversations, main
 from kerasseq.core.files import read_json
 from tests.cli.conftest import at_step
 
@@ -70,7 +70,7 @@ def test_a_model_learns_to_answer(command, base, files):
     assert results["verdict"]["better"] and results["repeated"] == 4
     assert "bits per byte of the text's end" in done.out
     end = TEXT[-(len(TEXT) // 10) :]  # is in no batch
-    bits = asking.bits_per_byte(kerasseq.load_model("talk/model.keras"), end)
+    bits = chat.bits_per_byte(kerasseq.load_model("talk/model.keras"), end)
     assert results["bits_per_byte"] == pytest.approx(bits, abs=1e-6)
     found = json.loads(
         command("evaluate", "talk", "--file", "talks.jsonl", "--json").out
@@ -83,20 +83,20 @@ def test_a_model_learns_to_answer(command, base, files):
 def test_blocks_of_a_text(base):
     model = kerasseq.load_model(base / "model.keras")
     text = " " * 20_000 + TEXT
-    blocks, end = conversation_data.mixed(model, text, 1000, 0)
+    blocks, end = conversations.mixed(model, text, 1000, 0)
     held_out = len(text) // 10
     assert end == text[-held_out:]
     assert blocks and all(block in text[:-held_out] for block in blocks)
     lengths = {len(model.tokenizer.encode(block)) for block in blocks}
     assert max(lengths) == 14 and min(lengths) > 1
-    few, _ = conversation_data.mixed(model, text, 50, 0)  # some are spaces alone
+    few, _ = conversations.mixed(model, text, 50, 0)  # some are spaces alone
     assert 0 < len(few) < 50 and set(few) <= set(blocks)
 
 
 def test_bits_are_those_of_the_softmax(base, files):
     model = kerasseq.load_model(base / "model.keras")
     talks = [talk("one goes", "two"), talk("cat", "dog goes", "red", "blue")]
-    bits, tokens = asking.bits_of_answers(model, talks, 1)
+    bits, tokens = chat.bits_of_answers(model, talks, 1)
     assert tokens.tolist() == [2, 5]
     for n, answers in enumerate([["two"], ["dog goes", "blue"]]):
         ids = model.tokenizer.apply_chat_template(talks[n]).tolist()

@@ -37,6 +37,14 @@ GPT = ["--model", "gpt", *RUN, "--num-layers", "1", "--num-heads", "1"]
             "received the backend tensorflow",
         ),
         (["--micro-batches", "0"], "expected an integer of at least 1, received 0"),
+        (
+            ["--micro-batches", "7", "--batch-size", "5"],
+            "must be at most the 5 examples of a batch (--batch-size), received 7",
+        ),
+        (
+            ["--micro-batches", "3", "--batch-size", "5", "--devices", "2"],
+            "divided among 2 devices, received 3. Choose fewer parts",
+        ),
     ],
 )
 def test_wrong_options(words, message, refused, text_path, tmp_path):

@@ -9,7 +9,7 @@ from PIL import Image
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import draw_inspect, draw_scores, looks, main, multimodal_data
+from kerasseq.cli import draw_scores, main, multimodal_data, multimodal_inspect
 from kerasseq.datasets import captioned_images
 from tests.cli.conftest import at_step, snapshot
 from tests.cli.test_multimodal import SMALL, read_json, results_of, write
@@ -152,7 +152,7 @@ def test_inspect(run, model, text, held_out, command, tmp_path, drawn):
 
 def test_the_picture_that_is_inspected_is_drawn(model, text):
     args = SimpleNamespace(text=text, file=None, layer=None)
-    example = draw_inspect.make_example(model, None, args)
+    example = multimodal_inspect.make_example(model, None, args)
     np.testing.assert_array_equal(example.inputs[0], model.draw(text))
 
 
@@ -180,26 +180,35 @@ def test_a_run_that_was_stopped_goes_on_in_either_training(command, refused, tmp
             np.testing.assert_array_equal(a, b)
     results = results_of(tmp_path / "stopped")
     assert results["looks"] == results_of(tmp_path / "whole")["looks"]
-    assert set(results["looks"]) > {"real", "drawn", looks.FREQUENT, looks.SHUFFLED}
+    assert set(results["looks"]) > {
+        "real",
+        "drawn",
+        draw_scores.FREQUENT_LOOK,
+        draw_scores.SHUFFLED_LOOK,
+    }
 
 
 def test_the_nearest_real_picture_reads_scenes():
     learned, tested = datasets.scenes(700, seed=1).split(0.3)
-    asked, known = looks.of_scenes(tested), looks.of_scenes(learned)
+    asked, known = draw_scores.looks_of(tested), draw_scores.looks_of(learned)
     images = [each.images.astype("float32") / 255 for each in (learned, tested)]
-    read = [known[n] for n in looks.nearest(*images)]
-    assert looks.right(read, asked)["both"].mean() == 1
+    read = [known[n] for n in draw_scores.nearest(*images)]
+    assert draw_scores.right(read, asked)["both"].mean() == 1
     middle = np.array([each == "center" for each in tested.layouts])
     moved = np.roll(images[1][middle], (3, -2), axis=(1, 2))
-    read = [known[n] for n in looks.nearest(images[0], moved)]
+    read = [known[n] for n in draw_scores.nearest(images[0], moved)]
     asked = [look for look, is_middle in zip(asked, middle, strict=True) if is_middle]
     assert len(asked) > 9 and read == asked
-    assert not looks.are_judged(datasets.scenes(2, objects=2))
-    perfect = looks.right(asked, asked)
+    assert not draw_scores.has_looks(datasets.scenes(2, objects=2))
+    perfect = draw_scores.right(asked, asked)
     never = {name: ~each for name, each in perfect.items()}
-    found = {"drawn": perfect, looks.SHUFFLED: never, looks.FREQUENT: never}
-    assert looks.judge(found)["better"]
-    assert not looks.judge({**found, "drawn": never})["better"]
+    found = {
+        "drawn": perfect,
+        draw_scores.SHUFFLED_LOOK: never,
+        draw_scores.FREQUENT_LOOK: never,
+    }
+    assert draw_scores.judge({"looks": found})["better"]
+    assert not draw_scores.judge({"looks": {**found, "drawn": never}})["better"]
 
 
 def test_scenes_of_two_shapes_and_nothing_written_when_dry(command, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kerasseq.cli import console, errors, language_model, text_models, tokenize
-from kerasseq.cli.lines import MAX_LINE
+from kerasseq.cli.console import MAX_LINE
 from tests.cli.conftest import TINY, snapshot
 
 pytestmark = pytest.mark.once("the command line")

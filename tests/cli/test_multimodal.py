@@ -10,12 +10,9 @@ from PIL import Image
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import (
-    caption_scores,
-    main,
-    multimodal_data,
-)
+from kerasseq.cli import captions as describing
 from kerasseq.cli import contrastive as retrieval
+from kerasseq.cli import main, multimodal_data
 from kerasseq.datasets import captioned_images
 from tests.cli.conftest import at_step, snapshot
 
@@ -76,7 +73,7 @@ def test_captions_of_a_folder(captions, command, tmp_path):
     assert results["described"] == len(results["examples"]) == 5
     assert results["repeated"] == 0 and not results["verdict"]["better"]
     assert set(results["baselines"]) == {
-        *(caption_scores.FREQUENT, caption_scores.PLACES, caption_scores.NEAREST)
+        *(describing.FREQUENT, describing.PLACES, describing.NEAREST)
     }
     for name in ("loss", "pictures"):
         assert (captions / f"{name}.png").stat().st_size > 5000
@@ -208,7 +205,7 @@ def knows_all(model, pictures):
 def test_pictures_in_both_parts_and_captions_of_several_pictures(
     command, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(caption_scores, "describe", knows_all)
+    monkeypatch.setattr(describing, "describe", knows_all)
     folder = write(tmp_path / "p", count=4)
     lines = [NAMES]
     for n in range(9):  # the same picture under two names, with two captions

@@ -117,6 +117,19 @@ def test_names_equal_those_of_the_library():
     assert set(language_model.TEXTS + forecast.SERIES) < set(known)
 
 
+@pytest.mark.parametrize("task", [t for t in TASKS if "data" in TASKS[t].DEFAULTS])
+def test_a_file_as_data_set_names_the_option_for_it(task):
+    if (option := TASKS[task].FILE) is None:  # whose `--data` is a folder as well
+        return
+    for value, own in (("mine.csv", "mine.csv"), ("mine", "FILE"), (".", ".")):
+        if task == "language-model" and value == ".":  # perhaps of kerasseq prepare
+            continue
+        with pytest.raises(errors.UsageError) as found:
+            parse(["train", task, "--data", value])
+        assert f'"{value}"' in str(found.value)
+        assert f"or give your own data as --{option} {own}" in str(found.value)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_each_option_of_a_task_has_a_default(task):
     args = vars(parse(["train", task]))

@@ -235,13 +235,13 @@ def test_a_reward_model_needs_a_gpt(refused, files, trained):
 
 
 def test_scores_of_votes_are_those_of_the_equation(base):
-    from kerasseq.cli import preference_scores
+    from kerasseq.cli import preference_data
     from kerasseq.cli.preference_data import Vote
 
     model = kerasseq.load_model(base / "model.keras")
     ids = [model.tokenizer.encode(text) for text in (":", "24", "135")]
     vote = Vote(1, tuple(map(np.asarray, ids)))
-    [found] = preference_scores.of_model(model, [vote])
+    [found] = preference_data.of_model(model, [vote])
     for answer, value in zip(ids[1:], found, strict=True):
         logits = model.predict(np.array([[*ids[0], *answer]]), verbose=0)[0, :-1]
         log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

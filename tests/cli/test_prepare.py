@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from kerasseq.cli import options, prepare, shard_data
+from kerasseq.cli import options, prepare
 from kerasseq.datasets import TokenShards, prepare_shards
 from kerasseq.datasets.shard_writing import draw
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
@@ -93,7 +93,7 @@ def test_parts_of_the_folder(articles, tmp_path):
     words = {"data": str(tmp_path / "ids"), "sequence_length": 7, "batch_size": 3}
     words |= {"documents_apart": True, "seed": 0, "held_out": 19}
     settings = options.Settings(**words, ngram_characters=23)
-    shards, read = shard_data.part_of(settings, "training"), []
+    shards, read = prepare.part_of(settings, "training"), []
 
     class Model:
         def answer_batches(self, rows, **words):
@@ -103,11 +103,11 @@ def test_parts_of_the_folder(articles, tmp_path):
         def batch(self, number):
             return ()
 
-    shard_data.batches_apart(Model(), settings, [[0] * 13])
+    prepare.batches_apart(Model(), settings, [[0] * 13])
     assert [len(rows) for rows in read] == [13, len(shards) - 13]
     assert read[1] + read[0] == [each[0].tolist() for each in shards]
-    held_out, last = shard_data.texts(settings, shards)
-    other = shard_data.part_of(settings, "held_out")
+    held_out, last = prepare.texts(settings, shards)
+    other = prepare.part_of(settings, "held_out")
     assert held_out == tokenizer.decode(np.asarray(other.ids[:19]))
     assert last == tokenizer.decode(np.asarray(shards.ids[-23:]))
 

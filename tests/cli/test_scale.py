@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from kerasseq.cli import scale, scale_data, scale_scores
+from kerasseq.cli import options, scale, scale_scores
 from kerasseq.cli.console import Console
 from kerasseq.training import power_law
 
@@ -117,8 +117,8 @@ def test_what_is_stored_is_checked(scaled, command, tmp_path):
 
 
 def test_passages_have_accuracies_and_no_law(command, monkeypatch):
-    monkeypatch.setattr(scale_data, "LEARNED", 64)
-    monkeypatch.setattr(scale_data, "TESTED", 32)
+    monkeypatch.setattr(scale, "LEARNED", 64)
+    monkeypatch.setattr(scale, "TESTED", 32)
     words = ["--data", "last-words", "--widths", "2,4", "--seeds", "0", "--steps", "2"]
     done = command("scale", *words, "--players", "3", "--model", "gru", "--run", "r")
     results = results_of("r")
@@ -132,13 +132,13 @@ def test_passages_have_accuracies_and_no_law(command, monkeypatch):
 def test_the_last_word_is_all_that_counts(monkeypatch):
     import keras
 
-    monkeypatch.setattr(scale_data, "LEARNED", 32)
-    monkeypatch.setattr(scale_data, "TESTED", 32)
-    settings = scale_data.options.Settings(
+    monkeypatch.setattr(scale, "LEARNED", 32)
+    monkeypatch.setattr(scale, "TESTED", 32)
+    settings = options.Settings(
         data="last-words", players=3, sequence_length=None, tokenizer="character"
     )
     settings.entropy = None
-    data = scale_data.read(settings)
+    data = scale.read_data(settings)
     rng = np.random.default_rng(0)
     shape = (*data.x.shape, data.vocabulary_size)
     logits = rng.normal(size=shape).astype("float32")
@@ -158,7 +158,7 @@ def test_the_last_word_is_all_that_counts(monkeypatch):
 def test_the_entropy_of_a_source_is_that_of_the_law(
     name, entropy, command, monkeypatch
 ):
-    monkeypatch.setattr(scale_data, "SAMPLED", 700)
+    monkeypatch.setattr(scale, "SAMPLED", 700)
     words = ["--data", name, "--held-out", "70", *SMALL]
     found = json.loads(command("scale", *words, "--seeds", "0", "--json").out)
     assert found["entropy"] == pytest.approx(entropy, abs=1e-3)
@@ -167,10 +167,10 @@ def test_the_entropy_of_a_source_is_that_of_the_law(
 
 
 def test_what_is_held_out_of_a_source_is_not_learned(monkeypatch):
-    monkeypatch.setattr(scale_data, "SAMPLED", 700)
+    monkeypatch.setattr(scale, "SAMPLED", 700)
     words = {"players": None, "entropy": None, "sequence_length": 9}
     words |= {"data": "markov-source", "tokenizer": "character", "held_out": 71}
-    data = scale_data.read(scale_data.options.Settings(**words))
+    data = scale.read_data(options.Settings(**words))
     assert data.learned.size == 700 - 71 and data.x.shape == (7, 9)
 
 

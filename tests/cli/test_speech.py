@@ -7,7 +7,7 @@ import pytest
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import main, speech_scores, transcribe
+from kerasseq.cli import main, speech, transcribe
 from kerasseq.cli.run import write_record
 from kerasseq.datasets.morse import CHARACTERS
 from kerasseq.speech.recognizer import Transcript
@@ -161,10 +161,10 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path):
 
 def test_the_verdict_compares_with_texts_that_need_no_model():
     learned, right = ["SOS", "SOS", "NO"], ["SOS", "AT", "NOON", "OK"]
-    found = speech_scores.compare("gru", right, learned, right)
+    found = speech.compare("gru", right, learned, right)
     assert found["character_error_rate"] == 0 and found["verdict"]["better"]
     assert found["baselines"]["the most frequent text"]["word_error_rate"] == 0.75
-    found = speech_scores.compare("gru", [""] * 4, learned, right)
+    found = speech.compare("gru", [""] * 4, learned, right)
     assert found["character_error_rate"] == 1 and not found["verdict"]["better"]
     assert found["verdict"]["baseline"] == "the most frequent text"
 

@@ -55,6 +55,17 @@ def test_files_of_a_run(finished):
     assert record["data"]["source"] == "reversed.tsv"
 
 
+def test_chunks_of_the_loss_do_not_change_it(finished, pairs_path, command, tmp_path):
+    words = [*TINY, "--pairs", pairs_path, "--loss-chunk-size", "2"]
+    command(*words, "--run", tmp_path / "run")
+    histories = [
+        json.loads((run / "history.json").read_text())
+        for run in (finished / "runs/reversed", tmp_path / "run")
+    ]
+    for whole, chunked in zip(*histories, strict=True):
+        assert chunked == pytest.approx(whole, rel=1e-4)
+
+
 def test_answers_without_a_model():
     training = Pairs(["one", "two", "three four"], ["eins", "zwei", "drei vier"])
     tested = Pairs(["three fours", "zz"], ["drei vier", "zz"])

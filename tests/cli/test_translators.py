@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from kerasseq.cli import main, translator_data, translator_models, translator_scores
+from kerasseq.cli import main, translator_scores
 from kerasseq.cli import translators as command_module
 from kerasseq.cli.options import Settings, with_defaults
 from kerasseq.datasets import Pairs
@@ -34,8 +34,8 @@ def compared(tmp_path_factory):
 def test_scores_are_those_of_the_translations(compared):
     folder, results = compared
     settings = Settings(**json.loads((folder / "run.json").read_text())["arguments"])
-    data, _ = translator_data.read(settings)
-    names = translator_data.new_names(data)
+    data, _ = command_module.read_data(settings)
+    names = translator_scores.new_names(data)
     assert results["pairs"] == [97, 13]
     assert results["names"] == sum(map(len, names)) > 0
     assert list(results["models"]) == ["rnnsearch-word", "rnnsearch-bpe"]
@@ -100,13 +100,13 @@ def test_a_stopped_comparison_ends_as_if_it_had_not_been_stopped(command, tmp_pa
 
 
 def test_sizes_of_the_three_models():
-    data, _ = translator_data.read(settings(count=61, test_examples=4))
+    data, _ = command_module.read_data(settings(count=61, test_examples=4))
     for kind in command_module.TOKENIZERS:
-        tokenizers = translator_models.make_tokenizers(kind, 97, data.training)
+        tokenizers = command_module.make_tokenizers(kind, 97, data.training)
         assert (tokenizers[0] is tokenizers[1]) == (kind == "bpe")
     for name in command_module.MODELS:
-        found = translator_models.width_of(name, tokenizers, 28_000)
-        model = translator_models.build(name, tokenizers, found.width)
+        found = command_module.width_of(name, tokenizers, 28_000)
+        model = command_module.build(name, tokenizers, found.width)
         assert model.count_params() == found.parameters
         assert abs(found.parameters - 28_000) <= 1400
 
@@ -116,18 +116,22 @@ def settings(**given):
 
 
 def test_the_held_out_pairs():
-    data, record = translator_data.read(settings(count=211, test_examples=60))
-    names = translator_data.new_names(data)
+    data, record = command_module.read_data(settings(count=211, test_examples=60))
+    names = translator_scores.new_names(data)
     assert record["pairs"] == 211 + len(data.tested.sources)
     assert not set(data.training.sources) & set(data.tested.sources)
     assert 20 <= sum(map(bool, names)) < 60  # also rare names of the others
     place = data.tested.sources.index(data.sentence)
     assert names[place] and data.reference == data.tested.targets[place]
-    other, _ = translator_data.read(settings(count=211, test_examples=60, data_seed=1))
+    other, _ = command_module.read_data(
+        settings(count=211, test_examples=60, data_seed=1)
+    )
     assert other.training != data.training
-    own, _ = translator_data.read(settings(count=50, test_examples=4, sentence="ici"))
+    own, _ = command_module.read_data(
+        settings(count=50, test_examples=4, sentence="ici")
+    )
     assert (own.sentence, own.reference) == ("ici", None)
-    copied, record = translator_data.read(
+    copied, record = command_module.read_data(
         settings(count=50, test_examples=4, data="copy")
     )
     assert [len(part.sources) for part in copied[:2]] == [50, 4]
@@ -182,7 +186,7 @@ def test_config_and_dry_run(command, compared, tmp_path):
 
 def test_a_model_is_better_if_each_seed_agrees():
     texts = [f"the {a} cat sees the {b} dog" for a in "abcd" for b in "wxyz"]
-    data = translator_data.Data(
+    data = translator_scores.Data(
         Pairs(["a"], ["b"]), Pairs(texts, texts), texts[0], texts[0]
     )
     right, half, wrong = texts, [*texts[:8], *["a"] * 8], ["a"] * 16

@@ -54,6 +54,21 @@ def test_the_conversation_is_read_again_and_cut_at_the_front():
     chat.ask("why " * 22 + "?")  # an answer of two tokens
 
 
+def test_what_is_read_is_found_once_for_a_message(monkeypatch):
+    model = gpt(max_sequence_length=30)
+    chat, counted, encode = models.Chat(model), [], model.tokenizer.encode
+    chat.messages += conversations()[0] + conversations()[1]
+    monkeypatch.setattr(
+        model.tokenizer, "encode", lambda text: counted.append(text) or encode(text)
+    )
+    messages, before = chat.read("why?"), len(counted)
+    assert messages[-1]["content"] == "why?" and chat.prompt("why?").count("why?") == 1
+    chat.stream("why?").close()
+    assert len(counted) == before > 0
+    chat.messages.clear()
+    assert chat.read("why?") == messages[-1:] and len(counted) > before
+
+
 def test_answers_are_added_as_far_as_they_were_read():
     model = gpt(hidden_dim=17, max_sequence_length=40)
     model.compile(keras.optimizers.Adam(3e-2))
