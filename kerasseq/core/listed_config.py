@@ -1,4 +1,4 @@
-"""Configs of objects of Keras that have the arguments which a constructor lists."""
+"""The config of an object of Keras has the arguments that its constructor lists."""
 
 from typing import Any
 

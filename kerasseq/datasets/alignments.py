@@ -61,7 +61,7 @@ a small box (0, 2, 1, 3, 5, 4, 6, 7, 8)
 
 
 def _sentence(rng: np.random.Generator, words: dict[str, Any]) -> AlignedPair:
-    """Both sentences as chunks: French words, English words, places in the chunk."""
+    """Draws both sentences as chunks: words in French and English, places in them."""
     determiners = _drawn(rng, words["determiners"], 2)
     nouns = _drawn(rng, [(g, *n) for g, ns in words["nouns"].items() for n in ns], 2)
     kinds = ("before", "after")

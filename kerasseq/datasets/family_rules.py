@@ -230,7 +230,7 @@ class Rules:
         return FamilyTree("text", "", (asked, grammar.text("assent")))
 
     def _alternation(self, frame):
-        """Alternates: `des fois on rigole, des fois on se dispute`."""
+        """Makes a sentence such as `des fois on rigole, des fois on se dispute`."""
         grammar = self.grammar
         first, second = grammar.shuffled("+-")
         times = grammar.text("sometimes"), grammar.text("sometimes")

@@ -152,13 +152,13 @@ word='bug', verb='rusts')
         if neutral is not None:
             neutral = checks.whole_number("neutral", neutral, at_least=0)
             checks.fits_memory("neutral", neutral, 200 * (count + 1))
-        rng, found = checks.random_generator(seed), []
+        rng, drawn = checks.random_generator(seed), []
         for n in range(count):
             noun, around = self._nouns[n % len(self._nouns)], self._around(rng, neutral)
-            found.append(
+            drawn.append(
                 tuple(self._sentence(rng, around, noun, s, held_out) for s in SENSES)
             )
-        return found
+        return drawn
 
     def _drawn(self, rng):
         sense = SENSES[rng.integers(2)]
@@ -168,7 +168,7 @@ word='bug', verb='rusts')
         return self._sentence(rng, self._around(rng), noun, sense, held_out=False)
 
     def _around(self, rng, neutral=None):
-        """The words without meaning: before the sentence, and before the verb."""
+        """Draws words without meaning: before the sentence, and before the verb."""
         fillers, between = self._table["fillers"], self._table["neutral"]
         if neutral is None:
             neutral = rng.integers(self.neutral + 1) if self.neutral else 0

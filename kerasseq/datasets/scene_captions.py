@@ -27,14 +27,14 @@ def named(language: str, color: str, shape: str, size: str | None = None) -> lis
         (['un', 'carré', 'vert'], ['une', 'petite', 'croix', 'verte'])
     """
     words = _words(language)
-    found = {
+    parts = {
         "article": words["article"],
         "size": words["sizes"].get(size),
         "color": words["colors"][color],
         "shape": words["shapes"][shape],
     }
     gender = int(shape in words["feminine"])
-    forms = (found[part] for part in words["order"])
+    forms = (parts[part] for part in words["order"])
     return [form if isinstance(form, str) else form[gender] for form in forms if form]
 
 

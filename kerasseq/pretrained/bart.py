@@ -128,10 +128,10 @@ def complete(folder: pathlib.Path, source: str, arguments: Arguments) -> Argumen
     if path.exists():
         settings = Settings(folders.read_table(path), path)
         size, start = arguments["vocabulary_size"], arguments["start_id"]
-        found = _decoding(settings, size, start)
-        if found["first_id"] is None:
-            found["first_id"] = arguments["first_id"]
-        arguments = {**arguments, **found}
+        decoding = _decoding(settings, size, start)
+        if decoding["first_id"] is None:
+            decoding["first_id"] = arguments["first_id"]
+        arguments = {**arguments, **decoding}
     return with_tokenizer(folder, source, arguments)
 
 

@@ -130,32 +130,35 @@ def mismatch(
         others: What the blocks may have besides experts.
         normalized: Whether the gates are always divided by their sum.
     """
-    found = mixtures(a)
-    for network in networks(a) if found else ():
+    layers = mixtures(a)
+    for network in networks(a) if layers else ():
         if not isinstance(network, MixtureOfExperts) and network not in others:
             return f"feed_forward={network!r} in some blocks"
     wanted = {**OPTIONS, "norm_topk_prob": True} if normalized else OPTIONS
-    if reason := mixture_mismatch(a, found, ALIKE, wanted):
+    if reason := mixture_mismatch(a, layers, ALIKE, wanted):
         return reason
     other = {name: value for name, value in options.items() if name != "feed_forward"}
     return llama.decoder_mismatch(a, other)
 
 
 def mixture_mismatch(
-    a: Arguments, found: list[MixtureOfExperts], alike: Sequence[str], wanted: Arguments
+    a: Arguments,
+    layers: list[MixtureOfExperts],
+    alike: Sequence[str],
+    wanted: Arguments,
 ) -> str | None:
     """Returns why layers cannot be written in one table of settings, or None.
 
     Args:
         a: The arguments of the model.
-        found: Its layers.
+        layers: Its layers.
         alike: Names of options that must be those of the first one.
         wanted: Other options that each must have.
     """
-    if not found:
+    if not layers:
         return f"feed_forward={a['feed_forward']!r} instead of MixtureOfExperts"
-    wanted = {name: getattr(found[0], name) for name in alike} | wanted
-    for layer in found:
+    wanted = {name: getattr(layers[0], name) for name in alike} | wanted
+    for layer in layers:
         own = {name: getattr(layer, name) for name in wanted}
         if reason := difference(own, wanted):
             return f"a MixtureOfExperts with {reason}"

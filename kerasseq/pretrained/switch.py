@@ -129,13 +129,13 @@ def _stack(a, stack):
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `T5` is not a Switch Transformer."""
-    found = mixtures(a)
-    if reason := mixture_mismatch(a, found, ALIKE, FIXED):
+    layers = mixtures(a)
+    if reason := mixture_mismatch(a, layers, ALIKE, FIXED):
         return reason
-    activation = found[0].feed_forward
+    activation = layers[0].feed_forward
     if activation not in ACTIVATIONS.values():
         return f"a MixtureOfExperts with feed_forward={activation!r}"
-    return _dense_mismatch(a, activation, found[0].intermediate_dim) or difference(
+    return _dense_mismatch(a, activation, layers[0].intermediate_dim) or difference(
         a, {"published_ids": True, "tie_embeddings": True}
     )
 
@@ -160,9 +160,9 @@ def _dense_mismatch(a, activation, width):
 
 def _step(blocks):
     """Returns the step with which blocks have experts: 0 for none, None if uneven."""
-    found = [isinstance(network, MixtureOfExperts) for network in blocks]
+    have_experts = [isinstance(network, MixtureOfExperts) for network in blocks]
     for step in range(len(blocks) + 1):
-        if found == [is_sparse(n, step) for n in range(len(blocks))]:
+        if have_experts == [is_sparse(n, step) for n in range(len(blocks))]:
             return step
     return None
 
@@ -239,7 +239,7 @@ def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `T5` to settings of Hugging Face."""
     layer = mixtures(a)[0]
     names = {ours: name for name, ours in ACTIVATIONS.items()}
-    found = {
+    settings = {
         **t5.write_sizes(a),
         "architectures": ["SwitchTransformersForConditionalGeneration"],
         "is_encoder_decoder": True,
@@ -259,9 +259,9 @@ def write(a: Arguments) -> dict[str, Any]:
     }
     for stack, (step, number) in STACKS.items():
         blocks = networks(a, stack)
-        found[step] = _step(blocks)
-        found[number] = sum(isinstance(f, MixtureOfExperts) for f in blocks)
-    return found
+        settings[step] = _step(blocks)
+        settings[number] = sum(isinstance(f, MixtureOfExperts) for f in blocks)
+    return settings
 
 
 SWITCH = Family(

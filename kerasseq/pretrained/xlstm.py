@@ -47,12 +47,12 @@ def rows(a: Arguments) -> list[Row]:
 def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     names = ("query_dim", "value_dim", "intermediate_dim")
-    found = widths(a["hidden_dim"], *(a[name] for name in names))
+    known = widths(a["hidden_dim"], *(a[name] for name in names))
     return {
         "V": a["vocabulary_size"],
         "D": a["hidden_dim"],
         "N": a["num_heads"],
-        **dict(zip("QWF", (found[name] for name in names), strict=True)),
+        **dict(zip("QWF", (known[name] for name in names), strict=True)),
     }
 
 

@@ -201,7 +201,7 @@ def _forward_flops(a: Architecture, length: int) -> int:
 
 
 def _cache_bytes(a: Architecture, length: int, size: int) -> int:
-    """The keys and values of a sequence in each layer, or the states, in bytes."""
+    """Counts the bytes of keys and values of a sequence in all layers, or of states."""
     if "decoder" not in a.stacks:
         return 0
     d, E = a.hidden_dim, a.intermediate_dim
