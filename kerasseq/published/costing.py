@@ -250,7 +250,7 @@ def _activations(a: Architecture, length: int, size: int) -> int:
 
 
 def _activations_of_rwkv7(a: Architecture, size: int) -> int:
-    """Inputs, mixes, projections and gates; in float32 what the kernel reads.
+    """Counts inputs, mixes, projections and gates; in float32 what the kernel reads.
 
     There is a state for each chunk of `CHUNK` steps.
     """

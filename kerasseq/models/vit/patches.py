@@ -51,7 +51,7 @@ def extract_patches(x: Tensor, patch_size: tuple[int, int]) -> Tensor:
 
 
 def _rows_and_columns(x, patch_size):
-    """Integers, or tensors if the size of the image is unknown."""
+    """Returns integers, or tensors if the size of the image is unknown."""
     return [n // p for n, p in zip(ops.shape(x)[1:3], patch_size, strict=True)]
 
 
