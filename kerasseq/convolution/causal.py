@@ -171,7 +171,7 @@ class CausalConv1D(CarriesState, Layer):
         return y, [self.window(inputs, real)]
 
     def _convolve(self, x, state, mask):
-        """Outputs, and the inputs with those before them, of which real steps first."""
+        """Returns outputs, inputs with those before, real steps first, and steps."""
         real = None if mask is None else RealSteps(mask)
         inputs = self.extend(x if real is None else real.pack(x), state)
         y = self.convolve(inputs)

@@ -85,7 +85,7 @@ class CarriesState:
         return self._continue(x, states, mask)
 
     def _continue(self, x, states, mask, *tensors, **options):
-        """See `advance`; `_advance` gets further tensors and options."""
+        """Continues as `advance` does; `_advance` gets further tensors and options."""
         check_sequence("x", x, mask)
         if not self.built:
             self.build(x.shape)

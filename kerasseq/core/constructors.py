@@ -1,8 +1,9 @@
 """Constructors that list their arguments, and do not repeat what a base class does.
 
-Each cell and each layer lists its arguments in Keras' order, as editors and `help` show
-them. A decorator passes them on by name; the body is about those that are left. The
-config of a `Layer` has the arguments that its constructor lists.
+Each cell, layer and model lists its arguments in Keras' order, as editors and `help`
+show them. A decorator passes them on by name, or checks and keeps them; the body is
+about those that are left. The config of a `Layer` has the arguments that its
+constructor lists.
 """
 
 import functools
@@ -15,7 +16,8 @@ import keras
 
 from kerasseq.core import arguments, objects
 from kerasseq.core.dense import Dense
-from kerasseq.core.serialization import check_float64, shared_config
+from kerasseq.core.listed_config import serialized
+from kerasseq.core.serialization import check_float64
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config
 
@@ -59,21 +61,12 @@ class Layer(WithSublayers, keras.layers.Layer):
     def own_config(self) -> Config:
         """Returns the arguments that the constructor lists, as plain data."""
         return {
-            name: _serialized(name, getattr(self, self.stored_as.get(name, name)))
+            name: serialized(name, getattr(self, self.stored_as.get(name, name)))
             for name in self.argument_names
         }
 
     def get_config(self) -> Config:
         return {**super().get_config(), **self.own_config()}
-
-
-def _serialized(name, value):
-    if name.endswith("activation"):  # its name, where Keras has it
-        return keras.activations.serialize(value)
-    if isinstance(value, keras.Layer):
-        return shared_config(value)
-    is_object = callable(value) or hasattr(value, "get_config")
-    return keras.saving.serialize_keras_object(value) if is_object else value
 
 
 def passes_on(
@@ -130,7 +123,7 @@ def before_body(
     Args:
         init: The constructor.
         pass_on: Takes the object, the listed arguments by name, with defaults, and
-            those in `**kwargs`.
+            those in `**kwargs`. The body runs with what it leaves of the listed ones.
     """
     signature = inspect.signature(init)
 
@@ -143,7 +136,48 @@ def before_body(
         call.apply_defaults()
         listed = {n: v for n, v in call.arguments.items() if n != "self"}
         pass_on(self, listed, listed.pop("kwargs", {}))
-        return init(self, *args, **kwargs)
+        call.arguments.update(listed)
+        return init(*call.args, **call.kwargs)
 
     __init__.__signature__ = signature  # Keras looks for it here
     return __init__
+
+
+def keeps_arguments(
+    checks_of: Mapping[str, Callable[[str, Any], Any]],
+) -> Callable[[Callable[Listed, None]], Callable[Listed, None]]:
+    """Checks the arguments that an `__init__` lists, and keeps them in `_arguments`.
+
+    The body runs with what the checks return. An argument that is None by default may
+    be None. A class whose constructor calls another that keeps its arguments keeps
+    those of the inner one, until it sets its own.
+
+    Args:
+        checks_of: The checks by the name of the argument; they take the name and the
+            value. Arguments with other names stay as they are.
+
+    Examples:
+        >>> from kerasseq.core import checks
+        >>> class Model:
+        ...     @keeps_arguments({"units": checks.size, "depth": checks.size})
+        ...     def __init__(self, units, depth=None, norm="layer"):
+        ...         self.width = units
+        >>> Model(np.int64(3))._arguments
+        {'units': 3, 'depth': None, 'norm': 'layer'}
+    """
+
+    def decorate(init: Callable[Listed, None]) -> Callable[Listed, None]:
+        parameters = inspect.signature(init).parameters
+
+        def check(self: Any, listed: dict[str, Any], more: dict[str, Any]) -> None:
+            for name, value in listed.items():
+                if name not in checks_of:
+                    continue
+                if value is not None or parameters[name].default is not None:
+                    listed[name] = checks_of[name](name, value)
+            # Not an attribute for Keras, whose constructor has not run.
+            vars(self)["_arguments"] = {**listed}
+
+        return before_body(init, check)
+
+    return decorate

@@ -5,6 +5,7 @@ Files must be regular, of bounded size and UTF-8, and JSON of bounded depth.
 
 import contextlib
 import csv
+import functools
 import glob
 import hashlib
 import json
@@ -34,6 +35,23 @@ def cache_folder() -> pathlib.Path:
         return pathlib.Path(named).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "kerasseq"
+
+
+@functools.cache
+def table_beside(module: str, name: str) -> dict[str, Any]:
+    """Returns the content of a TOML file of the package, which is read once.
+
+    Args:
+        module: `__file__` of a module in its folder.
+        name: Its name without the ending.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    import tomllib  # slow import, and few functions need it
+
+    path = pathlib.Path(module).with_name(f"{name}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @contextlib.contextmanager

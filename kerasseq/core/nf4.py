@@ -31,8 +31,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Tensor
 
 BLOCK = 64  # weights with a scale
 GROUP = 256  # scales with a float32
@@ -53,7 +54,7 @@ PAIRS = np.stack([np.repeat(LEVELS, 16), np.tile(LEVELS, 16)], axis=-1)
 
 
 @register
-class NF4Kernel(keras.layers.Layer):
+class NF4Kernel(ListedConfig, keras.layers.Layer):
     """A kernel in 4 bits a weight.
 
     Args:
@@ -137,6 +138,3 @@ class NF4Kernel(keras.layers.Layer):
         w = ops.reshape(q, (-1, BLOCK)) * s[:, None]
         w = ops.reshape(ops.reshape(w, (-1,))[: self.size], self.shape)
         return ops.cast(w, self.compute_dtype)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "shape": self.shape}

@@ -5,14 +5,12 @@ the verb: `le chien vert ne suit pas la pomme` is "the green dog does not follow
 apple". So the words of a sentence are in another order.
 """
 
-import functools
-import tomllib
-from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kerasseq.core.checks import random_generator, whole_number
+from kerasseq.core.files import table_beside
 
 NEGATED, ADVERB, ADJECTIVE = 0.3, 0.4, 0.6  # shares of sentences, and of nouns
 
@@ -59,17 +57,11 @@ a small box (0, 2, 1, 3, 5, 4, 6, 7, 8)
     """
     whole_number("count", count)
     rng = random_generator(seed)
-    return [_sentence(rng, _words()) for _ in range(count)]
-
-
-@functools.cache
-def _words() -> dict[str, Any]:
-    file = resources.files("kerasseq.datasets") / "alignments.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return [_sentence(rng, table_beside(__file__, "alignments")) for _ in range(count)]
 
 
 def _sentence(rng: np.random.Generator, words: dict[str, Any]) -> AlignedPair:
-    """Both sentences as chunks: French words, English words, places in the chunk."""
+    """Draws both sentences as chunks: words in French and English, places in them."""
     determiners = _drawn(rng, words["determiners"], 2)
     nouns = _drawn(rng, [(g, *n) for g, ns in words["nouns"].items() for n in ns], 2)
     kinds = ("before", "after")

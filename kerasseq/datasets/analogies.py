@@ -12,7 +12,6 @@ slightly between versions of babel.
 
 import functools
 import itertools
-import pathlib
 import re
 from typing import Any, NamedTuple
 
@@ -20,8 +19,8 @@ import numpy as np
 
 from kerasseq.core import packages
 from kerasseq.core.checks import random_generator, whole_number
+from kerasseq.core.files import table_beside
 
-TABLE = pathlib.Path(__file__).with_name("analogies.toml")
 CLASSES = ("gender", "plural", "currency", "dish")
 OF_COUNTRIES = {"currency": "money", "dish": "dish"}  # the slots of the second word
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -92,11 +91,8 @@ def analogies(words: int = 125_000, *, seed: int | None = 0) -> Analogies:
     return Analogies(sentences, {kind: _questions(pairs[kind]) for kind in CLASSES})
 
 
-@functools.cache
 def _table() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return table_beside(__file__, "analogies")
 
 
 def _pairs(kind: str) -> list[_Pair]:

@@ -1,11 +1,11 @@
 """The list of data sets, with samples of each, for `kerasseq data`."""
 
 import functools
-import pathlib
 import platform
 from typing import Any, NamedTuple
 
 from kerasseq.core.checks import one_of, random_generator, whole_number
+from kerasseq.core.files import table_beside
 from kerasseq.datasets.analogies import analogies
 from kerasseq.datasets.conversations import conversations
 from kerasseq.datasets.corrected_sentences import corrections
@@ -50,9 +50,6 @@ class Entry(NamedTuple):
     package: str | None = None
 
 
-TABLE = pathlib.Path(__file__).with_name("catalogue.toml")
-
-
 def _named(count: int, *, seed: int | None = 0, **options: Any) -> Pairs:
     """Returns sentences with names, and their translations."""
     made = named_sentences(count, seed=seed, **options)
@@ -81,13 +78,11 @@ def catalogue() -> list[Entry]:
         >>> [entry.name for entry in catalogue() if entry.task == "forecasting"]
         ['ar', 'market', 'weather', 'sunspots', 'co2']
     """
-    import tomllib  # slow import, not needed by the other data sets
-
     values = {
         "characters": f"{len(python_reference()):,}",
         "python": platform.python_version(),
     }
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    table = table_beside(__file__, "catalogue")
     return [
         Entry(name, **{**entry, "size": entry["size"].format(**values)})
         for name, entry in table.items()

@@ -103,10 +103,10 @@ def find_files(paths: Iterable[pathlib.Path]) -> tuple[list[pathlib.Path], int]:
         FileNotFoundError: If there is no such file, or a folder has none.
         ValueError: If a file has another ending.
     """
-    found, others = [], 0
+    documents, others = [], 0
     for path in paths:
         if not path.is_dir():
-            found.append(_known(regular(path)))
+            documents.append(_known(regular(path)))
             continue
         files = sorted(p for p in path.rglob("*") if not _hidden(p, path))
         files = [p for p in files if p.is_file()]
@@ -115,13 +115,13 @@ def find_files(paths: Iterable[pathlib.Path]) -> tuple[list[pathlib.Path], int]:
             raise FileNotFoundError(
                 f"the folder {path} has no file that ends with {', '.join(ENDINGS)}"
             )
-        found += known
+        documents += known
         others += len(files) - len(known)
-    counts = collections.Counter(path.absolute() for path in found)
-    twice = [path for path in found if counts[path.absolute()] > 1]
+    counts = collections.Counter(path.absolute() for path in documents)
+    twice = [path for path in documents if counts[path.absolute()] > 1]
     if twice:
         raise ValueError(f"{twice[0]} is named twice: each file is read once")
-    return found, others
+    return documents, others
 
 
 def sampled(source: Source, characters: int, seed: int) -> str:
@@ -178,11 +178,11 @@ def cut(text: str) -> list[str]:
     pieces, start = [], 0
     while len(text) - start > PIECE:
         longest = start + 2 * PIECE
-        found = _LINE.search(text, start + PIECE, longest)
-        if found is None and len(text) <= longest:
+        boundary = _LINE.search(text, start + PIECE, longest)
+        if boundary is None and len(text) <= longest:
             break
-        found = found or _WORD.search(text, start + PIECE, longest)
-        end = longest if found is None else found.start()
+        boundary = boundary or _WORD.search(text, start + PIECE, longest)
+        end = longest if boundary is None else boundary.start()
         pieces.append(text[start:end])
         start = end
     return [*pieces, text[start:]]

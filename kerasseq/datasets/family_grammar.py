@@ -6,14 +6,14 @@ it contains, so that words alone do not decide it.
 """
 
 import functools
-import pathlib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-TABLE = pathlib.Path(__file__).with_name("family_sentences.toml")
+from kerasseq.core.files import table_beside
+
 VALENCES = ("+", "-", "0", "i")
 SUBJECTS = ("j", "f", "s", "p", "m", "a", "t")
 LABELS = (*VALENCES, *SUBJECTS)
@@ -110,12 +110,9 @@ def spell(words: Iterable[str]) -> str:
     return re.sub(r" ([,.])", r"\1", text)
 
 
-@functools.cache
 def table() -> dict[str, Any]:
-    """Reads the file of the grammar."""
-    import tomllib  # slow import, not needed by the other data sets
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    """Returns the table of the grammar."""
+    return table_beside(__file__, "family_sentences")
 
 
 def plan(size: int, rng: np.random.Generator) -> list[tuple[str, str]]:

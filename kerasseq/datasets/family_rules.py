@@ -164,7 +164,10 @@ class Rules:
         )
 
     def _change(self, frame, valence):
-        """Changes, and the present counts: `avant on se disputait, plus maintenant`."""
+        """Returns a change, of which the present counts.
+
+        For example `avant on se disputait, plus maintenant`.
+        """
         grammar, opposite = self.grammar, OPPOSITE[valence]
         if frame.phrases == "couple" or grammar.chance(0.3):
             return self._war_and_peace(frame, valence)
@@ -230,7 +233,7 @@ class Rules:
         return FamilyTree("text", "", (asked, grammar.text("assent")))
 
     def _alternation(self, frame):
-        """Alternates: `des fois on rigole, des fois on se dispute`."""
+        """Makes a sentence such as `des fois on rigole, des fois on se dispute`."""
         grammar = self.grammar
         first, second = grammar.shuffled("+-")
         times = grammar.text("sometimes"), grammar.text("sometimes")

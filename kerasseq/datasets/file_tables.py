@@ -102,14 +102,14 @@ def files_and_texts(
 
 def _only_table(folder: pathlib.Path, kind: Kind) -> pathlib.Path:
     """Returns the table of a folder, if there is one alone."""
-    found = sorted(
+    tables = sorted(
         entry
         for entry in folder.iterdir()
         if entry.suffix.lower() in TABLES and not entry.name.startswith(".")
     )
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(entry.name for entry in found) or "none"
+    if len(tables) == 1:
+        return tables[0]
+    names = ", ".join(entry.name for entry in tables) or "none"
     raise ValueError(
         f"{folder} must have one table of {kind.texts}, .csv, .tsv or .jsonl, received "
         f"{names}. Name it with `table`"

@@ -9,15 +9,13 @@ cues of each homonym are held out: training has the cue and the noun, but not to
 `homonym_sentences.toml` has the words.
 """
 
-import functools
-import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.files import table_beside
 
-TABLE = pathlib.Path(__file__).with_name("homonym_sentences.toml")
 LANGUAGES = ("en", "fr")
 SENSES = ("animal", "thing")
 HELD_OUT = 3  # cues of each homonym and sense
@@ -68,7 +66,7 @@ class Homonyms:
         self.neutral: int = checks.whole_number("neutral", neutral, at_least=0)
         checks.fits_memory("neutral", self.neutral, 1000)
         rng = checks.random_generator(seed)
-        self._table = table = _tables()[language]
+        self._table = table = table_beside(__file__, "homonym_sentences")[language]
         self._nouns = table["homonyms"]
         self.words: list[str] = [_last(noun) for noun in self._nouns]
         self.cues: dict[str, list[str]] = {s: table[s]["cues"] for s in SENSES}
@@ -154,13 +152,13 @@ word='bug', verb='rusts')
         if neutral is not None:
             neutral = checks.whole_number("neutral", neutral, at_least=0)
             checks.fits_memory("neutral", neutral, 200 * (count + 1))
-        rng, found = checks.random_generator(seed), []
+        rng, drawn = checks.random_generator(seed), []
         for n in range(count):
             noun, around = self._nouns[n % len(self._nouns)], self._around(rng, neutral)
-            found.append(
+            drawn.append(
                 tuple(self._sentence(rng, around, noun, s, held_out) for s in SENSES)
             )
-        return found
+        return drawn
 
     def _drawn(self, rng):
         sense = SENSES[rng.integers(2)]
@@ -170,7 +168,7 @@ word='bug', verb='rusts')
         return self._sentence(rng, self._around(rng), noun, sense, held_out=False)
 
     def _around(self, rng, neutral=None):
-        """The words without meaning: before the sentence, and before the verb."""
+        """Draws words without meaning: before the sentence, and before the verb."""
         fillers, between = self._table["fillers"], self._table["neutral"]
         if neutral is None:
             neutral = rng.integers(self.neutral + 1) if self.neutral else 0
@@ -240,10 +238,3 @@ def _last(noun: str) -> str:
 
 def _one(rng: np.random.Generator, words: list[str]) -> str:
     return words[rng.integers(len(words))]
-
-
-@functools.cache
-def _tables() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

@@ -13,13 +13,11 @@ dataset"), whose passages are of novels; course slides D.
 `last_word_passages.toml` has the words.
 """
 
-import functools
-import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kerasseq.core import checks
+from kerasseq.core.files import table_beside
 
-TABLE = pathlib.Path(__file__).with_name("last_word_passages.toml")
 LANGUAGES = ("en", "fr")
 
 
@@ -92,7 +90,8 @@ def last_words(
     References:
         Slides D: "LAMBADA".
     """
-    table = _tables()[checks.one_of("language", language, LANGUAGES)]
+    checks.one_of("language", language, LANGUAGES)
+    table = table_beside(__file__, "last_word_passages")[language]
     names, fillers = table["names"], table["fillers"]
     count = checks.whole_number("count", count)
     if count % len(names):
@@ -143,10 +142,3 @@ def _vocabulary(table):
     words = " ".join([*frame, *table["deeds"], *table["fillers"]]).split()
     words = [word for word in words if not word.startswith("{")]
     return list(dict.fromkeys([*words, *table["names"]]))
-
-
-@functools.cache
-def _tables() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

@@ -120,15 +120,15 @@ class MarkovSource:
             array([[1., 2.]])
         """
         ids = self._checked_ids(ids)
-        found = np.zeros((len(ids), ids.shape[1] - 1))
+        of_symbols = np.zeros((len(ids), ids.shape[1] - 1))
         for t in range(1, ids.shape[1]):
             seen = min(t, self.order)
             p = self._after(seen)
-            found[:, t - 1] = -np.log2(p[tuple(ids[:, t - seen : t + 1].T)])
-        return found
+            of_symbols[:, t - 1] = -np.log2(p[tuple(ids[:, t - seen : t + 1].T)])
+        return of_symbols
 
     def _after(self, seen):
-        """The probabilities of a symbol when the `seen` symbols before it are known."""
+        """Returns the probabilities of a symbol, given the `seen` symbols before it."""
         if seen == self.order:
             return self.probabilities
         joint = self.stationary.sum(axis=tuple(range(seen + 1, self.order)))

@@ -10,15 +10,14 @@ other sentence, as "Hackenberg" in lecture D.
 
 import functools
 import itertools
-import pathlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kerasseq.core.checks import fits_memory, flag, random_generator, whole_number
+from kerasseq.core.files import table_beside
 from kerasseq.datasets.alignments import AlignedPair, aligned_sentences
 
-TABLE = pathlib.Path(__file__).with_name("named_sentences.toml")
 MOST_CLAUSES = 2  # in a sentence
 FRAMED = 0.25  # share of the clauses after the first that are about a person, too
 
@@ -96,7 +95,7 @@ def named_sentences(
 
 def _joined(draw, clauses: list[AlignedPair], drawn) -> NamedSentence:
     """Returns one sentence of several, with people; `drawn` are family names."""
-    table, source, target, names = _table(), [], [], []
+    table, source, target, names = table_beside(__file__, "named_sentences"), [], [], []
     for n, clause in enumerate(clauses):
         if n:
             connector = _one(draw, table["connectors"])
@@ -121,7 +120,7 @@ def _joined(draw, clauses: list[AlignedPair], drawn) -> NamedSentence:
 @functools.cache
 def _family_names() -> list[str]:
     """Returns all family names, in an order without a rule."""
-    table = _table()["names"]
+    table = table_beside(__file__, "named_sentences")["names"]
     syllables = [a + b for a, b in itertools.product(table["onsets"], table["vowels"])]
     parts = itertools.product(syllables, syllables, table["ends"])
     names = ["".join(part).capitalize() for part in parts]
@@ -130,10 +129,3 @@ def _family_names() -> list[str]:
 
 def _one(draw: np.random.Generator, choices: list) -> Any:
     return choices[draw.integers(len(choices))]
-
-
-@functools.cache
-def _table() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

@@ -67,11 +67,11 @@ def preference_rows(
         if line.strip():
             where = f"{path}, line {number}"
             row = parse_json(line, where)
-            found = checked_row(row, where)
+            texts = checked_row(row, where)
             if row.get("tie") is True:
                 ties += 1
             else:
-                rows[number] = found
+                rows[number] = texts
         if len(rows) == limit:
             break
     if not rows:

@@ -179,7 +179,7 @@ def _check_lengths(recipe, inputs, where):
             if len(key) != lengths["query"]
         }
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"`{name}` of {n}" for name, n in lengths.items())
+        listed = ", ".join(f"`{name}` of {n}" for name, n in lengths.items())
         raise ValueError(
-            f"{where}, inputs: lists must be of one length, received {found}"
+            f"{where}, inputs: lists must be of one length, received {listed}"
         )

@@ -11,15 +11,13 @@ to a key position, and `targets`, the tokens that cannot be predicted without th
 `role_grammar.toml` has the words.
 """
 
-import functools
-import pathlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.files import table_beside
 
-TABLE = pathlib.Path(__file__).with_name("role_grammar.toml")
 GENDERS = ("masculine", "feminine")
 ROLES = (
     *("pronoun to noun", "induction", "same token", "previous token"),
@@ -88,7 +86,7 @@ class _Person(NamedTuple):
 
 
 def _text(rng: np.random.Generator) -> RoleSentence:
-    table = _table()
+    table = table_beside(__file__, "role_grammar")
     fillers = table["fillers"]
     words = [_one(rng, fillers) for _ in range(rng.integers(MOST_FILLERS + 1))]
     edges: Positions = {role: [] for role in ROLES}
@@ -136,10 +134,3 @@ def _introduce(rng, table, words) -> list[_Person]:
 
 def _one(rng: np.random.Generator, words: list[str]) -> str:
     return words[rng.integers(len(words))]
-
-
-@functools.cache
-def _table() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

@@ -1,20 +1,16 @@
 """Captions of scenes in English and French; `scenes.toml` has their words."""
 
-import functools
-import pathlib
 from typing import Any
 
-TABLE = pathlib.Path(__file__).with_name("scenes.toml")
+from kerasseq.core.files import table_beside
+
 LANGUAGES = ("en", "fr")
 INVERSE = {"left of": "right of", "above": "below"}
 INVERSE |= {after: before for before, after in INVERSE.items()}
 
 
-@functools.cache
 def _words(language: str) -> dict[str, Any]:
-    import tomllib  # slow import, not needed by the other data sets
-
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))[language]
+    return table_beside(__file__, "scenes")[language]
 
 
 def named(language: str, color: str, shape: str, size: str | None = None) -> list[str]:
@@ -31,14 +27,14 @@ def named(language: str, color: str, shape: str, size: str | None = None) -> lis
         (['un', 'carré', 'vert'], ['une', 'petite', 'croix', 'verte'])
     """
     words = _words(language)
-    found = {
+    parts = {
         "article": words["article"],
         "size": words["sizes"].get(size),
         "color": words["colors"][color],
         "shape": words["shapes"][shape],
     }
     gender = int(shape in words["feminine"])
-    forms = (found[part] for part in words["order"])
+    forms = (parts[part] for part in words["order"])
     return [form if isinstance(form, str) else form[gender] for form in forms if form]
 
 

@@ -127,7 +127,7 @@ def _placed(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> Lay
 
 
 def _related(drawn: np.ndarray, draws: np.ndarray, size: int, frames: int) -> Layout:
-    """Two shapes on either side of the middle, and side by side on the other axis."""
+    """Places two shapes beside the middle, and side by side on the other axis."""
     radius = round(size / 8)
     last = size - 1 - radius
     most = min(4 * radius + 3, last - radius)

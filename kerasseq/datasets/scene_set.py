@@ -131,11 +131,11 @@ class Scenes:
             [(1, 0), (2, 0), (5, 1), (6, 1)]
         """
         looks = self._named(n)
-        found = [(word, 0) for word in range(1, len(looks[0]))]  # 0 is the article
+        places = [(word, 0) for word in range(1, len(looks[0]))]  # 0 is the article
         if len(looks) == 2:
             end = len(self.texts[n].split())
-            found += [(word, 1) for word in range(end - len(looks[1]) + 1, end)]
-        return found
+            places += [(word, 1) for word in range(end - len(looks[1]) + 1, end)]
+        return places
 
     def halves(self, *, shuffle: bool = False, seed: int | None = 0) -> FilmHalves:
         """Returns the moving films in both orders of their halves: see `film_halves`.

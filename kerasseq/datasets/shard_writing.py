@@ -199,8 +199,8 @@ def _opened(folder, tokenizer, text, settings) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / INDEX).exists():
         index = read_index(folder)
-        found = index["made_from"]
-        other = [name for name in made_from if found.get(name) != made_from[name]]
+        before = index["made_from"]
+        other = [name for name in made_from if before.get(name) != made_from[name]]
         if "files" in other:
             raise ValueError(
                 f"{folder} holds shards of other files, or these have changed since. "
@@ -209,8 +209,9 @@ def _opened(folder, tokenizer, text, settings) -> dict[str, Any]:
         if other:
             raise ValueError(
                 f"{folder} holds shards of another {other[0].replace('_', ' ')}, "
-                f"{short(found.get(other[0]))} instead of {short(made_from[other[0]])}."
-                " Choose another folder, or delete this one first"
+                f"{short(before.get(other[0]))} instead of "
+                f"{short(made_from[other[0]])}. Choose another folder, or delete this "
+                "one first"
             )
         return index
     if any(folder.iterdir()):
@@ -235,7 +236,7 @@ def _opened(folder, tokenizer, text, settings) -> dict[str, Any]:
 
 
 def _record(tokenizer, text, settings):
-    """What the ids depend on: an interrupted call goes on only if nothing differs."""
+    """Returns what the ids depend on: an interrupted call goes on if it is the same."""
     states = [(str(file.resolve()), file.stat()) for file in text.files]
     files = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
     return {

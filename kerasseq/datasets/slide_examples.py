@@ -116,24 +116,24 @@ def slides(
         (True, True)
     """
     if deck is None:
-        found = _course()
+        examples = _course()
     elif isinstance(deck, str | os.PathLike):
-        found = _read(pathlib.Path(deck))
+        examples = _read(pathlib.Path(deck))
     else:
         raise TypeError(f"deck must be the path of a TOML file, received {short(deck)}")
     if name is None:
-        return tuple(found.values())
+        return tuple(examples.values())
     if not isinstance(name, str):
         raise TypeError(
             f"name must be a string such as 'E:575', received {short(name)}"
         )
-    if name not in found:
+    if name not in examples:
         where = "the course" if deck is None else str(deck)
         raise ValueError(
-            f"{where} has no example {short(name)}.{nearest(name, found)} slides() "
+            f"{where} has no example {short(name)}.{nearest(name, examples)} slides() "
             "lists all"
         )
-    return found[name]
+    return examples[name]
 
 
 @functools.cache
@@ -150,13 +150,13 @@ def _read(file: pathlib.Path) -> dict[str, SlideExample]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{file} must be a TOML file in UTF-8: {error}") from None
     deck = _Table(content, f"{file}", ("examples",))
-    found: dict[str, SlideExample] = {}
+    examples: dict[str, SlideExample] = {}
     for n, row in enumerate(deck.get("examples", list), 1):
-        example = _example(row, f"{file}, example {n}", found)
-        found[example.id] = example
-    if not found:
+        example = _example(row, f"{file}, example {n}", examples)
+        examples[example.id] = example
+    if not examples:
         raise ValueError(f"{file} must have at least one [[examples]], received none")
-    return found
+    return examples
 
 
 class _Table:
@@ -188,14 +188,14 @@ class _Table:
 
     def strings(self, field: str, kind: type) -> Any:
         """Returns a list or a table of strings of one line; empty if it is missing."""
-        found = self.get(field, kind, kind())
-        for value in found.values() if kind is dict else found:
+        values = self.get(field, kind, kind())
+        for value in values.values() if kind is dict else values:
             if not isinstance(value, str):
                 got = short(value)
                 raise ValueError(
                     f"{self.where}: `{field}` must hold strings, received {got}"
                 )
-        return found
+        return values
 
     def choice(self, field: str, choices: Any) -> str:
         """Returns a field that must be one of some names."""

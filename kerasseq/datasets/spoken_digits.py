@@ -155,14 +155,14 @@ def _rows(folder: pathlib.Path) -> list[tuple[int, str, int, str]]:
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name.startswith(".") or file.suffix.lower() != ".wav":
             continue
-        found = NAME.fullmatch(file.name)
-        if not found:
+        match = NAME.fullmatch(file.name)
+        if not match:
             raise ValueError(
                 f"{folder} must have recordings of digits alone, received {file.name}. "
                 f"{_NAMES}. Rename the file, or for other texts use "
                 "datasets.audio_folder with a table"
             )
-        rows.append((int(found[1]), found[2], int(found[3]), str(file)))
+        rows.append((int(match[1]), match[2], int(match[3]), str(file)))
     return sorted(rows)
 
 

@@ -224,11 +224,11 @@ class TokenShards:
                 f"{self.folder} of nanoGPT does not say where its documents end: give "
                 "the id that ends one as `end`, 50256 for GPT-2"
             )
-        found = [np.zeros(0, "int64")]
+        ends = [np.zeros(0, "int64")]
         for start in range(0, len(self.ids), SCANNED):
             part = np.asarray(self.ids[start : start + SCANNED])
-            found.append(start + 1 + np.flatnonzero(part == self._end))
-        return np.concatenate(found)
+            ends.append(start + 1 + np.flatnonzero(part == self._end))
+        return np.concatenate(ends)
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -407,6 +407,6 @@ def _mapped(file, tokens, kind):
 
 
 def _ends_up_to(file, tokens):
-    """The ends of documents in a file, of which the index counts so many tokens."""
+    """Returns the ends of documents in a file that the index counts, up to `tokens`."""
     ends = np.fromfile(regular(file), "<i8")
     return ends[ends <= tokens]

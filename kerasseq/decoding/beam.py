@@ -300,7 +300,7 @@ class BeamSearch:
 
 
 def _flat(x: Tensor) -> Tensor:
-    """`(B, W, K)` as `(B, W K)`."""
+    """Reshapes `(B, W, K)` to `(B, W K)`."""
     return ops.reshape(x, (x.shape[0], -1))
 
 

@@ -25,8 +25,8 @@ def _of_keras(
     from keras import ops
 
     parts = (np.reshape(x, (1, len(x), heads, -1)) for x in (q, k, v))
-    found = ops.dot_product_attention(*parts, is_causal=is_causal)
-    return ops.reshape(found, (len(q), -1))
+    context = ops.dot_product_attention(*parts, is_causal=is_causal)
+    return ops.reshape(context, (len(q), -1))
 
 
 def _late_mask(q: Any, k: Any, v: Any) -> Any:
@@ -63,8 +63,8 @@ def causal_by_prefixes(q: Any, k: Any, v: Any) -> Any:
 
 def _wrong_split(q: Any, k: Any, v: Any, heads: Any) -> Any:
     parts = [np.reshape(x, (heads, len(x), -1)) for x in (q, k, v)]
-    found = [softmax(scaled_scores(a, b)) @ c for a, b, c in zip(*parts, strict=True)]
-    return np.concatenate(found, axis=1)
+    each = [softmax(scaled_scores(a, b)) @ c for a, b, c in zip(*parts, strict=True)]
+    return np.concatenate(each, axis=1)
 
 
 def _wide_scale(q: Any, k: Any, v: Any, heads: Any) -> Any:
@@ -82,8 +82,8 @@ def _wide_scale(q: Any, k: Any, v: Any, heads: Any) -> Any:
 def multi_head(q: Any, k: Any, v: Any, heads: Any) -> Any:
     """Computes attention in each part of the features, and joins the results."""
     parts = (np.split(x, heads, axis=-1) for x in (q, k, v))
-    found = [softmax(scaled_scores(a, b)) @ c for a, b, c in zip(*parts, strict=True)]
-    return np.concatenate(found, axis=-1)
+    each = [softmax(scaled_scores(a, b)) @ c for a, b, c in zip(*parts, strict=True)]
+    return np.concatenate(each, axis=-1)
 
 
 @exercise(
@@ -165,9 +165,9 @@ def masked_loss(losses: Any, weights: Any) -> Any:
 
 
 def _separator_of_b(a: Any, b: Any, cls: Any, sep: Any) -> Any:
-    found = np.array(pair_inputs(a, b, cls, sep))
-    found[1, len(a) + 1] = 1
-    return found
+    inputs = np.array(pair_inputs(a, b, cls, sep))
+    inputs[1, len(a) + 1] = 1
+    return inputs
 
 
 @exercise(
@@ -202,8 +202,8 @@ def _tokens(rng: np.random.Generator) -> tuple[Any, ...]:
 )
 def masked_tokens(ids: Any, chosen: Any, draws: Any, others: Any, mask: Any) -> Any:
     """Returns the rule 80, 10, 10."""
-    found = np.where(draws < 0.8, mask, np.where(draws < 0.9, others, ids))
-    return np.where(chosen, found, ids)
+    replaced = np.where(draws < 0.8, mask, np.where(draws < 0.9, others, ids))
+    return np.where(chosen, replaced, ids)
 
 
 @exercise(
@@ -221,8 +221,8 @@ def count_tokens(size: Any, patch: Any) -> Any:
 def _of_extraction(image: Any, patch: Any) -> Any:
     from keras import ops
 
-    found = ops.image.extract_patches(image[None], patch, data_format="channels_last")
-    return ops.reshape(found, (-1, found.shape[-1]))
+    patches = ops.image.extract_patches(image[None], patch, data_format="channels_last")
+    return ops.reshape(patches, (-1, patches.shape[-1]))
 
 
 @exercise(
@@ -247,10 +247,10 @@ def flat_patches(image: Any, patch: Any) -> Any:
 
 
 def _product(matrices: Any) -> Any:
-    found = np.eye(matrices.shape[-1])
+    product = np.eye(matrices.shape[-1])
     for A in matrices:
-        found = A @ found
-    return found
+        product = A @ product
+    return product
 
 
 @exercise(
@@ -262,7 +262,7 @@ def _product(matrices: Any) -> Any:
 )
 def attention_rollout(A: Any) -> Any:
     """Returns the product of (A + I) / 2 over the layers, the first on the right."""
-    found = np.eye(A.shape[-1])
+    rollout = np.eye(A.shape[-1])
     for layer in A:
-        found = (layer + np.eye(len(layer))) / 2 @ found
-    return found
+        rollout = (layer + np.eye(len(layer))) / 2 @ rollout
+    return rollout

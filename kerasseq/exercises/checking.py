@@ -179,14 +179,14 @@ def _result(answer, inputs, one, shown):
 def _array(value: Any) -> np.ndarray:
     """Returns numbers as an array, from lists and tensors of any backend."""
     if "keras" in sys.modules and sys.modules["keras"].ops.is_tensor(value):
-        found = sys.modules["keras"].ops.convert_to_numpy(value)
+        array = sys.modules["keras"].ops.convert_to_numpy(value)
     elif isinstance(value, list | tuple):
-        found = np.array([_array(part) for part in value])
+        array = np.array([_array(part) for part in value])
     else:
-        found = np.asarray(value)
-    if found.size and found.dtype.kind not in "biuf":
+        array = np.asarray(value)
+    if array.size and array.dtype.kind not in "biuf":
         raise TypeError("not numbers")
-    return found.astype("float64")
+    return array.astype("float64")
 
 
 def _close(result: np.ndarray, expected: np.ndarray) -> bool:

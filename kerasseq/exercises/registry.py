@@ -6,15 +6,13 @@ the answer is compared with. The words are in `questions.toml`.
 """
 
 import dataclasses
-import functools
-import pathlib
-import tomllib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-TABLE = pathlib.Path(__file__).with_name("questions.toml")
+from kerasseq.core.files import table_beside
+
 REGISTERED: dict[str, "Exercise"] = {}
 
 Function = Callable[..., Any]
@@ -57,10 +55,9 @@ def exercise(
     return add
 
 
-@functools.cache
 def words() -> dict[str, dict[str, Any]]:
     """Returns the questions and hints by the numbers of the exercises."""
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return table_beside(__file__, "questions")
 
 
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:

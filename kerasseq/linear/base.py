@@ -171,7 +171,7 @@ class StatefulHeads(HeadKernel, CarriesState, Layer):
         return y, states + conv_states
 
     def _project(self, x, states, mask):
-        """Queries, keys and values of the heads, and the states of the convolution."""
+        """Returns q, k and v of the heads, and the states of the convolution."""
         widths = self._widths()
         layers = self.query_dense, self.key_dense, self.value_dense
         parts = [dense(layer, x) for layer in layers]

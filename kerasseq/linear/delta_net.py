@@ -107,7 +107,7 @@ class DeltaNet(NormedHeads):
         return self.num_key_heads or self.num_heads
 
     def build_heads(self, D: int) -> None:
-        """See `StatefulHeads`."""
+        """Builds the gate, the write rate and the decay for inputs of width D."""
         super().build_heads(D)
         N = self.num_heads
         self.write_dense = self.built_dense("write", D, N)
@@ -125,7 +125,7 @@ class DeltaNet(NormedHeads):
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
-        """See `StatefulHeads`."""
+        """Returns the heads of all steps `(B, T, N, V)`, and the last states."""
         q, k, v = qkv
         q, k = (self._unit(ops.cast(x, self.state_dtype)) for x in (q, k))
         z = ops.cast(dense(self.write_dense, x), self.state_dtype)
@@ -139,13 +139,13 @@ class DeltaNet(NormedHeads):
         return y, [S]
 
     def _unit(self, x):
-        """Unit vectors `(B, T, N, K)` of `(B, T, M, K)`, one for each value head."""
+        """Makes unit vectors `(B, T, N, K)` of `(B, T, M, K)`, one a value head."""
         x = x * ops.rsqrt(ops.sum(x * x, axis=-1, keepdims=True) + 1e-6)
         repeats = self.num_heads // self.key_heads
         return x if repeats == 1 else ops.repeat(x, repeats, axis=2)
 
     def _log_decay(self, x):
-        r"""$\log \alpha$, `(B, T, N)`."""
+        r"""Computes $\log \alpha$, `(B, T, N)`."""
         z = ops.cast(dense(self.decay_dense, x), self.state_dtype)
         rate, bias = (
             ops.cast(w, self.state_dtype) for w in (self.log_rate, self.decay_bias)

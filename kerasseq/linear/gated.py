@@ -58,7 +58,7 @@ class NormedHeads(StatefulHeads):
         self.epsilon: float = checks.positive("epsilon", epsilon)
 
     def build_heads(self, D: int) -> None:
-        """See `StatefulHeads`."""
+        """Builds the gate and the scale of the norm for inputs of width D."""
         if self.gated:
             units = self.num_heads * self.value_dim
             self.gate_dense = self.built_dense("gate", D, units)
@@ -70,7 +70,7 @@ class NormedHeads(StatefulHeads):
         )
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """See `StatefulHeads`."""
+        """Normalizes and gates the heads `(B, T, N, V)` by x `(B, T, D)`."""
         square = ops.sum(y * y, axis=-1, keepdims=True) / self.value_dim
         y = y * ops.rsqrt(square + self.epsilon)
         y = y * ops.cast(self.norm_scale, y.dtype)
@@ -151,7 +151,7 @@ class GatedLinearAttention(NormedHeads):
         )
 
     def build_heads(self, D: int) -> None:
-        """See `StatefulHeads`."""
+        """Builds the layers of the decay, too, for inputs of width D."""
         super().build_heads(D)
         rank, units = self.decay_rank, self.num_heads * self.key_dim
         checks.fits_memory("decay_rank", rank, max(D, units))
@@ -162,7 +162,7 @@ class GatedLinearAttention(NormedHeads):
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
-        """See `StatefulHeads`."""
+        """Returns the heads of all steps `(B, T, N, V)`, and the last states."""
         q, k, v = qkv
         z = self.to_heads(dense(self.decay_up, dense(self.decay_down, x)), self.key_dim)
         log_decay = ops.log_sigmoid(ops.cast(z, self.state_dtype))
@@ -253,14 +253,14 @@ class Retention(NormedHeads):
         return [*super().head_states(), ((), "int32")]
 
     def start(self, x: Tensor) -> States:
-        """See `StatefulHeads`; all sequences have the same angles."""
+        """Returns first states for x `(B, T, D)`; all rows have the same angles."""
         S, _, *conv = super().start(x)
         return [S, 0, *conv]
 
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
-        """See `StatefulHeads`."""
+        """Returns the heads of all steps `(B, T, N, V)`, and the last states."""
         S, count = states
         T = ops.shape(x)[1]
         positions = masks.positions(mask, T, count)

@@ -115,7 +115,7 @@ class HeadKernel:
         return kernels.linear_attention(q, k, v, initial_state=state, **options)
 
     def _step_by_step(self, q, k, v, state, mask=None, b=None, **options):
-        """`kernel` with the state of each step, which the kernel has at chunks only."""
+        """Computes `kernel` with the state of each step, not of chunks only."""
         q, k = (ops.cast(x, v.dtype) for x in (q, k))
         written = k[..., None] * v[..., None, :]  # (B, T, N, K, V)
         b = -k if b is None and "c" in options else b

@@ -88,7 +88,7 @@ class LinearAttention(StatefulHeads):
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
-        """See `StatefulHeads`."""
+        """Returns the heads of all steps `(B, T, N, V)`, and the last states."""
         q, k, v = qkv
         q, k = (phi(ops.cast(x, self.state_dtype)) for x in (q, k))
         S, z = states
@@ -119,7 +119,7 @@ class LinearAttention(StatefulHeads):
         states: Sequence[Tensor] | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, States]:
-        """See `StatefulHeads`; raises an error unless the layer is causal."""
+        """Continues from states `(B, N, K, V)` and `(B, N, K)` of a causal layer."""
         if not self.causal:
             raise ValueError(
                 "advance needs causal=True, received a layer with causal=False, in "

@@ -130,7 +130,7 @@ class MLSTM(StatefulHeads):
             )
 
     def build_heads(self, D: int) -> None:
-        """See `StatefulHeads`."""
+        """Builds the gates and the norm for inputs of width D."""
         N, units = self.num_heads, self.num_heads * self.value_dim
         self.gate_dense = self.built_dense("gate", D, units)
         gates = {"use_bias": True, "kernel_initializer": "zeros"}
@@ -155,7 +155,7 @@ class MLSTM(StatefulHeads):
     def attend(
         self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
-        """See `StatefulHeads`."""
+        """Returns the heads of all steps `(B, T, N, V)`, and the last states."""
         S, n, m = states
         log_i, log_f = (
             self._capped(ops.cast(dense(gate, x), self.state_dtype))
@@ -172,7 +172,7 @@ class MLSTM(StatefulHeads):
         return y, [S[..., :-1], S[..., -1], m[:, -1]]
 
     def _capped(self, x):
-        """See `cap` in the equation."""
+        """Computes `cap` of the equation."""
         if self.soft_cap is None:
             return x
         return self.soft_cap * kernels.tanh(x / self.soft_cap)
@@ -207,7 +207,7 @@ class MLSTM(StatefulHeads):
         return y[..., :-1] / (total + EPSILON), S
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """See `StatefulHeads`."""
+        """Normalizes and gates the heads `(B, T, N, V)` by x `(B, T, D)`."""
         V = self.value_dim
         y = y - ops.sum(y, axis=-1, keepdims=True) / V
         square = ops.sum(y * y, axis=-1, keepdims=True) / V

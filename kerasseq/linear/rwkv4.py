@@ -139,7 +139,7 @@ class RWKV4TimeMix(TokenShift):
         self.built = True
 
     def _decays(self, shape: Shape, dtype: DType | None = None) -> Tensor:
-        """Initial log w, from -5 to 3: slow in the first channels, fast in the last."""
+        """Returns initial log w, from -5 to 3: slow in the first channels."""
         channels = ops.arange(shape[0], dtype=dtype) / max(shape[0] - 1, 1)
         # As in the published code of RWKV-4.
         return -5 + 8 * ops.power(channels, 0.7 + 1.3 * self.start)
@@ -206,7 +206,7 @@ class RWKV4TimeMix(TokenShift):
         return y, [*sums, terms["m"][:, -1]]
 
     def _terms(self, k, m, mask):
-        """The decays and weights of all steps, relative to the largest so far."""
+        """Computes decays and weights of all steps, relative to the largest so far."""
         log_decay = -ops.exp(ops.cast(self.time_decay, k.dtype))
         log_decay = self._record_decay(log_decay)
         steps = ops.ones_like(k[..., :1]) if mask is None else mask[..., None]

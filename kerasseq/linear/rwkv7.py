@@ -302,7 +302,7 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
         return ops.cast(p, self.compute_dtype), S
 
     def _split(self, x):
-        """`(B, T, N, K)` of `(B, T, A)`, in the dtype of the state."""
+        """Returns `(B, T, N, K)` of `(B, T, A)`, in the dtype of the state."""
         return self.to_heads(ops.cast(x, self.state_dtype), self.head_width)
 
     def _per_head(self, name):
@@ -320,7 +320,7 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
         return self.record_decay(LOG_DECAY * ops.sigmoid(z))
 
     def _norm(self, y):
-        """Layer normalization of each head."""
+        """Normalizes each head over its features."""
         # A mean would be float32 on PyTorch.
         y = y - ops.sum(y, axis=-1, keepdims=True) / self.head_width
         square = ops.sum(y * y, axis=-1, keepdims=True) / self.head_width
@@ -362,6 +362,6 @@ class RWKV7TimeMix(HeadKernel, LerpShift):
 
 
 def _unit(x):
-    """Unit vectors along the last axis; zeros of zeros."""
+    """Returns unit vectors along the last axis; zeros of zeros."""
     square = ops.sum(x * x, axis=-1, keepdims=True)
     return x * ops.rsqrt(square + 1e-12)

@@ -15,13 +15,14 @@ from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
+from kerasseq.models.arguments import checked_arguments
 from kerasseq.models.causal_lm import CausalLM
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.text_blocks import known_ids
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.inputs import embedding_width
 from kerasseq.tasks.loss_chunks import TokenHead
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
 @register
@@ -67,6 +68,7 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     divides_weights: bool = False
 
+    @checked_arguments()
     def __init__(
         self,
         architecture: str | keras.Layer,
@@ -80,20 +82,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         skip: bool = False,
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
-        config = {
-            "architecture": architecture,
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "units": checks.size("units", units),
-            "num_layers": checks.size("num_layers", num_layers),
-            "embedding_dim": checks.optional(
-                checks.size, "embedding_dim", embedding_dim
-            ),
-            "dropout": checks.rate("dropout", dropout),
-            "skip": checks.flag("skip", skip),
-        }
         width = embedding_width(embedding_dim, units)
         checks.fits_memory("vocabulary_size", size, width)
         if isinstance(architecture, str):
@@ -115,8 +104,8 @@ class LanguageModel(GenerationMixin, CausalLM):
         logits = Dense(size, dtype=scores_dtype(), name="logits")
         scored = self._scored(x, x_t) if skip else x
         vars(self)["token_head"] = TokenHead(lambda: scored, [logits], logits)
-        super().__init__(inputs, logits(scored), config, **kwargs)
-        self.skip: bool = config["skip"]
+        super().__init__(inputs, logits(scored), self._arguments, **kwargs)
+        self.skip: bool = skip
         self._sequence_layers = layers
         self.hidden_width: int | None = x.shape[-1]
         backwards = any(getattr(layer, "go_backwards", False) for layer in layers)

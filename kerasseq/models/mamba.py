@@ -10,12 +10,17 @@ The layer is in `state_space/mamba.py`; blocks, decoding and training are those 
 import functools
 from typing import Any
 
-from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.models.arguments import checked_arguments
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.state_space.mamba import Mamba as MambaLayer
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.transformer.feed_forward import NONE
+
+OWN = (  # arguments that `GPT` does not have, or not so
+    *("state_size", "conv_kernel", "expand", "time_step_rank"),
+    *("use_bias", "use_conv_bias"),
+)
 
 
 @functools.partial(register, name="MambaModel")  # the layer has the other name
@@ -64,6 +69,7 @@ class Mamba(GPT):
         "tie_embeddings",
     )
 
+    @checked_arguments(use_bias=None, num_layers=None)
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -83,25 +89,9 @@ class Mamba(GPT):
         head: str | None = "tokens",
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
-        shared = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "num_layers": num_layers,
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "dropout": dropout,
-            "tie_embeddings": tie_embeddings,
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "head": head,
-        }
-        own = {
-            "state_size": state_size,
-            "conv_kernel": conv_kernel,
-            "expand": expand,
-            "time_step_rank": time_step_rank,
-            "use_bias": use_bias,
-            "use_conv_bias": use_conv_bias,
-        }
+        arguments = self._arguments
+        own = {name: arguments[name] for name in OWN}
+        shared = {n: value for n, value in arguments.items() if n not in OWN}
         super().__init__(
             **shared,
             attention=MambaLayer(**own, name="mamba"),
@@ -111,4 +101,4 @@ class Mamba(GPT):
             num_heads=1,
             **kwargs,
         )
-        self._arguments = {**shared, **own}
+        self._arguments = arguments

@@ -22,11 +22,13 @@ from kerasseq.core.serialization import register
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.linear.rwkv7 import RWKV7TimeMix
 from kerasseq.linear.rwkv7_channel_mix import RWKV7ChannelMix
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.gpt.gpt import GPT
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 HEAD_DIM = 64  # of the published models
 RANKS = ("decay_rank", "rate_rank", "value_rank", "gate_rank")
+OWN = ("attention_dim", "version", "head_dim", *RANKS)  # which `GPT` does not have
 
 
 @register
@@ -85,6 +87,7 @@ class RWKV(GPT):
         "tie_embeddings",
     )
 
+    @checked_arguments(version=among(4, 7), head_dim=None)
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -106,30 +109,9 @@ class RWKV(GPT):
         gate_rank: int | None = None,
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
-        L = checks.size("num_layers", num_layers)
-        arguments = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "num_layers": L,
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": checks.optional(
-                checks.size, "intermediate_dim", intermediate_dim
-            ),
-            "dropout": dropout,
-            "tie_embeddings": tie_embeddings,
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "head": head,
-        }
-        own = {
-            "attention_dim": attention_dim,
-            "version": checks.one_of("version", version, (4, 7)),
-            "head_dim": head_dim,
-            "decay_rank": decay_rank,
-            "rate_rank": rate_rank,
-            "value_rank": value_rank,
-            "gate_rank": gate_rank,
-        }
+        arguments, L = self._arguments, num_layers
+        own = {name: arguments[name] for name in OWN}
+        shared = {n: value for n, value in arguments.items() if n not in OWN}
         _check_version(own)
         checks.fits_memory("num_layers", L, hidden_dim)
         if version == 4:
@@ -139,7 +121,7 @@ class RWKV(GPT):
             mixes = _mixes_of_7(L, hidden_dim, head_dim, intermediate_dim, ranks)
         attention, feed_forward = mixes
         super().__init__(
-            **{**arguments, "intermediate_dim": None},  # the layers have it
+            **{**shared, "intermediate_dim": None},  # the layers have it
             attention=attention,
             feed_forward=feed_forward,
             embedding_norm=True,
@@ -147,7 +129,7 @@ class RWKV(GPT):
             num_heads=1,
             **kwargs,
         )
-        self._arguments = {**arguments, **own}
+        self._arguments = arguments
 
     @classmethod
     def _options_of(cls, row):

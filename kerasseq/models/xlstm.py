@@ -22,12 +22,15 @@ import keras
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.linear.mlstm import MLSTM
+from kerasseq.models.arguments import checked_arguments
 from kerasseq.models.gpt.gpt import GPT
 from kerasseq.rnn.slstm import SLSTM
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 MULTIPLE = 64  # of the widths that are not given
 QUERY_FACTOR, FEED_FORWARD_FACTOR = 0.5, 2.667  # of xLSTM 7B
+WIDTHS = ("query_dim", "value_dim", "intermediate_dim")
+OWN = (*WIDTHS, "slstm_at", "soft_cap")  # those that `GPT` does not have, or not so
 FIRST_INPUT_BIAS = -10.0  # as in xLSTM 7B: little is written at first
 
 
@@ -84,6 +87,7 @@ class XLSTM(GPT):
         "tie_embeddings",
     )
 
+    @checked_arguments(logit_soft_cap=None)
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -104,35 +108,11 @@ class XLSTM(GPT):
         head: str | None = "tokens",
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
-        L, D = (
-            checks.size("num_layers", num_layers),
-            checks.size("hidden_dim", hidden_dim),
-        )
+        arguments, L, D = self._arguments, num_layers, hidden_dim
         checks.fits_memory("num_layers", L, D)
-        shared = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "num_layers": L,
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": D,
-            "dropout": dropout,
-            "tie_embeddings": tie_embeddings,
-            "layer_norm_epsilon": checks.positive(
-                "layer_norm_epsilon", layer_norm_epsilon
-            ),
-            "logit_soft_cap": logit_soft_cap,
-            "head": head,
-        }
-        given = {
-            name: checks.optional(checks.size, name, width)
-            for name, width in (
-                ("query_dim", query_dim),
-                ("value_dim", value_dim),
-                ("intermediate_dim", intermediate_dim),
-            )
-        }
-        blocks = block_indices("slstm_at", slstm_at, L)
+        shared = {n: value for n, value in arguments.items() if n not in OWN}
+        given = {name: arguments[name] for name in WIDTHS}
+        blocks = arguments["slstm_at"] = block_indices("slstm_at", slstm_at, L)
         sizes = widths(D, **given)
         for name, width in {**sizes, "hidden_dim": D}.items():
             checks.fits_memory(name, width, D)
@@ -153,7 +133,7 @@ class XLSTM(GPT):
             position=None,
             **kwargs,
         )
-        self._arguments = {**shared, **given, "slstm_at": blocks, "soft_cap": soft_cap}
+        self._arguments = arguments
 
 
 def make_layers(

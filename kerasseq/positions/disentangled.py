@@ -351,7 +351,7 @@ def _at(scores, row):
 
 
 def _project(r, kernel):
-    """`(1, 2R, D)` times `(D, N, K)`."""
+    """Multiplies `(1, 2R, D)` by `(D, N, K)`."""
     D, N, K = kernel.shape
     kernel = ops.cast(ops.convert_to_tensor(kernel), r.dtype)
     return ops.reshape(matmul(r, ops.reshape(kernel, (D, N * K))), (1, -1, N, K))

@@ -93,7 +93,7 @@ def yarn(
 
 
 def _pair_index(D, wavelength, length, rotations):
-    """Index of the pair, a fraction, with so many rotations within the length."""
+    """Computes which pair, a fraction, makes so many rotations within the length."""
     return D * math.log(length / (2 * math.pi * rotations)) / (2 * math.log(wavelength))
 
 

@@ -245,7 +245,7 @@ class RotaryEmbedding(AttentionPosition):
         return p[..., None] * omega
 
     def _frequencies(self, D):
-        """ω of each pair, `(D / 2,)`."""
+        """Returns ω of each pair, `(D / 2,)`."""
         base, s = self.max_wavelength, self.scaling_factor
         length = self.original_max_position_embeddings
         if self.rope_type == "ntk":
@@ -261,7 +261,7 @@ class RotaryEmbedding(AttentionPosition):
         return frequencies.frequencies(D, base, self.denominator_dim) / s
 
     def _attention_factor(self):
-        """Factor of the rotated features; the scores are scaled by its square."""
+        """Computes the factor of rotated features; scores are scaled by its square."""
         s, T = self.scaling_factor, self.original_max_position_embeddings
         if self.rope_type not in ("yarn", "longrope"):
             return 1.0

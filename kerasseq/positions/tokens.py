@@ -93,7 +93,7 @@ class TokenAndPositionEmbedding(Layer):
         )
 
     def _initializer_config(self):
-        """Config of an initializer: one object would draw the same numbers twice."""
+        """Returns a config, as one initializer would draw the same numbers twice."""
         return keras.initializers.serialize(self.embeddings_initializer)
 
     def build(self, input_shape: Shape) -> None:

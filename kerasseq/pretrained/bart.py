@@ -5,7 +5,7 @@ from typing import Any
 
 from kerasseq.models.seq2seq.bart import BART as MODEL
 from kerasseq.models.seq2seq.bart import END, FIRST, PADDING
-from kerasseq.pretrained import folders
+from kerasseq.pretrained import folders, two_stacks
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
@@ -15,12 +15,10 @@ from kerasseq.pretrained.family import (
     Shapes,
     block_sizes,
     difference,
-    two_stacks,
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
     Row,
-    dense,
     layer_norm,
     skip_rows,
     weight,
@@ -34,27 +32,7 @@ GENERATION = "generation_config.json"
 # Letters: V vocabulary, T positions, D hidden, N heads, K per head, F intermediate.
 
 
-def _attention(tensor: str, path: str) -> list[Row]:
-    return [
-        *dense(f"{tensor}.q_proj", f"{path}/query", "D", "N K"),
-        *dense(f"{tensor}.k_proj", f"{path}/key", "D", "N K"),
-        *dense(f"{tensor}.v_proj", f"{path}/value", "D", "N K"),
-        *dense(f"{tensor}.out_proj", f"{path}/attention_output", "N K", "D"),
-        *layer_norm(f"{tensor}_layer_norm", f"{path}_layer_norm"),
-    ]
-
-
-FEED_FORWARD = [
-    *dense("fc1", "feed_forward/intermediate_dense", "D", "F"),
-    *dense("fc2", "feed_forward/output_dense", "F", "D"),
-    *layer_norm("final_layer_norm", "feedforward_layer_norm"),
-]
-ENCODER = [*_attention("self_attn", "self_attention"), *FEED_FORWARD]
-DECODER = [
-    *_attention("self_attn", "self_attention"),
-    *_attention("encoder_attn", "cross_attention"),
-    *FEED_FORWARD,
-]
+ENCODER, DECODER = two_stacks.blocks(key_bias=True)
 EMBEDDING = weight("shared.weight", "embedding/embeddings", "V D")
 LOGIT_BIAS = weight("final_logits_bias", "logit_bias/bias", "V", "1 V")
 
@@ -104,13 +82,6 @@ def _mismatch(placement):
     return mismatch
 
 
-def _equal(settings, first, second):
-    """Returns a whole number that both stacks have."""
-    value = settings.whole(first)
-    settings.require(**{second: value})
-    return value
-
-
 def _read(placement):
     """Returns the function that converts settings of Hugging Face to arguments."""
     is_pre = placement == "pre"
@@ -126,22 +97,15 @@ def _read(placement):
             static_position_embeddings=False,
             tie_word_embeddings=True,
         )
-        layers, size = settings.whole("encoder_layers"), settings.whole("vocab_size")
+        shared = two_stacks.read(settings)
         return {
-            "vocabulary_size": size,
-            "num_layers": layers,
-            "num_decoder_layers": settings.whole("decoder_layers", layers),
-            "num_heads": _equal(
-                settings, "encoder_attention_heads", "decoder_attention_heads"
-            ),
-            "hidden_dim": settings.whole("d_model"),
-            "intermediate_dim": _equal(settings, "encoder_ffn_dim", "decoder_ffn_dim"),
+            **shared,
             "max_sequence_length": settings.whole("max_position_embeddings", 1024),
             "dropout": settings.rate("dropout", 0.1),
             "feed_forward": settings.word("activation_function", ACTIVATIONS, "gelu"),
             "norm_placement": placement,
             "scale_embeddings": settings.boolean("scale_embedding", False),
-            **_decoding(settings, size),
+            **_decoding(settings, shared["vocabulary_size"]),
         }
 
     return read
@@ -164,10 +128,10 @@ def complete(folder: pathlib.Path, source: str, arguments: Arguments) -> Argumen
     if path.exists():
         settings = Settings(folders.read_table(path), path)
         size, start = arguments["vocabulary_size"], arguments["start_id"]
-        found = _decoding(settings, size, start)
-        if found["first_id"] is None:
-            found["first_id"] = arguments["first_id"]
-        arguments = {**arguments, **found}
+        decoding = _decoding(settings, size, start)
+        if decoding["first_id"] is None:
+            decoding["first_id"] = arguments["first_id"]
+        arguments = {**arguments, **decoding}
     return with_tokenizer(folder, source, arguments)
 
 
@@ -178,7 +142,7 @@ def _write(name):
         s, is_pre = sizes(a), a["norm_placement"] == "pre"
         return {
             "architectures": [f"{name}ForConditionalGeneration"],
-            **two_stacks(a, s),
+            **two_stacks.write(a, s),
             "max_position_embeddings": s["T"],
             "activation_function": ACTIVATION_NAMES[a["feed_forward"]],
             "normalize_before": is_pre,

@@ -8,12 +8,12 @@ al. 2020.
 from typing import Any
 
 from kerasseq.models.bert.bert import BERT as MODEL
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
     DENSE,
     HUB_HEAD,
-    HUB_SIZES,
     Arguments,
     Family,
     Format,
@@ -179,6 +179,20 @@ PLAIN = {  # what DeBERTa changes
     "convolution_size": None,
 }
 
+SIZES: list[fields.Field] = [  # of Hugging Face
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_layers", "num_hidden_layers", fields.WHOLE),
+    ("num_heads", "num_attention_heads", fields.WHOLE),
+    ("hidden_dim", "hidden_size", fields.WHOLE),
+    ("intermediate_dim", "intermediate_size", fields.WHOLE),
+    ("layer_norm_epsilon", "layer_norm_eps", fields.NUMBER, 1e-12),
+    ("dropout", "hidden_dropout_prob", fields.RATE, 0.1),
+]
+HUB_SETTINGS: list[fields.Field] = [
+    *fields.HUB_TRANSFORMER,
+    ("num_segments", "num_segments", fields.WHOLE, 2),
+]
+
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not that of the paper."""
@@ -214,14 +228,8 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
 def read_sizes(settings: Settings) -> Arguments:
     """Converts the settings that BERT and RoBERTa share."""
     return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": settings.whole("num_hidden_layers"),
-        "num_heads": settings.whole("num_attention_heads"),
-        "hidden_dim": settings.whole("hidden_size"),
-        "intermediate_dim": settings.whole("intermediate_size"),
+        **fields.read(settings, SIZES),
         "activation": settings.word("hidden_act", ACTIVATIONS, "gelu"),
-        "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
-        "dropout": settings.rate("hidden_dropout_prob", 0.1),
     }
 
 
@@ -266,17 +274,10 @@ def write(a: Arguments) -> dict[str, Any]:
 
 def write_sizes(a: Arguments) -> dict[str, Any]:
     """Returns the settings that BERT and RoBERTa share."""
-    s = sizes(a)
     return {
-        "vocab_size": s["V"],
-        "num_hidden_layers": a["num_layers"],
-        "num_attention_heads": s["N"],
-        "hidden_size": s["D"],
-        "intermediate_size": s["F"],
-        "type_vocab_size": s["S"],
+        **fields.write(fields.resolved(a), SIZES),
+        "type_vocab_size": a["num_segments"],
         "hidden_act": ACTIVATION_NAMES[a["activation"]],
-        "layer_norm_eps": a["layer_norm_epsilon"],
-        "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         **label_settings(a["labels"]),
         **({"problem_type": MULTI_LABEL} if a["multi_label"] else {}),
@@ -294,10 +295,7 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
         task.require(activation="linear")
         head, classes = "classify", num_classes(shapes, f"{HUB_HEAD}/vars/0", 1)
     return {
-        **{name: settings.whole(name) for name in HUB_SIZES},
-        "intermediate_dim": settings.whole("intermediate_dim"),
-        "num_segments": settings.whole("num_segments", 2),
-        "dropout": settings.rate("dropout", 0.1),
+        **fields.read(settings, HUB_SETTINGS),
         "special_ids": special_ids(settings.whole("vocabulary_size"), 0),
         "head": head,
         "labels": classes,
@@ -312,8 +310,7 @@ def hub_write(a: Arguments) -> dict[str, Any]:
         expected["head"] = None
     if wrong := difference(a, expected):
         raise ValueError(f"a BertBackbone of KerasHub cannot have {wrong}")
-    settings = {name: a[name] for name in (*HUB_SIZES, "num_segments", "dropout")}
-    settings["intermediate_dim"] = sizes(a)["F"]
+    settings = fields.write(fields.resolved(a), HUB_SETTINGS)
     if a["head"] is not None:
         options = {"num_classes": label_count(a["labels"]), "activation": "linear"}
         settings["task"] = ("BertTextClassifier", {**options, "dropout": a["dropout"]})

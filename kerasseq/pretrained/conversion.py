@@ -147,10 +147,10 @@ def assign(model: keras.Model, pairs: list[tuple[Row, Tensor]], sizes: Sizes) ->
     """
     weights = weights_by_path(model, [row for row, _ in pairs])
     for paths, group in itertools.groupby(pairs, lambda pair: pair[0].weights):
-        found = [(row, row.to_model(tensor.read(), sizes)) for row, tensor in group]
+        converted = [(row, row.to_model(tensor.read(), sizes)) for row, tensor in group]
         for n, path in enumerate(paths):
-            parts = [arrays[n] for _, arrays in found]  # of the experts, in order
-            array = parts[0] if found[0][0].expert is None else np.stack(parts)
+            parts = [arrays[n] for _, arrays in converted]  # of the experts, in order
+            array = parts[0] if converted[0][0].expert is None else np.stack(parts)
             if array.itemsize < 4:  # not every backend accepts NumPy's half precision
                 array = array.astype("float32")
             weights[path].assign(array)

@@ -60,7 +60,7 @@ HIDDEN = "gelu"  # of the convolution, too
 
 
 def _by_head(count: int) -> Transform:
-    """The rows of a kernel: queries, keys and values of each head, in the file."""
+    """Orders rows of a kernel, in the file queries, keys and values of each head."""
 
     def to_model(x: np.ndarray) -> np.ndarray:
         parts = x.reshape(count, 3, -1, *x.shape[1:])
@@ -78,21 +78,21 @@ def _attention_rows(a: Arguments) -> list[Row]:
     kernels = tuple(f"{ATTENTION}/{name}/kernel" for name in ("query", "key", "value"))
     axes = "D N K", "(N K) D"
     split = _by_head(a["num_heads"])
-    found = [
+    table = [
         Row("attention.self.in_proj.weight", kernels, *axes, split, axis=0),
         weight("attention.self.q_bias", f"{ATTENTION}/query/bias", "N K", "(N K)"),
         weight("attention.self.v_bias", f"{ATTENTION}/value/bias", "N K", "(N K)"),
     ]
     if "c2p" in a["position"].kinds:
         key = "attention.self.pos_proj.weight"
-        found.append(weight(key, f"{POSITION}/key_kernel", *axes))
+        table.append(weight(key, f"{POSITION}/key_kernel", *axes))
     if "p2c" in a["position"].kinds:
         query = "attention.self.pos_q_proj"
-        found += [
+        table += [
             weight(f"{query}.weight", f"{POSITION}/query_kernel", *axes),
             weight(f"{query}.bias", f"{POSITION}/query_bias", "N K", "(N K)"),
         ]
-    return found
+    return table
 
 
 SHARED_ATTENTION = [
@@ -107,7 +107,7 @@ def rows(a: Arguments) -> list[Row]:
     position = a["position"]
     table = position.table.name
     attention = SHARED_ATTENTION if position.share_kernels else _attention_rows(a)
-    found = [
+    listed = [
         weight("embeddings.word_embeddings.weight", "embedding/embeddings", "V D"),
         *layer_norm("embeddings.LayerNorm", "embedding_norm"),
         weight("encoder.rel_embeddings.weight", f"{table}/embeddings", "P D"),
@@ -115,20 +115,20 @@ def rows(a: Arguments) -> list[Row]:
     ]
     if a["embed_positions"]:
         positions = "embeddings.position_embeddings.weight"
-        found.append(weight(positions, "position_embedding/embeddings", "T D"))
+        listed.append(weight(positions, "position_embedding/embeddings", "T D"))
     if a["num_segments"]:
         segments = "embeddings.token_type_embeddings.weight"
-        found.append(weight(segments, "segment_embedding/embeddings", "S D"))
+        listed.append(weight(segments, "segment_embedding/embeddings", "S D"))
     if position.table.use_norm:
-        found += layer_norm("encoder.LayerNorm", f"{table}/norm")
+        listed += layer_norm("encoder.LayerNorm", f"{table}/norm")
     if a["convolution_size"]:
         kernel = "encoder.conv.conv.weight"
-        found += [
+        listed += [
             weight(kernel, "convolution/kernel", "R G D", "D G R"),
             weight("encoder.conv.conv.bias", "convolution/bias", "D"),
             *layer_norm("encoder.conv.LayerNorm", "convolution_norm"),
         ]
-    return [*found, *HEADS[a["head"]]]
+    return [*listed, *HEADS[a["head"]]]
 
 
 def sizes(a: Arguments) -> dict[str, int]:

@@ -11,6 +11,7 @@ no settings there, are not written; outputs do not depend on them.
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from kerasseq.pretrained import llama, rope
@@ -129,21 +130,39 @@ def mismatch(
         others: What the blocks may have besides experts.
         normalized: Whether the gates are always divided by their sum.
     """
-    found = mixtures(a)
-    if not found:
-        return f"feed_forward={a['feed_forward']!r} instead of MixtureOfExperts"
-    for network in networks(a):
+    layers = mixtures(a)
+    for network in networks(a) if layers else ():
         if not isinstance(network, MixtureOfExperts) and network not in others:
             return f"feed_forward={network!r} in some blocks"
-    wanted = {name: getattr(found[0], name) for name in ALIKE} | OPTIONS
-    if normalized:
-        wanted["norm_topk_prob"] = True
-    for layer in found:
+    wanted = {**OPTIONS, "norm_topk_prob": True} if normalized else OPTIONS
+    if reason := mixture_mismatch(a, layers, ALIKE, wanted):
+        return reason
+    other = {name: value for name, value in options.items() if name != "feed_forward"}
+    return llama.decoder_mismatch(a, other)
+
+
+def mixture_mismatch(
+    a: Arguments,
+    layers: list[MixtureOfExperts],
+    alike: Sequence[str],
+    wanted: Arguments,
+) -> str | None:
+    """Returns why layers cannot be written in one table of settings, or None.
+
+    Args:
+        a: The arguments of the model.
+        layers: Its layers.
+        alike: Names of options that must be those of the first one.
+        wanted: Other options that each must have.
+    """
+    if not layers:
+        return f"feed_forward={a['feed_forward']!r} instead of MixtureOfExperts"
+    wanted = {name: getattr(layers[0], name) for name in alike} | wanted
+    for layer in layers:
         own = {name: getattr(layer, name) for name in wanted}
         if reason := difference(own, wanted):
             return f"a MixtureOfExperts with {reason}"
-    other = {name: value for name, value in options.items() if name != "feed_forward"}
-    return llama.decoder_mismatch(a, other)
+    return None
 
 
 def _experts(settings, number, width, normalized, noise=0.0):
@@ -170,18 +189,16 @@ def _experts(settings, number, width, normalized, noise=0.0):
         settings.whole(width),
         top_k=top_k,
         norm_topk_prob=normalized,
-        router_aux_loss_coef=_coefficient(settings) * top_k,
+        router_aux_loss_coef=coefficient(settings, "router_aux_loss_coef") * top_k,
         router_jitter_noise=noise,
         name=SHARED_NAME,
     )
 
 
-def _coefficient(settings):
-    """Returns that of the balance loss, at least 0."""
-    name = "router_aux_loss_coef"
-    if settings.values.get(name) in (0, 0.0):
-        return 0.0
-    return settings.number(name, COEFFICIENT)
+def coefficient(settings: Settings, name: str) -> float:
+    """Returns the coefficient of a loss, which may be 0."""
+    zero = settings.values.get(name) in (0, 0.0)
+    return 0.0 if zero else settings.number(name, COEFFICIENT)
 
 
 def _written(layer):

@@ -22,13 +22,6 @@ ACTIVATIONS = {  # of Hugging Face; of two names for one, the first is written
 ACTIVATION_NAMES = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
 LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "DoubleHeadsModel")
 HUB_HEAD = "task/layers/dense"  # the classifier of a KerasHub task
-HUB_SIZES = (
-    "vocabulary_size",
-    "num_layers",
-    "num_heads",
-    "hidden_dim",
-    "max_sequence_length",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,36 +210,6 @@ def head_of_backbone(shapes: Shapes) -> str | None:
         None
     """
     return None if any(name.startswith("pooler.") for name in shapes) else "sequence"
-
-
-def two_stacks(a: Arguments, s: dict[str, int]) -> dict[str, Any]:
-    """Returns the settings that Hugging Face's BART, mBART and Whisper share.
-
-    Args:
-        a: Arguments of a model with an encoder and a decoder.
-        s: The size of each letter.
-
-    Examples:
-        >>> a = {"num_layers": 2, "num_decoder_layers": None, "dropout": 0.1}
-        >>> two_stacks(a, {"V": 11, "N": 3, "D": 6, "F": 7})["decoder_layers"]
-        2
-    """
-    return {
-        "is_encoder_decoder": True,
-        "vocab_size": s["V"],
-        "encoder_layers": a["num_layers"],
-        "decoder_layers": a["num_decoder_layers"] or a["num_layers"],
-        "num_hidden_layers": a["num_layers"],
-        "encoder_attention_heads": s["N"],
-        "decoder_attention_heads": s["N"],
-        "d_model": s["D"],
-        "encoder_ffn_dim": s["F"],
-        "decoder_ffn_dim": s["F"],
-        "dropout": a["dropout"],
-        "attention_dropout": a["dropout"],
-        "activation_dropout": 0.0,
-        "tie_word_embeddings": True,
-    }
 
 
 def num_classes(shapes: Shapes, name: str, axis: int = 0) -> int | None:

@@ -7,10 +7,10 @@ with the inputs first, as Keras has them.
 from typing import Any
 
 from kerasseq.models.gpt.gpt import GPT
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
-    HUB_SIZES,
     Arguments,
     Family,
     Format,
@@ -28,6 +28,7 @@ from kerasseq.pretrained.rows import (
     hub_norm,
     hub_weights,
     layer_norm,
+    untied_head,
     weight,
     within,
 )
@@ -56,7 +57,6 @@ ROWS = [
     *within("h.{n}.", "block_{n}/", BLOCK),
     *layer_norm("ln_f", "final_norm"),
 ]
-HEAD = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
 HUB_ROWS = [
     *hub_weights("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
     *hub_weights("layers/position_embedding", ["position_embedding/embeddings"], "T D"),
@@ -77,10 +77,22 @@ OPTIONS = {  # of every GPT-2
     "residual": True,
 }
 
+SETTINGS: list[fields.Field] = [  # of Hugging Face
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_layers", "n_layer", fields.WHOLE),
+    ("num_heads", "n_head", fields.WHOLE),
+    ("hidden_dim", "n_embd", fields.WHOLE),
+    ("intermediate_dim", "n_inner", fields.WHOLE, None),
+    ("max_sequence_length", "n_positions", fields.WHOLE),
+    ("tie_embeddings", "tie_word_embeddings", fields.BOOLEAN, True),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-5),
+    ("dropout", "resid_pdrop", fields.RATE, 0.1),
+]
+
 
 def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
-    return [*ROWS, *HEAD] if a["head"] and not a["tie_embeddings"] else ROWS
+    return [*ROWS, *untied_head(a)]
 
 
 def sizes(a: Arguments) -> dict[str, int]:
@@ -105,19 +117,11 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
         scale_attn_by_inverse_layer_idx=False,
         add_cross_attention=False,
     )
-    tied = settings.boolean("tie_word_embeddings", True)
+    a = fields.read(settings, SETTINGS)
     return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": settings.whole("n_layer"),
-        "num_heads": settings.whole("n_head"),
-        "hidden_dim": settings.whole("n_embd"),
-        "intermediate_dim": settings.whole("n_inner", None),
-        "max_sequence_length": settings.whole("n_positions"),
+        **a,
         "feed_forward": settings.word("activation_function", ACTIVATIONS, "gelu_new"),
-        "tie_embeddings": tied,
-        "head": gpt_head(settings, shapes, tied),
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-5),
-        "dropout": settings.rate("resid_pdrop", 0.1),
+        "head": gpt_head(settings, shapes, a["tie_embeddings"]),
         **{name: OPTIONS[name] for name in ("norm", "use_bias", "position")},
     }
 
@@ -126,27 +130,18 @@ def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of Hugging Face."""
     return {
         "architectures": ["GPT2LMHeadModel" if a["head"] else "GPT2Model"],
-        "vocab_size": a["vocabulary_size"],
-        "n_layer": a["num_layers"],
-        "n_head": a["num_heads"],
-        "n_embd": a["hidden_dim"],
-        "n_inner": a["intermediate_dim"],
-        "n_positions": a["max_sequence_length"],
-        "n_ctx": a["max_sequence_length"],  # the same, for llama.cpp's converter
+        **fields.write(a, SETTINGS),
+        "n_ctx": a["max_sequence_length"],  # n_positions, for llama.cpp's converter
         "activation_function": ACTIVATION_NAMES[a["feed_forward"]],
-        "tie_word_embeddings": a["tie_embeddings"],
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
-        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), a["dropout"]),
+        **dict.fromkeys(("embd_pdrop", "attn_pdrop"), a["dropout"]),
     }
 
 
 def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `GPT`."""
     return {
-        **{name: settings.whole(name) for name in HUB_SIZES},
-        "intermediate_dim": settings.whole("intermediate_dim"),
+        **fields.read(settings, fields.HUB_TRANSFORMER),
         "feed_forward": "gelu_tanh",
-        "dropout": settings.rate("dropout", 0.1),
     }
 
 
@@ -160,11 +155,7 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     }
     if wrong := difference(a, expected):
         raise ValueError(f"a GPT2Backbone of KerasHub cannot have {wrong}")
-    return {
-        **{name: a[name] for name in HUB_SIZES},
-        "intermediate_dim": sizes(a)["F"],
-        "dropout": a["dropout"],
-    }
+    return fields.write(fields.resolved(a), fields.HUB_TRANSFORMER)
 
 
 GPT2 = Family(

@@ -66,8 +66,8 @@ def _matrices(path) -> tuple[int, dict[int, dict[str, Tensor]]]:
     for tensor in weight_files.read_h5_file(path):
         if RANK.fullmatch(tensor.name) and not tensor.shape:
             rank = int(tensor.read())
-        elif found := MATRIX.fullmatch(tensor.name):
-            matrices.setdefault(int(found[1]), {})[found[2]] = tensor
+        elif match := MATRIX.fullmatch(tensor.name):
+            matrices.setdefault(int(match[1]), {})[match[2]] = tensor
         else:
             raise ValueError(
                 f'"{tensor.name}" in {path} must be lora/rank or a matrix, '

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from kerasseq.models.gpt.gpt import GPT
-from kerasseq.pretrained import rope
+from kerasseq.pretrained import fields, rope
 from kerasseq.pretrained.family import (
     Arguments,
     Family,
@@ -28,7 +28,8 @@ from kerasseq.pretrained.rows import (
     Row,
     Transform,
     dense,
-    hub_weights,
+    hub_embedding,
+    untied_head,
     weight,
     within,
 )
@@ -69,15 +70,12 @@ def rows(
     ]
     if feed_forward is None:
         feed_forward = within("layers.{n}.", "block_{n}/", mlp_rows(bias))
-    head = []
-    if a["head"] and not a["tie_embeddings"]:
-        head = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
     return [
         weight("embed_tokens.weight", "embedding/embeddings", "V D"),
         *within("layers.{n}.", "block_{n}/", block),
         *feed_forward,
         _norm("norm", "final_norm", scales),
-        *head,
+        *untied_head(a),
     ]
 
 
@@ -115,20 +113,12 @@ HUB_BLOCK = [
     ),
     weight("_feedforward_layernorm/vars/0", "feedforward_layer_norm/scale", "D"),
 ]
-EMBEDDING = ["embedding/embeddings"]
-UNTIED_EMBEDDING = ["embedding/embeddings", "embedding/reverse_embeddings"]
 
 
 def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of KerasHub."""
-    if a["tie_embeddings"]:
-        embedding = hub_weights("layers/reversible_embedding", EMBEDDING, "V D")
-    else:
-        embedding = hub_weights(
-            "layers/reversible_embedding", UNTIED_EMBEDDING, "V D", "D V"
-        )
     return [
-        *embedding,
+        *hub_embedding(a["tie_embeddings"]),
         *within("layers/llama_transformer_decoder{_n}/", "block_{n}/", HUB_BLOCK),
         weight("layers/llama_layer_norm/vars/0", "final_norm/scale", "D"),
     ]
@@ -159,6 +149,16 @@ OPTIONS = {  # of every LLaMA
     "residual": True,
 }
 
+SIZES: list[fields.Field] = [
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_layers", "num_hidden_layers", fields.WHOLE),
+    ("num_heads", "num_attention_heads", fields.WHOLE),
+    ("num_key_value_heads", "num_key_value_heads", fields.WHOLE, None),
+    ("hidden_dim", "hidden_size", fields.WHOLE),
+    ("intermediate_dim", "intermediate_size", fields.WHOLE),
+    ("layer_norm_epsilon", "rms_norm_eps", fields.NUMBER, 1e-6),
+]
+
 
 def decoder_mismatch(a, options):
     """Returns why a `GPT` does not have these options and rotary positions."""
@@ -175,19 +175,15 @@ def read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False)
         max_length: Default maximum sequence length.
         tied: Default of `tie_embeddings`.
     """
-    tied = settings.boolean("tie_word_embeddings", tied)
+    own = [
+        ("head_dim", "head_dim", fields.WHOLE, head_dim),
+        ("max_sequence_length", "max_position_embeddings", fields.WHOLE, max_length),
+        ("tie_embeddings", "tie_word_embeddings", fields.BOOLEAN, tied),
+    ]
+    a = fields.read(settings, [*SIZES, *own])
     return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": settings.whole("num_hidden_layers"),
-        "num_heads": settings.whole("num_attention_heads"),
-        "num_key_value_heads": settings.whole("num_key_value_heads", None),
-        "head_dim": settings.whole("head_dim", head_dim),
-        "hidden_dim": settings.whole("hidden_size"),
-        "intermediate_dim": settings.whole("intermediate_size"),
-        "max_sequence_length": settings.whole("max_position_embeddings", max_length),
-        "layer_norm_epsilon": settings.number("rms_norm_eps", 1e-6),
-        "tie_embeddings": tied,
-        "head": gpt_head(settings, shapes, tied),
+        **a,
+        "head": gpt_head(settings, shapes, a["tie_embeddings"]),
         "use_query_key_value_bias": None,
         "query_key_norm": None,
         "position": rope.read(settings),
@@ -201,18 +197,12 @@ def write_shared(a, name):
         a: Arguments of the model.
         name: Prefix of the class in `architectures`.
     """
-    s = sizes(a)
+    known = fields.resolved(a)
     return {
         "architectures": [f"{name}ForCausalLM" if a["head"] else f"{name}Model"],
-        "vocab_size": s["V"],
-        "num_hidden_layers": a["num_layers"],
-        "num_attention_heads": s["N"],
-        "num_key_value_heads": s["M"],
-        "head_dim": s["K"],
-        "hidden_size": s["D"],
-        "intermediate_size": s["F"],
+        **fields.write(known, SIZES),
+        "head_dim": known["head_dim"],
         "max_position_embeddings": a["max_sequence_length"],
-        "rms_norm_eps": a["layer_norm_epsilon"],
         "tie_word_embeddings": a["tie_embeddings"],
         **rope.write(a["position"]),
     }
@@ -253,6 +243,18 @@ def write(a: Arguments) -> dict[str, Any]:
     }
 
 
+HUB_SETTINGS: list[fields.Field] = [
+    ("vocabulary_size", "vocabulary_size", fields.WHOLE),
+    ("num_layers", "num_layers", fields.WHOLE),
+    ("num_heads", "num_query_heads", fields.WHOLE),
+    ("num_key_value_heads", "num_key_value_heads", fields.WHOLE),
+    ("hidden_dim", "hidden_dim", fields.WHOLE),
+    ("intermediate_dim", "intermediate_dim", fields.WHOLE),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-6),
+    ("dropout", "dropout", fields.RATE),
+]
+
+
 def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `GPT`.
 
@@ -260,15 +262,8 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """
     tied = "layers/reversible_embedding/vars/1" not in shapes
     return {
-        "vocabulary_size": settings.whole("vocabulary_size"),
-        "num_layers": settings.whole("num_layers"),
-        "num_heads": settings.whole("num_query_heads"),
-        "num_key_value_heads": settings.whole("num_key_value_heads"),
+        **fields.read(settings, HUB_SETTINGS),
         "head_dim": None,
-        "hidden_dim": settings.whole("hidden_dim"),
-        "intermediate_dim": settings.whole("intermediate_dim"),
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
-        "dropout": settings.rate("dropout"),
         "tie_embeddings": settings.boolean("tie_word_embeddings", tied),
         "use_bias": False,
         "position": rope.hub_read(settings),
@@ -283,14 +278,7 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     if wrong := difference({**a, "head_dim": s["K"]}, expected):
         raise ValueError(f"a LlamaBackbone of KerasHub cannot have {wrong}")
     return {
-        "vocabulary_size": s["V"],
-        "num_layers": a["num_layers"],
-        "num_query_heads": s["N"],
-        "num_key_value_heads": s["M"],
-        "hidden_dim": s["D"],
-        "intermediate_dim": s["F"],
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
-        "dropout": a["dropout"],
+        **fields.write(fields.resolved(a), HUB_SETTINGS),
         "tie_word_embeddings": a["tie_embeddings"],
         **rope.hub_write(a["position"]),
     }

@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from kerasseq.models.mamba import Mamba
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, gpt_head
 from kerasseq.pretrained.folders import Settings
-from kerasseq.pretrained.rows import Row, dense, weight, within
+from kerasseq.pretrained.rows import Row, dense, untied_head, weight, within
 
 # Letters: V vocabulary, D hidden, E channels, W = 2 E, N state, K convolution, R rank
 # of the step sizes, S = R + 2 N.
@@ -26,9 +27,6 @@ def rows(a: Arguments) -> list[Row]:
     ]
     if a["use_conv_bias"]:
         mixer.append(weight("conv1d.bias", "conv/bias", "E"))
-    head = []
-    if a["head"] and not a["tie_embeddings"]:
-        head = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
     return [
         weight("embeddings.weight", "embedding/embeddings", "V D"),
         weight(
@@ -36,7 +34,7 @@ def rows(a: Arguments) -> list[Row]:
         ),
         *within("layers.{n}.mixer.", "block_{n}/mamba/", mixer),
         weight("norm_f.weight", "final_norm/scale", "D"),
-        *head,
+        *untied_head(a),
     ]
 
 
@@ -54,28 +52,30 @@ def sizes(a: Arguments) -> dict[str, int]:
     return {**known, "K": a["conv_kernel"], "R": R, "S": R + 2 * N}
 
 
+SETTINGS: list[fields.Field] = [
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_layers", "num_hidden_layers", fields.WHOLE),
+    ("hidden_dim", "hidden_size", fields.WHOLE),
+    ("state_size", "state_size", fields.WHOLE, 16),
+    ("conv_kernel", "conv_kernel", fields.WHOLE, 4),
+    ("expand", "expand", fields.WHOLE, 2),
+    ("use_bias", "use_bias", fields.BOOLEAN, False),
+    ("use_conv_bias", "use_conv_bias", fields.BOOLEAN, True),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-5),
+    ("tie_embeddings", "tie_word_embeddings", fields.BOOLEAN, True),
+]
+
+
 def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `Mamba`."""
     D, expand = settings.whole("hidden_size"), settings.whole("expand", 2)
     settings.require(hidden_act="silu", intermediate_size=expand * D)
-    tied = settings.boolean("tie_word_embeddings", True)
+    a = fields.read(settings, SETTINGS)
     rank = None
     if settings.get("time_step_rank", "auto") != "auto":
         rank = settings.whole("time_step_rank")
-    return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": settings.whole("num_hidden_layers"),
-        "hidden_dim": D,
-        "state_size": settings.whole("state_size", 16),
-        "conv_kernel": settings.whole("conv_kernel", 4),
-        "expand": expand,
-        "time_step_rank": rank,
-        "use_bias": settings.boolean("use_bias", False),
-        "use_conv_bias": settings.boolean("use_conv_bias", True),
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-5),
-        "tie_embeddings": tied,
-        "head": gpt_head(settings, shapes, tied),
-    }
+    head = gpt_head(settings, shapes, a["tie_embeddings"])
+    return {**a, "time_step_rank": rank, "head": head}
 
 
 def write(a: Arguments) -> dict[str, Any]:
@@ -83,18 +83,9 @@ def write(a: Arguments) -> dict[str, Any]:
     s = sizes(a)
     return {
         "architectures": ["MambaForCausalLM" if a["head"] else "MambaModel"],
-        "vocab_size": s["V"],
-        "num_hidden_layers": a["num_layers"],
-        "hidden_size": s["D"],
+        **fields.write(a, SETTINGS),
         "intermediate_size": s["E"],
-        "state_size": s["N"],
-        "conv_kernel": s["K"],
-        "expand": a["expand"],
         "time_step_rank": s["R"],
-        "use_bias": a["use_bias"],
-        "use_conv_bias": a["use_conv_bias"],
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
-        "tie_word_embeddings": a["tie_embeddings"],
         "hidden_act": "silu",
     }
 

@@ -75,21 +75,21 @@ def _tensors(folder, prefix):
     for tensor in weight_files.read_safetensors_file(file):
         tensor.check_type()
         name = tensor.name.removeprefix(PREFIX)
-        found = MATRIX.fullmatch(name)
-        if name == tensor.name or ("lora_" in name and found is None):
+        match = MATRIX.fullmatch(name)
+        if name == tensor.name or ("lora_" in name and match is None):
             raise ValueError(
                 f'"{tensor.name}" in {file} must be {PREFIX}<module>.lora_A.weight, '
                 "lora_B.weight, or a weight of a module that is saved whole. "
                 "Embeddings and magnitudes are not adapted"
             )
         name = name.removeprefix(prefix)
-        if found is None:
+        if match is None:
             saved[name] = tensor
         else:
-            pair = matrices.setdefault(found[1].removeprefix(prefix), {})
-            if found[2] in pair:
-                _refuse_twice(file, found[1])
-            pair[found[2]] = tensor
+            pair = matrices.setdefault(match[1].removeprefix(prefix), {})
+            if match[2] in pair:
+                _refuse_twice(file, match[1])
+            pair[match[2]] = tensor
     return matrices, saved
 
 
@@ -159,7 +159,7 @@ def _products(model, module, settings, pair) -> dict[str, Product]:
 
 def _head(model, table: ModuleTable, settings: PeftSettings, saved):
     """Returns the weights of the head; those that are not in the file stay."""
-    found, rest = {}, dict(saved)
+    weights, rest = {}, dict(saved)
     for key, row in table.head.items():
         tensor = rest.pop(row.tensor, None)
         shape, name = row.file_shape(table.sizes), row.tensor.rpartition(".")[0]
@@ -176,7 +176,7 @@ def _head(model, table: ModuleTable, settings: PeftSettings, saved):
                 f"the head of this {type(model).__name__} has {shape}: it was made for "
                 "another number of labels or another model"
             )
-        found[key] = row.to_model(tensor.numbers(), table.sizes)[0]
+        weights[key] = row.to_model(tensor.numbers(), table.sizes)[0]
     if rest:
         tensor = next(iter(rest.values()))
         known = [row.tensor for row in table.head.values()]
@@ -186,7 +186,7 @@ def _head(model, table: ModuleTable, settings: PeftSettings, saved):
             f"{type(model).__name__} only {known or 'no module'} can be, as the head "
             "of a task"
         )
-    return adapters.head_without_adapter(model) | found
+    return adapters.head_without_adapter(model) | weights
 
 
 def write(model: keras.Model, folder: pathlib.Path, adapter: Adapter) -> None:

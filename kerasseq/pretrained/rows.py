@@ -294,6 +294,18 @@ def layer_norm(tensor: str, path: str) -> list[Row]:
     ]
 
 
+def untied_head(a: Mapping[str, Any], tensor: str = "lm_head.weight") -> list[Row]:
+    """Returns the row of the logits, if they have an embedding of their own.
+
+    Args:
+        a: The arguments of a language model.
+        tensor: Its name in the file.
+    """
+    if not a["head"] or a["tie_embeddings"]:
+        return []
+    return [weight(tensor, "embedding/reverse_embeddings", "D V", "V D")]
+
+
 # Layers of KerasHub: the weights of a layer are numbered.
 
 
@@ -330,11 +342,20 @@ def hub_norm(layer: str, path: str) -> list[Row]:
     return hub_weights(layer, [f"{path}/gamma", f"{path}/beta"], "D", "D")
 
 
-def hub_attention(layer: str, path: str) -> list[Row]:
-    """Returns the rows of `keras.layers.MultiHeadAttention`, with biases."""
+def hub_embedding(is_tied: bool) -> list[Row]:
+    """Returns the rows of an embedding, and of that of the logits if it has its own."""
+    paths = ["embedding/embeddings", "embedding/reverse_embeddings"]
+    axes = ["V D", "D V"]
+    count = 1 if is_tied else 2
+    return hub_weights("layers/reversible_embedding", paths[:count], *axes[:count])
+
+
+def hub_attention(layer: str, path: str, *, key_bias: bool = True) -> list[Row]:
+    """Returns the rows of an attention layer of Keras; keys may have no bias."""
+    key = hub_dense(f"{layer}/key_dense", f"{path}/key", "D N K", "N K")
     return [
         *hub_dense(f"{layer}/query_dense", f"{path}/query", "D N K", "N K"),
-        *hub_dense(f"{layer}/key_dense", f"{path}/key", "D N K", "N K"),
+        *(key if key_bias else key[:1]),
         *hub_dense(f"{layer}/value_dense", f"{path}/value", "D N K", "N K"),
         *hub_dense(f"{layer}/output_dense", f"{path}/attention_output", "N K D", "D"),
     ]
@@ -346,12 +367,12 @@ _HUB_ATTENTION = [
     *hub_attention("_self_attention_layer", "self_attention"),
     *hub_norm("_self_attention_layer_norm", "self_attention_layer_norm"),
 ]
-_HUB_FEED_FORWARD = [
+HUB_DENSE_PAIR = [
     *hub_dense(
         "_feedforward_intermediate_dense", "feed_forward/intermediate_dense", "D F", "F"
     ),
     *hub_dense("_feedforward_output_dense", "feed_forward/output_dense", "F D", "D"),
 ]
 _HUB_NORM = hub_norm("_feedforward_layer_norm", "feedforward_layer_norm")
-HUB_ENCODER_BLOCK = [*_HUB_ATTENTION, *_HUB_NORM, *_HUB_FEED_FORWARD]
-HUB_DECODER_BLOCK = [*_HUB_ATTENTION, *_HUB_FEED_FORWARD, *_HUB_NORM]
+HUB_ENCODER_BLOCK = [*_HUB_ATTENTION, *_HUB_NORM, *HUB_DENSE_PAIR]
+HUB_DECODER_BLOCK = [*_HUB_ATTENTION, *HUB_DENSE_PAIR, *_HUB_NORM]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kerasseq.models.rwkv import RWKV
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import (
     Arguments,
     Family,
@@ -12,7 +13,7 @@ from kerasseq.pretrained.family import (
     difference,
 )
 from kerasseq.pretrained.folders import Settings
-from kerasseq.pretrained.rows import Row, dense, layer_norm, weight, within
+from kerasseq.pretrained.rows import Row, dense, layer_norm, untied_head, weight, within
 
 # Letters: V vocabulary, D hidden, A channels of keys and values, F intermediate,
 # O outputs, as many as D.
@@ -46,12 +47,11 @@ ROWS = [
     *within("blocks.{n}.", "block_{n}/", BLOCK),
     *layer_norm("ln_out", "final_norm"),
 ]
-HEAD = [weight("head.weight", "embedding/reverse_embeddings", "D V", "V D")]
 
 
 def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
-    return [*ROWS, *HEAD] if a["head"] and not a["tie_embeddings"] else ROWS
+    return [*ROWS, *untied_head(a, "head.weight")]
 
 
 def sizes(a: Arguments) -> dict[str, int]:
@@ -66,38 +66,36 @@ def sizes(a: Arguments) -> dict[str, int]:
     }
 
 
+SETTINGS: list[fields.Field] = [
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_layers", "num_hidden_layers", fields.WHOLE),
+    ("hidden_dim", "hidden_size", fields.WHOLE),
+    ("attention_dim", "attention_hidden_size", fields.WHOLE, None),
+    ("intermediate_dim", "intermediate_size", fields.WHOLE, None),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-5),
+    ("tie_embeddings", "tie_word_embeddings", fields.BOOLEAN, False),
+]
+
+
 def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `RWKV`.
 
     `rescale_every` is left out: it halves numbers in float16, and changes no result.
     """
-    tied = settings.boolean("tie_word_embeddings", False)
+    a = fields.read(settings, SETTINGS)
     name = architecture(settings) or "RwkvForCausalLM"
-    has_head = tied or "head.weight" in shapes or name.endswith("ForCausalLM")
-    return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": settings.whole("num_hidden_layers"),
-        "hidden_dim": settings.whole("hidden_size"),
-        "attention_dim": settings.whole("attention_hidden_size", None),
-        "intermediate_dim": settings.whole("intermediate_size", None),
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-5),
-        "tie_embeddings": tied,
-        "head": "tokens" if has_head else None,
-    }
+    is_tied = a["tie_embeddings"]
+    has_head = is_tied or "head.weight" in shapes or name.endswith("ForCausalLM")
+    return {**a, "head": "tokens" if has_head else None}
 
 
 def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `RWKV` to settings of Hugging Face."""
     s = sizes(a)
+    known = {**a, "attention_dim": s["A"], "intermediate_dim": s["F"]}
     return {
         "architectures": ["RwkvForCausalLM" if a["head"] else "RwkvModel"],
-        "vocab_size": s["V"],
-        "num_hidden_layers": a["num_layers"],
-        "hidden_size": s["D"],
-        "attention_hidden_size": s["A"],
-        "intermediate_size": s["F"],
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
-        "tie_word_embeddings": a["tie_embeddings"],
+        **fields.write(known, SETTINGS),
         "rescale_every": 0,
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kerasseq.linear.rwkv7_initial import ranks
 from kerasseq.models.rwkv import RANKS, RWKV, default_head_dim
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, difference
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import Row, hub_norm, hub_weights, weight, within
@@ -69,12 +70,19 @@ ROWS = [
     *hub_norm("layers/layer_normalization", "final_norm"),
     *hub_weights("layers/dense", ["embedding/reverse_embeddings"], "D V"),
 ]
-LORA = {  # KerasHub's names of the ranks
-    "decay_rank": "decay_lora",
-    "rate_rank": "aaa_lora",
-    "value_rank": "mv_lora",
-    "gate_rank": "gate_lora",
-}
+SETTINGS: list[fields.Field] = [  # of KerasHub
+    ("vocabulary_size", "vocabulary_size", fields.WHOLE),
+    ("num_layers", "num_layers", fields.WHOLE),
+    ("hidden_dim", "hidden_size", fields.WHOLE),
+    ("head_dim", "head_size", fields.WHOLE),
+    ("intermediate_dim", "intermediate_dim", fields.WHOLE),
+    ("dropout", "dropout_rate", fields.RATE),
+    ("decay_rank", "decay_lora", fields.WHOLE),
+    ("rate_rank", "aaa_lora", fields.WHOLE),
+    ("value_rank", "mv_lora", fields.WHOLE),
+    ("gate_rank", "gate_lora", fields.WHOLE),
+]
+LETTERS = dict(zip(RANKS, "WRUG", strict=True))
 
 
 def rows(a: Arguments) -> list[Row]:
@@ -87,29 +95,19 @@ def sizes(a: Arguments) -> dict[str, int]:
     D = a["hidden_dim"]
     K = a["head_dim"] or default_head_dim(D)
     default = ranks(D)
-    letters = dict(zip("WRUG", RANKS, strict=True))
     return {
         **{"V": a["vocabulary_size"], "D": D, "A": D, "N": D // K, "K": K},
         "F": a["intermediate_dim"] or 4 * D,
         **{
             letter: a[name] or default[name.removesuffix("_rank")]
-            for letter, name in letters.items()
+            for name, letter in LETTERS.items()
         },
     }
 
 
 def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `RWKV`."""
-    return {
-        "version": 7,
-        "vocabulary_size": settings.whole("vocabulary_size"),
-        "num_layers": settings.whole("num_layers"),
-        "hidden_dim": settings.whole("hidden_size"),
-        "head_dim": settings.whole("head_size"),
-        "intermediate_dim": settings.whole("intermediate_dim"),
-        "dropout": settings.rate("dropout_rate"),
-        **{ours: settings.whole(theirs) for ours, theirs in LORA.items()},
-    }
+    return {"version": 7, **fields.read(settings, SETTINGS)}
 
 
 def write(a: Arguments) -> dict[str, Any]:
@@ -118,16 +116,9 @@ def write(a: Arguments) -> dict[str, Any]:
     if wrong := difference(a, expected):
         raise ValueError(f"an RWKV7Backbone of KerasHub cannot have {wrong}")
     s = sizes(a)
-    ranks_of = zip("WRUG", LORA.values(), strict=True)
-    return {
-        "vocabulary_size": s["V"],
-        "num_layers": a["num_layers"],
-        "hidden_size": s["D"],
-        "head_size": s["K"],
-        "intermediate_dim": s["F"],
-        "dropout_rate": a["dropout"],
-        **{theirs: s[letter] for letter, theirs in ranks_of},
-    }
+    known = {**a, "head_dim": s["K"], "intermediate_dim": s["F"]}
+    known |= {name: s[letter] for name, letter in LETTERS.items()}
+    return fields.write(known, SETTINGS)
 
 
 RWKV7 = Family(

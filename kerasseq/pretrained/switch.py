@@ -13,7 +13,7 @@ from typing import Any
 
 from kerasseq.models.seq2seq.t5 import T5 as MODEL
 from kerasseq.pretrained import t5
-from kerasseq.pretrained.experts import SHARED_NAME
+from kerasseq.pretrained.experts import SHARED_NAME, coefficient, mixture_mismatch
 from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, difference
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import Row, dense, weight, within
@@ -32,7 +32,7 @@ ALIKE = (  # what the settings say of all mixtures of a model
     *("router_aux_loss_coef", "router_z_loss_coef"),
 )
 FIXED = {"top_k": 1, "norm_topk_prob": False, "shared_experts": 0, "use_bias": False}
-COEFFICIENT, NOISE = 0.001, 0.01  # where a folder names none
+NOISE = 0.01  # where a folder names none
 UNLIMITED = 2**31 - 1  # tokens of an expert, so that none is dropped
 STACKS = {  # and their settings: the step, or the number of blocks with experts
     "encoder": ("encoder_sparse_step", "num_sparse_encoder_layers"),
@@ -115,19 +115,13 @@ def rows(a: Arguments) -> list[Row]:
 
 def _stack(a, stack):
     """Returns the rows of "encoder" or "decoder"."""
-    attention = [*within("layer.0.", "", t5.SELF_ATTENTION)]
-    if stack == "decoder":
-        attention += within("layer.1.", "", t5.CROSS_ATTENTION)
-    last = "layer.1." if stack == "encoder" else "layer.2."
-    bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    found = [weight(bias, f"{stack}_{t5.RELATIVE_BIAS}", "R N")]
+    blocks = []
     for n, network in enumerate(networks(a, stack)):
         has_experts = isinstance(network, MixtureOfExperts)
         own = _mixture(network) if has_experts else FEED_FORWARD
-        block = [*attention, *within(last, "", [*own, NORM])]
-        found += within(f"{stack}.block.{n}.", f"{stack}_block_{n}/", block)
-    norm = weight(f"{stack}.final_layer_norm.weight", f"{stack}_final_norm/scale", "D")
-    return [*found, norm]
+        block = t5.block_rows(stack, [*own, NORM])
+        blocks += within(f"{stack}.block.{n}.", f"{stack}_block_{n}/", block)
+    return t5.stack_rows(stack, blocks)
 
 
 # Settings
@@ -135,18 +129,13 @@ def _stack(a, stack):
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `T5` is not a Switch Transformer."""
-    found = mixtures(a)
-    if not found:
-        return f"feed_forward={a['feed_forward']!r} instead of MixtureOfExperts"
-    wanted = {name: getattr(found[0], name) for name in ALIKE} | FIXED
-    for layer in found:
-        own = {name: getattr(layer, name) for name in wanted}
-        if reason := difference(own, wanted):
-            return f"a MixtureOfExperts with {reason}"
-    activation = found[0].feed_forward
+    layers = mixtures(a)
+    if reason := mixture_mismatch(a, layers, ALIKE, FIXED):
+        return reason
+    activation = layers[0].feed_forward
     if activation not in ACTIVATIONS.values():
         return f"a MixtureOfExperts with feed_forward={activation!r}"
-    return _dense_mismatch(a, activation, found[0].intermediate_dim) or difference(
+    return _dense_mismatch(a, activation, layers[0].intermediate_dim) or difference(
         a, {"published_ids": True, "tie_embeddings": True}
     )
 
@@ -171,9 +160,9 @@ def _dense_mismatch(a, activation, width):
 
 def _step(blocks):
     """Returns the step with which blocks have experts: 0 for none, None if uneven."""
-    found = [isinstance(network, MixtureOfExperts) for network in blocks]
+    have_experts = [isinstance(network, MixtureOfExperts) for network in blocks]
     for step in range(len(blocks) + 1):
-        if found == [is_sparse(n, step) for n in range(len(blocks))]:
+        if have_experts == [is_sparse(n, step) for n in range(len(blocks))]:
             return step
     return None
 
@@ -224,17 +213,11 @@ def _experts(settings, activation):
         top_k=1,
         feed_forward=activation,
         norm_topk_prob=False,
-        router_aux_loss_coef=_coefficient(settings, "router_aux_loss_coef"),
-        router_z_loss_coef=_coefficient(settings, "router_z_loss_coef"),
+        router_aux_loss_coef=coefficient(settings, "router_aux_loss_coef"),
+        router_z_loss_coef=coefficient(settings, "router_z_loss_coef"),
         router_jitter_noise=settings.rate("router_jitter_noise", NOISE),
         name=SHARED_NAME,
     )
-
-
-def _coefficient(settings, name):
-    """Returns the coefficient of a loss, at least 0."""
-    zero = settings.values.get(name) in (0, 0.0)
-    return 0.0 if zero else settings.number(name, COEFFICIENT)
 
 
 def _read_step(settings, stack, layers):
@@ -256,7 +239,7 @@ def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `T5` to settings of Hugging Face."""
     layer = mixtures(a)[0]
     names = {ours: name for name, ours in ACTIVATIONS.items()}
-    found = {
+    settings = {
         **t5.write_sizes(a),
         "architectures": ["SwitchTransformersForConditionalGeneration"],
         "is_encoder_decoder": True,
@@ -276,9 +259,9 @@ def write(a: Arguments) -> dict[str, Any]:
     }
     for stack, (step, number) in STACKS.items():
         blocks = networks(a, stack)
-        found[step] = _step(blocks)
-        found[number] = sum(isinstance(f, MixtureOfExperts) for f in blocks)
-    return found
+        settings[step] = _step(blocks)
+        settings[number] = sum(isinstance(f, MixtureOfExperts) for f in blocks)
+    return settings
 
 
 SWITCH = Family(

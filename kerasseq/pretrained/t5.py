@@ -4,6 +4,7 @@ from typing import Any
 
 from kerasseq.models.seq2seq.t5 import T5 as MODEL
 from kerasseq.models.seq2seq.t5 import T5Encoder
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import (
     Arguments,
     Family,
@@ -13,7 +14,7 @@ from kerasseq.pretrained.family import (
     difference,
 )
 from kerasseq.pretrained.folders import Settings
-from kerasseq.pretrained.rows import Row, dense, hub_weights, weight, within
+from kerasseq.pretrained.rows import Row, dense, hub_embedding, weight, within
 
 FEED_FORWARDS = {  # of Hugging Face
     "relu": "relu",
@@ -40,24 +41,20 @@ BUCKETS, MAX_DISTANCE = 32, 128  # of relative positions
 # Letters: V vocabulary, D hidden, N heads, K per head, F intermediate, R buckets of
 # relative positions. A block of the decoder has cross-attention between the two parts.
 
-SELF_ATTENTION = [
-    *dense("SelfAttention.q", "self_attention/query", "D", "N K", bias=False),
-    *dense("SelfAttention.k", "self_attention/key", "D", "N K", bias=False),
-    *dense("SelfAttention.v", "self_attention/value", "D", "N K", bias=False),
-    *dense(
-        "SelfAttention.o", "self_attention/attention_output", "N K", "D", bias=False
-    ),
-    weight("layer_norm.weight", "self_attention_layer_norm/scale", "D"),
-]
-CROSS_ATTENTION = [
-    *dense("EncDecAttention.q", "cross_attention/query", "D", "N K", bias=False),
-    *dense("EncDecAttention.k", "cross_attention/key", "D", "N K", bias=False),
-    *dense("EncDecAttention.v", "cross_attention/value", "D", "N K", bias=False),
-    *dense(
-        "EncDecAttention.o", "cross_attention/attention_output", "N K", "D", bias=False
-    ),
-    weight("layer_norm.weight", "cross_attention_layer_norm/scale", "D"),
-]
+
+def _attention(tensor, path):
+    """Returns the rows of self-attention or cross-attention, and of its norm."""
+    return [
+        *dense(f"{tensor}.q", f"{path}/query", "D", "N K", bias=False),
+        *dense(f"{tensor}.k", f"{path}/key", "D", "N K", bias=False),
+        *dense(f"{tensor}.v", f"{path}/value", "D", "N K", bias=False),
+        *dense(f"{tensor}.o", f"{path}/attention_output", "N K", "D", bias=False),
+        weight("layer_norm.weight", f"{path}_layer_norm/scale", "D"),
+    ]
+
+
+SELF_ATTENTION = _attention("SelfAttention", "self_attention")
+CROSS_ATTENTION = _attention("EncDecAttention", "cross_attention")
 FEED_FORWARD = [
     *dense("DenseReluDense.wi", "feed_forward/intermediate_dense", *"DF", bias=False),
     *dense("DenseReluDense.wo", "feed_forward/output_dense", *"FD", bias=False),
@@ -74,41 +71,37 @@ LOGITS = weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")
 RELATIVE_BIAS = "block_0/self_attention/relative_bias/embeddings"
 
 
-def encoder_rows(a: Arguments) -> list[Row]:
-    """Returns the rows of the encoder in Hugging Face."""
-    feed_forward = GATED_FEED_FORWARD if a["feed_forward"] in GATED else FEED_FORWARD
-    bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    block = [
-        *within("layer.0.", "", SELF_ATTENTION),
-        *within("layer.1.", "", feed_forward),
-    ]
+def block_rows(stack: str, feed_forward: list[Row]) -> list[Row]:
+    """Returns the rows of a block of the "encoder" or "decoder" in Hugging Face."""
+    cross_attention = [CROSS_ATTENTION] if stack == "decoder" else []
+    rows = []
+    for n, part in enumerate([SELF_ATTENTION, *cross_attention, feed_forward]):
+        rows += within(f"layer.{n}.", "", part)
+    return rows
+
+
+def stack_rows(stack: str, blocks: list[Row]) -> list[Row]:
+    """Returns the rows of the "encoder" or "decoder", around those of its blocks."""
+    bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     return [
-        weight(bias, f"encoder_{RELATIVE_BIAS}", "R N"),
-        *within("encoder.block.{n}.", "encoder_block_{n}/", block),
-        weight("encoder.final_layer_norm.weight", "encoder_final_norm/scale", "D"),
+        weight(bias, f"{stack}_{RELATIVE_BIAS}", "R N"),
+        *blocks,
+        weight(f"{stack}.final_layer_norm.weight", f"{stack}_final_norm/scale", "D"),
     ]
 
 
-def decoder_rows(a: Arguments) -> list[Row]:
-    """Returns the rows of the decoder in Hugging Face."""
+def _stack(a, stack):
+    """Returns the rows of a stack with blocks that are alike."""
     feed_forward = GATED_FEED_FORWARD if a["feed_forward"] in GATED else FEED_FORWARD
-    bias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    block = [
-        *within("layer.0.", "", SELF_ATTENTION),
-        *within("layer.1.", "", CROSS_ATTENTION),
-        *within("layer.2.", "", feed_forward),
-    ]
-    return [
-        weight(bias, f"decoder_{RELATIVE_BIAS}", "R N"),
-        *within("decoder.block.{n}.", "decoder_block_{n}/", block),
-        weight("decoder.final_layer_norm.weight", "decoder_final_norm/scale", "D"),
-    ]
+    block = block_rows(stack, feed_forward)
+    blocks = within(f"{stack}.block.{{n}}.", f"{stack}_block_{{n}}/", block)
+    return stack_rows(stack, blocks)
 
 
 def rows(a: Arguments) -> list[Row]:
     """Returns the table of a `T5` in Hugging Face."""
     head = [] if a["tie_embeddings"] else [LOGITS]
-    return [EMBEDDING, *encoder_rows(a), *decoder_rows(a), *head]
+    return [EMBEDDING, *_stack(a, "encoder"), *_stack(a, "decoder"), *head]
 
 
 # KerasHub numbers the layers of both stacks as one, and flattens the heads.
@@ -142,16 +135,10 @@ HUB_GATED_FEED_FORWARD = [
     weight("output_projector/vars/0", "feed_forward/output_dense/kernel", "F D"),
     weight("layer_norm/vars/0", "feedforward_layer_norm/scale", "D"),
 ]
-TIED = ["embedding/embeddings"]
-UNTIED = ["embedding/embeddings", "embedding/reverse_embeddings"]
 
 
 def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of KerasHub."""
-    if a["tie_embeddings"]:
-        embedding = hub_weights("layers/reversible_embedding", TIED, "V D")
-    else:
-        embedding = hub_weights("layers/reversible_embedding", UNTIED, "V D", "D V")
     is_gated = a["feed_forward"] in GATED
     feed_forward = HUB_GATED_FEED_FORWARD if is_gated else HUB_FEED_FORWARD
     encoder = [*_hub_attention("self_attention"), *feed_forward]
@@ -163,7 +150,7 @@ def hub_rows(a: Arguments) -> list[Row]:
     layer, bias = "layers/t5_transformer_layer", "self_attention/vars/0"
     first = f"{layer}_{a['num_layers']}"  # of the decoder
     return [
-        *embedding,
+        *hub_embedding(a["tie_embeddings"]),
         weight(f"{layer}/{bias}", f"encoder_{RELATIVE_BIAS}", "R N"),
         *within(f"{layer}{{_n}}/", "encoder_block_{n}/", encoder),
         weight("layers/t5_layer_norm/vars/0", "encoder_final_norm/scale", "D"),
@@ -171,6 +158,29 @@ def hub_rows(a: Arguments) -> list[Row]:
         *within(f"{layer}{{_m}}/", "decoder_block_{n}/", decoder),
         weight("layers/t5_layer_norm_1/vars/0", "decoder_final_norm/scale", "D"),
     ]
+
+
+SIZES: list[fields.Field] = [  # of Hugging Face
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_layers", "num_layers", fields.WHOLE),
+    ("num_heads", "num_heads", fields.WHOLE),
+    ("hidden_dim", "d_model", fields.WHOLE),
+    ("head_dim", "d_kv", fields.WHOLE),
+    ("dropout", "dropout_rate", fields.RATE, 0.1),
+    ("relative_buckets", "relative_attention_num_buckets", fields.WHOLE, BUCKETS),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-6),
+]
+HUB_SETTINGS: list[fields.Field] = [
+    ("vocabulary_size", "vocabulary_size", fields.WHOLE),
+    ("num_layers", "num_layers", fields.WHOLE),
+    ("num_heads", "num_heads", fields.WHOLE),
+    ("hidden_dim", "hidden_dim", fields.WHOLE),
+    ("intermediate_dim", "intermediate_dim", fields.WHOLE),
+    ("head_dim", "key_value_dim", fields.WHOLE, None),
+    ("dropout", "dropout", fields.RATE, 0.1),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-6),
+    ("tie_embeddings", "tie_embedding_weights", fields.BOOLEAN, True),
+]
 
 
 def sizes(a: Arguments) -> dict[str, int]:
@@ -225,16 +235,7 @@ def read_encoder(settings: Settings, shapes: Shapes) -> Arguments:
 
 def read_sizes(settings: Settings) -> Arguments:
     """Converts the settings that do not concern the feed-forward networks."""
-    return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": settings.whole("num_layers"),
-        "num_heads": settings.whole("num_heads"),
-        "hidden_dim": settings.whole("d_model"),
-        "head_dim": settings.whole("d_kv"),
-        "dropout": settings.rate("dropout_rate", 0.1),
-        "relative_buckets": settings.whole("relative_attention_num_buckets", BUCKETS),
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
-    }
+    return fields.read(settings, SIZES)
 
 
 def write(a: Arguments) -> dict[str, Any]:
@@ -266,17 +267,9 @@ def write_encoder(a: Arguments) -> dict[str, Any]:
 
 def write_sizes(a: Arguments) -> dict[str, Any]:
     """Converts the arguments that do not concern the feed-forward networks."""
-    s = sizes(a)
     return {
-        "vocab_size": s["V"],
-        "num_layers": a["num_layers"],
-        "num_heads": s["N"],
-        "d_model": s["D"],
-        "d_kv": s["K"],
-        "dropout_rate": a["dropout"],
-        "relative_attention_num_buckets": s["R"],
+        **fields.write(fields.resolved(a), SIZES),
         "relative_attention_max_distance": MAX_DISTANCE,
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
         "pad_token_id": 0,
     }
 
@@ -292,17 +285,9 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
         known = dict.fromkeys(name for name, _ in HUB_FEED_FORWARDS)
         settings.refuse("activation", ", ".join(known))
     return {
-        "vocabulary_size": settings.whole("vocabulary_size"),
-        "num_layers": settings.whole("num_layers"),
-        "num_heads": settings.whole("num_heads"),
-        "hidden_dim": settings.whole("hidden_dim"),
-        "intermediate_dim": settings.whole("intermediate_dim"),
-        "head_dim": settings.whole("key_value_dim", None),
-        "dropout": settings.rate("dropout", 0.1),
+        **fields.read(settings, HUB_SETTINGS),
         "feed_forward": HUB_FEED_FORWARDS[name, gated],
         "relative_buckets": BUCKETS,
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
-        "tie_embeddings": settings.boolean("tie_embedding_weights", True),
         "published_ids": True,
     }
 
@@ -317,19 +302,10 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     if name == "gelu_approximate":
         function = {"module": "builtins", "class_name": "function", "config": name}
         name = {**function, "registered_name": "keras_hub>gelu_approximate"}
-    s = sizes(a)
     return {
-        "vocabulary_size": s["V"],
-        "num_layers": a["num_layers"],
-        "num_heads": s["N"],
-        "hidden_dim": s["D"],
-        "intermediate_dim": s["F"],
-        "key_value_dim": s["K"],
-        "dropout": a["dropout"],
+        **fields.write(fields.resolved(a), HUB_SETTINGS),
         "activation": name,
         "use_gated_activation": gated,
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
-        "tie_embedding_weights": a["tie_embeddings"],
     }
 
 
@@ -371,7 +347,7 @@ T5_ENCODER = Family(
         architectures=("T5EncoderModel",),
         read=read_encoder,
         write=lambda a: {"architectures": ["T5EncoderModel"], **write_encoder(a)},
-        rows=lambda a: [EMBEDDING, *encoder_rows(a)],
+        rows=lambda a: [EMBEDDING, *_stack(a, "encoder")],
         copies={"encoder.embed_tokens.weight": "shared.weight"},
         left_out=("decoder.*", "lm_head.weight"),
     ),

@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from kerasseq.models.vit.vit import ViT
-from kerasseq.pretrained import folders
+from kerasseq.pretrained import fields, folders
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
@@ -18,6 +18,7 @@ from kerasseq.pretrained.family import (
     attention_mismatch,
     block_sizes,
     difference,
+    label_count,
     num_classes,
 )
 from kerasseq.pretrained.folders import Settings
@@ -96,6 +97,24 @@ OPTIONS = {  # of every published ViT
     **DENSE,
 }
 
+SETTINGS: list[fields.Field] = [  # of Hugging Face
+    ("channels", "num_channels", fields.WHOLE, 3),
+    ("num_layers", "num_hidden_layers", fields.WHOLE),
+    ("num_heads", "num_attention_heads", fields.WHOLE),
+    ("hidden_dim", "hidden_size", fields.WHOLE),
+    ("intermediate_dim", "intermediate_size", fields.WHOLE),
+    ("layer_norm_epsilon", "layer_norm_eps", fields.NUMBER, 1e-12),
+    ("dropout", "hidden_dropout_prob", fields.RATE),
+]
+HUB_SETTINGS: list[fields.Field] = [
+    ("num_layers", "num_layers", fields.WHOLE),
+    ("num_heads", "num_heads", fields.WHOLE),
+    ("hidden_dim", "hidden_dim", fields.WHOLE),
+    ("intermediate_dim", "mlp_dim", fields.WHOLE),
+    ("layer_norm_epsilon", "layer_norm_epsilon", fields.NUMBER, 1e-6),
+    ("dropout", "dropout_rate", fields.RATE),
+]
+
 
 def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
@@ -119,14 +138,8 @@ def sizes(a: Arguments) -> dict[str, int]:
         "B": a["channels"],
         "T": 1 + (height // P) * (width // Q),
         **block_sizes(a),
-        "C": _count(a),
+        "C": label_count(a["labels"]) or 0,
     }
-
-
-def _count(a):
-    """Returns the number of labels; 0 for none."""
-    labels = a["labels"] or 0
-    return labels if isinstance(labels, int) else len(labels)
 
 
 def _pair(size):
@@ -151,14 +164,8 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
         **_classifier(num_classes(shapes, "classifier.weight"), settings),
         "image_size": image,
         "patch_size": patch,
-        "channels": settings.whole("num_channels", 3),
-        "num_layers": settings.whole("num_hidden_layers"),
-        "num_heads": settings.whole("num_attention_heads"),
-        "hidden_dim": settings.whole("hidden_size"),
-        "intermediate_dim": settings.whole("intermediate_size"),
+        **fields.read(settings, SETTINGS),
         "feed_forward": settings.word("hidden_act", ACTIVATIONS, "gelu"),
-        "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
-        "dropout": settings.rate("hidden_dropout_prob"),
         "data_format": "channels_last",
     }
 
@@ -190,14 +197,8 @@ def write(a: Arguments) -> dict[str, Any]:
         "architectures": [name],
         "image_size": _number_or_pair(a["image_size"]),
         "patch_size": _number_or_pair(a["patch_size"]),
-        "num_channels": a["channels"],
-        "num_hidden_layers": a["num_layers"],
-        "num_attention_heads": a["num_heads"],
-        "hidden_size": a["hidden_dim"],
-        "intermediate_size": sizes(a)["F"],
+        **fields.write(fields.resolved(a), SETTINGS),
         "hidden_act": ACTIVATION_NAMES[a["feed_forward"]],
-        "layer_norm_eps": a["layer_norm_epsilon"],
-        "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         "qkv_bias": True,
         **label_settings(a["labels"]),
@@ -234,12 +235,7 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
         "image_size": (part.whole("H"), part.whole("W")),
         "patch_size": _size(settings, "patch_size"),
         "channels": part.whole("C"),
-        "num_layers": settings.whole("num_layers"),
-        "num_heads": settings.whole("num_heads"),
-        "hidden_dim": settings.whole("hidden_dim"),
-        "intermediate_dim": settings.whole("mlp_dim"),
-        "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
-        "dropout": settings.rate("dropout_rate"),
+        **fields.read(settings, HUB_SETTINGS),
         "data_format": "channels_last",
     }
 
@@ -251,16 +247,11 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     settings = {
         "image_shape": [*_pair(a["image_size"]), a["channels"]],
         "patch_size": list(_pair(a["patch_size"])),
-        "num_layers": a["num_layers"],
-        "num_heads": a["num_heads"],
-        "hidden_dim": a["hidden_dim"],
-        "mlp_dim": sizes(a)["F"],
-        "dropout_rate": a["dropout"],
+        **fields.write(fields.resolved(a), HUB_SETTINGS),
         "attention_dropout": a["dropout"],
-        "layer_norm_epsilon": a["layer_norm_epsilon"],
     }
     if a["include_top"]:
-        options = {"num_classes": _count(a), "pooling": "token"}
+        options = {"num_classes": sizes(a)["C"], "pooling": "token"}
         settings["task"] = ("ViTImageClassifier", options)
     return settings
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from kerasseq.models.whisper.inputs import FACTOR
 from kerasseq.models.whisper.whisper import Whisper
+from kerasseq.pretrained import fields, two_stacks
 from kerasseq.pretrained.family import (
     Arguments,
     Family,
@@ -11,14 +12,13 @@ from kerasseq.pretrained.family import (
     Shapes,
     block_sizes,
     difference,
-    two_stacks,
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
-    dense,
+    HUB_DENSE_PAIR,
+    hub_attention,
     hub_dense,
     hub_norm,
-    hub_weights,
     layer_norm,
     weight,
     within,
@@ -36,16 +36,6 @@ KERNEL = 3  # frames that a convolution reads
 # the decoder, V vocabulary, D hidden, N heads, K per head, F intermediate.
 
 
-def _attention(tensor, path):
-    return [
-        *dense(f"{tensor}.q_proj", f"{path}/query", "D", "N K"),
-        *dense(f"{tensor}.k_proj", f"{path}/key", "D", "N K", bias=False),
-        *dense(f"{tensor}.v_proj", f"{path}/value", "D", "N K"),
-        *dense(f"{tensor}.out_proj", f"{path}/attention_output", "N K", "D"),
-        *layer_norm(f"{tensor}_layer_norm", f"{path}_layer_norm"),
-    ]
-
-
 def _convolution(tensor, path, width):
     kernel, bias = f"{path}/kernel", f"{path}/bias"
     return [
@@ -54,17 +44,7 @@ def _convolution(tensor, path, width):
     ]
 
 
-FEED_FORWARD = [
-    *dense("fc1", "feed_forward/intermediate_dense", "D", "F"),
-    *dense("fc2", "feed_forward/output_dense", "F", "D"),
-    *layer_norm("final_layer_norm", "feedforward_layer_norm"),
-]
-ENCODER = [*_attention("self_attn", "self_attention"), *FEED_FORWARD]
-DECODER = [
-    *_attention("self_attn", "self_attention"),
-    *_attention("encoder_attn", "cross_attention"),
-    *FEED_FORWARD,
-]
+ENCODER, DECODER = two_stacks.blocks(key_bias=False)
 ROWS = [
     *_convolution("encoder.conv1", "encoder_convolution_1", "M"),
     *_convolution("encoder.conv2", "encoder_convolution_2", "C"),
@@ -80,31 +60,18 @@ ROWS = [
 ]
 
 
-def _hub_attention(layer, path):
-    key = [f"{path}/key/kernel"]
-    return [
-        *hub_dense(f"{layer}/query_dense", f"{path}/query", "D N K", "N K"),
-        *hub_weights(f"{layer}/key_dense", key, "D N K"),
-        *hub_dense(f"{layer}/value_dense", f"{path}/value", "D N K", "N K"),
-        *hub_dense(f"{layer}/output_dense", f"{path}/attention_output", "N K D", "D"),
-    ]
-
-
 HUB_FEED_FORWARD = [
-    *hub_dense(
-        "_feedforward_intermediate_dense", "feed_forward/intermediate_dense", "D F", "F"
-    ),
-    *hub_dense("_feedforward_output_dense", "feed_forward/output_dense", "F D", "D"),
+    *HUB_DENSE_PAIR,
     *hub_norm("_feedforward_layer_norm", "feedforward_layer_norm"),
 ]
 HUB_ENCODER = [
-    *_hub_attention("_self_attention_layer", "self_attention"),
+    *hub_attention("_self_attention_layer", "self_attention", key_bias=False),
     *hub_norm("_self_attention_layer_norm", "self_attention_layer_norm"),
     *HUB_FEED_FORWARD,
 ]
 HUB_DECODER = [
     *HUB_ENCODER,
-    *_hub_attention("_cross_attention_layer", "cross_attention"),
+    *hub_attention("_cross_attention_layer", "cross_attention", key_bias=False),
     *hub_norm("_cross_attention_layer_norm", "cross_attention_layer_norm"),
 ]
 HUB_EMBEDDING = "layers/token_and_position_embedding"
@@ -155,13 +122,6 @@ def mismatch(a: Arguments) -> str | None:
     return difference(a, {"sampling_rate": RATE})
 
 
-def _equal(settings, first, second):
-    """Returns a whole number that both stacks have."""
-    value = settings.whole(first)
-    settings.require(**{second: value})
-    return value
-
-
 def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `Whisper`.
 
@@ -170,17 +130,9 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
     settings.require(
         activation_function="gelu", scale_embedding=False, tie_word_embeddings=True
     )
-    layers = settings.whole("encoder_layers")
     positions = settings.whole("max_source_positions", 1500)
     return {
-        "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": layers,
-        "num_decoder_layers": settings.whole("decoder_layers", layers),
-        "num_heads": _equal(
-            settings, "encoder_attention_heads", "decoder_attention_heads"
-        ),
-        "hidden_dim": settings.whole("d_model"),
-        "intermediate_dim": _equal(settings, "encoder_ffn_dim", "decoder_ffn_dim"),
+        **two_stacks.read(settings),
         "num_mels": settings.whole("num_mel_bins", 80),
         "max_length": settings.whole("max_target_positions", 448),
         "dropout": settings.rate("dropout"),
@@ -194,7 +146,7 @@ def write(a: Arguments) -> dict[str, Any]:
     s, generation = sizes(a), a["generation"]
     return {
         "architectures": ["WhisperForConditionalGeneration"],
-        **two_stacks(a, s),
+        **two_stacks.write(a, s),
         "num_mel_bins": s["M"],
         "max_source_positions": s["S"],
         "max_target_positions": s["T"],
@@ -207,23 +159,23 @@ def write(a: Arguments) -> dict[str, Any]:
     }
 
 
-HUB_SIZES = {  # of KerasHub
-    "vocabulary_size": "vocabulary_size",
-    "num_layers": "num_layers",
-    "num_heads": "num_heads",
-    "hidden_dim": "hidden_dim",
-    "intermediate_dim": "intermediate_dim",
-    "num_mels": "num_mels",
-    "max_length": "max_decoder_sequence_length",
-}
+HUB_SETTINGS: list[fields.Field] = [  # of KerasHub
+    ("vocabulary_size", "vocabulary_size", fields.WHOLE),
+    ("num_layers", "num_layers", fields.WHOLE),
+    ("num_heads", "num_heads", fields.WHOLE),
+    ("hidden_dim", "hidden_dim", fields.WHOLE),
+    ("intermediate_dim", "intermediate_dim", fields.WHOLE),
+    ("num_mels", "num_mels", fields.WHOLE),
+    ("max_length", "max_decoder_sequence_length", fields.WHOLE),
+    ("dropout", "dropout", fields.RATE),
+]
 
 
 def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `Whisper`."""
     length = settings.whole("max_encoder_sequence_length", 3000)
     return {
-        **{name: settings.whole(theirs) for name, theirs in HUB_SIZES.items()},
-        "dropout": settings.rate("dropout"),
+        **fields.read(settings, HUB_SETTINGS),
         **FEATURES,
         "window": (length // FACTOR) * FACTOR * FEATURES["stride"] / RATE,
     }
@@ -234,17 +186,9 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     layers = {"num_decoder_layers": a["num_decoder_layers"] and a["num_layers"]}
     if wrong := difference(a, layers):
         raise ValueError(f"a WhisperBackbone of KerasHub cannot have {wrong}")
-    s = sizes(a)
     return {
-        "vocabulary_size": s["V"],
-        "num_layers": a["num_layers"],
-        "num_heads": s["N"],
-        "hidden_dim": s["D"],
-        "intermediate_dim": s["F"],
-        "num_mels": s["M"],
-        "dropout": a["dropout"],
+        **fields.write(fields.resolved(a), HUB_SETTINGS),
         "max_encoder_sequence_length": frames(a),
-        "max_decoder_sequence_length": s["T"],
     }
 
 

@@ -62,18 +62,23 @@ def complete(folder: pathlib.Path, source: str, arguments: Arguments) -> Argumen
     tokenizer = arguments.get("tokenizer")
     if tokenizer is not None and START in tokenizer.special_tokens:
         if table:
-            found = read_generation(table, path, tokenizer)
+            generation = read_generation(table, path, tokenizer)
         else:
             several = source != "keras_hub" or is_multilingual(folder)
-            found = WhisperGeneration.from_tokenizer(tokenizer, multilingual=several)
+            generation = WhisperGeneration.from_tokenizer(
+                tokenizer, multilingual=several
+            )
     elif table:
-        found = read_generation(table, path)
+        generation = read_generation(table, path)
     else:
         start = STARTS.get(size, own.start)
-        found = WhisperGeneration(start, start - 1 if size in STARTS else own.end)
-    found = _without_others(found, size)
+        generation = WhisperGeneration(start, start - 1 if size in STARTS else own.end)
+    generation = _without_others(generation, size)
     covers = tokenizer is not None and tokenizer.vocabulary_size == size
-    return {**arguments, "generation": None if found == own and not covers else found}
+    return {
+        **arguments,
+        "generation": None if generation == own and not covers else generation,
+    }
 
 
 def _without_others(generation, size):
@@ -102,7 +107,7 @@ def _features(folder, source, arguments):
     settings = _feature_settings(folder, source)
     if settings is None:
         return {}
-    found = {
+    features = {
         name: settings.whole(theirs, arguments[name])
         for name, theirs in NAMES[source].items()
     }
@@ -115,13 +120,13 @@ def _features(folder, source, arguments):
         padding_value=0.0,
     )
     positions = arguments["window"] * RATE / FEATURES["stride"]  # of config.json
-    length = found["window"] * RATE / found["stride"]
+    length = features["window"] * RATE / features["stride"]
     if length != positions:
         settings.refuse(
             NAMES[source]["window"],
             f"that of {positions:g} frames, as config.json has",
         )
-    return found
+    return features
 
 
 def _feature_settings(folder, source):
@@ -145,19 +150,19 @@ def write_files(folder: pathlib.Path, source: str, arguments: Arguments) -> None
     Raises:
         ValueError: If Hugging Face has no such settings of decoding.
     """
-    found = {theirs: arguments[name] for name, theirs in NAMES[source].items()}
+    features = {theirs: arguments[name] for name, theirs in NAMES[source].items()}
     window = NAMES[source]["window"]
-    found[window] = int(found[window])
+    features[window] = int(features[window])
     if source == "keras_hub":
-        folders.write_table(folder / HUB_FEATURES, _hub_converter(found))
+        folders.write_table(folder / HUB_FEATURES, _hub_converter(features))
         return
-    samples = found[window] * RATE
+    samples = features[window] * RATE
     folders.write_table(
         folder / "preprocessor_config.json",
         {
             "feature_extractor_type": "WhisperFeatureExtractor",
             "processor_class": "WhisperProcessor",
-            **found,
+            **features,
             "n_samples": samples,
             "nb_max_frames": samples // arguments["stride"],
             "padding_side": "right",

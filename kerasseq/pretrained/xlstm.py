@@ -4,9 +4,10 @@ from typing import Any
 
 from kerasseq.models import xlstm as models_xlstm
 from kerasseq.models.xlstm import FEED_FORWARD_FACTOR, MULTIPLE, rounded_up, widths
+from kerasseq.pretrained import fields
 from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, gpt_head
 from kerasseq.pretrained.folders import Settings
-from kerasseq.pretrained.rows import Row, dense, weight, within
+from kerasseq.pretrained.rows import Row, dense, untied_head, weight, within
 
 # Letters: V vocabulary, D hidden, Q queries of all heads, W values of all heads,
 # N heads, F intermediate.
@@ -36,23 +37,22 @@ ROWS = [
     *within("blocks.{n}.", "block_{n}/", BLOCK),
     weight("out_norm.weight", "final_norm/scale", "D"),
 ]
-HEAD = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
 
 
 def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
-    return [*ROWS, *HEAD] if a["head"] and not a["tie_embeddings"] else ROWS
+    return [*ROWS, *untied_head(a)]
 
 
 def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     names = ("query_dim", "value_dim", "intermediate_dim")
-    found = widths(a["hidden_dim"], *(a[name] for name in names))
+    known = widths(a["hidden_dim"], *(a[name] for name in names))
     return {
         "V": a["vocabulary_size"],
         "D": a["hidden_dim"],
         "N": a["num_heads"],
-        **dict(zip("QWF", (found[name] for name in names), strict=True)),
+        **dict(zip("QWF", (known[name] for name in names), strict=True)),
     }
 
 
@@ -64,17 +64,26 @@ def mismatch(a: Arguments) -> str | None:
     return f"slstm_at={a['slstm_at']} instead of []" if a["slstm_at"] else None
 
 
+SETTINGS: list[fields.Field] = [
+    ("vocabulary_size", "vocab_size", fields.WHOLE),
+    ("num_heads", "num_heads", fields.WHOLE, 8),
+    ("soft_cap", "gate_soft_cap", fields.NUMBER, 15.0),
+    ("logit_soft_cap", "output_logit_soft_cap", fields.NUMBER, 30.0),
+    ("layer_norm_epsilon", "norm_eps", fields.NUMBER, 1e-6),
+    ("tie_embeddings", "tie_word_embeddings", fields.BOOLEAN, False),
+]
+
+
 def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `XLSTM`."""
     settings.require(use_bias=False, add_out_norm=True, weight_mode="single", eps=1e-6)
     name = "hidden_size" if "hidden_size" in settings else "embedding_dim"
     D = settings.whole(name)
     name = "num_hidden_layers" if "num_hidden_layers" in settings else "num_blocks"
-    tied = settings.boolean("tie_word_embeddings", False)
+    a = fields.read(settings, SETTINGS)
     return {
-        "vocabulary_size": settings.whole("vocab_size"),
+        **a,
         "num_layers": settings.whole(name),
-        "num_heads": settings.whole("num_heads", 8),
         "hidden_dim": D,
         # Its layer does not round these two up.
         "query_dim": int(D * settings.number("qk_dim_factor", 0.5)),
@@ -83,11 +92,7 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
             D * settings.number("ffn_proj_factor", FEED_FORWARD_FACTOR),
             settings.whole("ffn_round_up_to_multiple_of", MULTIPLE),
         ),
-        "soft_cap": settings.number("gate_soft_cap", 15.0),
-        "logit_soft_cap": settings.number("output_logit_soft_cap", 30.0),
-        "layer_norm_epsilon": settings.number("norm_eps", 1e-6),
-        "tie_embeddings": tied,
-        "head": gpt_head(settings, shapes, tied),
+        "head": gpt_head(settings, shapes, a["tie_embeddings"]),
     }
 
 
@@ -98,20 +103,15 @@ def write(a: Arguments) -> dict[str, Any]:
     usual = rounded_up(FEED_FORWARD_FACTOR * D) == s["F"]
     return {
         "architectures": ["xLSTMForCausalLM" if a["head"] else "xLSTMModel"],
-        "vocab_size": s["V"],
+        **fields.write(a, SETTINGS),
         "num_hidden_layers": a["num_layers"],
         "num_blocks": a["num_layers"],
-        "num_heads": s["N"],
         "hidden_size": D,
         "embedding_dim": D,
         "qk_dim_factor": factor(s["Q"], D),
         "v_dim_factor": factor(s["W"], D),
         "ffn_proj_factor": FEED_FORWARD_FACTOR if usual else factor(s["F"], D),
         "ffn_round_up_to_multiple_of": MULTIPLE if usual else 1,
-        "gate_soft_cap": a["soft_cap"],
-        "output_logit_soft_cap": a["logit_soft_cap"],
-        "norm_eps": a["layer_norm_epsilon"],
-        "tie_word_embeddings": a["tie_embeddings"],
         "use_bias": False,
         "add_out_norm": True,
         "weight_mode": "single",

@@ -201,7 +201,7 @@ def _forward_flops(a: Architecture, length: int) -> int:
 
 
 def _cache_bytes(a: Architecture, length: int, size: int) -> int:
-    """The keys and values of a sequence in each layer, or the states, in bytes."""
+    """Counts the bytes of keys and values of a sequence in all layers, or of states."""
     if "decoder" not in a.stacks:
         return 0
     d, E = a.hidden_dim, a.intermediate_dim
@@ -250,7 +250,7 @@ def _activations(a: Architecture, length: int, size: int) -> int:
 
 
 def _activations_of_rwkv7(a: Architecture, size: int) -> int:
-    """Inputs, mixes, projections and gates; in float32 what the kernel reads.
+    """Counts inputs, mixes, projections and gates; in float32 what the kernel reads.
 
     There is a state for each chunk of `CHUNK` steps.
     """

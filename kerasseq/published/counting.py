@@ -246,7 +246,7 @@ def _as_matrices(part: Part, per_head: bool) -> tuple[tuple[int, ...], int]:
 
 
 def _where(name: str, label: str, a: Architecture) -> str:
-    """With two stacks, "Key" becomes "Encoder key", "Decoder key" or "Cross key"."""
+    """Names the stack: "Key" becomes "Encoder key", "Decoder key" or "Cross key"."""
     if len(a.stacks) == 1 or "*" not in name:
         return label
     where = "Cross" if "cross_attention" in name else name.partition("/")[0].title()
@@ -283,7 +283,7 @@ def _embeddings(a: Architecture) -> Iterator[Part]:
 
 
 def _positions_of(a: Architecture, stack: str) -> Iterator[Part]:
-    """Relative position weights, which all layers of a stack share."""
+    """Returns relative position weights, which all layers of a stack share."""
     if a.position == "relative":
         shape = (a.relative_buckets, a.num_heads)
         yield Part(f"{stack}/relative_bias", "position", shape, 1)

@@ -248,7 +248,7 @@ def _path(
 
 
 def _fewest(distance: int, stacks: int) -> int:
-    """The fewest convolutions of a WaveNet that together lead so many steps back.
+    """Finds the fewest convolutions of a WaveNet that reach so many steps back.
 
     Each stack has one of each dilation 1, 2, ..., 512; the first convolution has 1. The
     largest dilation first is best, as each is twice the one before.

@@ -89,7 +89,7 @@ def _stack(
     norm: str = "2*D",
     later: tuple[str, str] | None = None,
 ) -> Formulas:
-    """Residual blocks, after a projection of other widths to D, and a norm.
+    """Counts residual blocks, after a projection of other widths to D, and a norm.
 
     Blocks after the first may have `later` more parameters and products.
     """

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks, objects
+from kerasseq.core import checks
 from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.types import DType, Identifier, Shape, Tensor
@@ -72,6 +72,9 @@ class LSTMCell(RecurrentCell):
 
     state_names: tuple[str, ...] = ("hidden_state", "cell_state")
     gates: int = 4
+    peephole_initializer: Callable[..., Tensor] | None
+    peephole_regularizer: Callable[..., Tensor] | None
+    peephole_constraint: Callable[..., Tensor] | None
 
     @passes_on(RecurrentCell)
     def __init__(
@@ -109,15 +112,6 @@ class LSTMCell(RecurrentCell):
         if self.coupled:  # without an input gate
             self.gates -= 1
         self.keep_gate: int | None = 0 if self.coupled else 1
-        self.peephole_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "peephole_initializer", peephole_initializer
-        )
-        self.peephole_regularizer: Callable[..., Tensor] | None = objects.regularizer(
-            "peephole_regularizer", peephole_regularizer
-        )
-        self.peephole_constraint: Callable[..., Tensor] | None = objects.constraint(
-            "peephole_constraint", peephole_constraint
-        )
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape)

@@ -198,7 +198,7 @@ class SLSTMCell(RecurrentCell):
         return [*zeros, m + (FIRST_M_OF_FLOAT16 if is_float16 else FIRST_M)]
 
     def states_from(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """See `ProjectingCell`; n must be positive: its value is a logarithm."""
+        """Returns states of four tensors `(batch, units)`; that of n is a logarithm."""
         h, c, n, m = values
         return [h, c, ops.exp(n), m]
 

@@ -250,7 +250,7 @@ class ConformerBlock(Layer):
         return tracing.record(self, f"{name}_input", norm(x))
 
     def _add(self, x, f_x, name, training):
-        """The residual connection around a sublayer, whose output is dropped."""
+        """Adds the output of a sublayer, after dropout, to its input."""
         if self.dropout and training:
             f_x = keras.random.dropout(f_x, self.dropout, seed=self.seed_generator)
         return tracing.record(self, f"{name}_residual", x + f_x)

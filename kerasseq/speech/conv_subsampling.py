@@ -133,7 +133,7 @@ class ConvSubsampling(Layer):
         return x
 
     def _convolve(self, x, n):
-        """Convolution n, from 0, with its activation."""
+        """Applies convolution n, from 0, with its activation."""
         # Not padding="same", whose place depends on whether the length is even.
         p = self.kernel_size // 2
         x = ops.pad(x, ((0, 0), (p, p), (0, 0)))

@@ -176,7 +176,7 @@ class LogMelSpectrogram(Layer):
         return ops.concatenate(parts, axis=-1)[..., :N]
 
     def _scaled(self, P, mask):
-        """The power in mel bands `(B, T, M)`, scaled; zeros at masked frames."""
+        """Scales the power in mel bands `(B, T, M)`; zeros at masked frames."""
         if self.scale is None:
             return masks.zero_masked(P, mask)
         # ops.maximum would compute float64 in float32 on PyTorch.

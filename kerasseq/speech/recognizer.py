@@ -266,7 +266,7 @@ class SpeechRecognizer(LabeledModel):
         self._check_language_model(language_model)
         one = self.preprocessor.is_one(x)
         sounds = self.preprocessor.several(inputs_of(self, x))
-        found = []
+        transcripts = []
         for scores in self.scores_of(sounds, batch_size=batch_size, verbose=0):
             if beam is None:
                 result = ctc_greedy(scores[None])
@@ -274,8 +274,8 @@ class SpeechRecognizer(LabeledModel):
                 result = ctc_beam(
                     scores[None], None, beam, language_model, weight, bonus
                 )
-            found.append(self._transcript(result))
-        return found[0] if one else found
+            transcripts.append(self._transcript(result))
+        return transcripts[0] if one else transcripts
 
     def _check_language_model(self, language_model):
         """Raises if a language model has other tokens; the search checks the rest."""
@@ -307,10 +307,13 @@ class SpeechRecognizer(LabeledModel):
         rows = learned_rows(self, self.preprocessor.several(x))
         (ids,) = self.task.targets_of(rows, [text])
         (scores,) = self.outputs_of(rows, verbose=0)
-        found = ctc_align(scores[None], [ids])
+        alignment = ctc_align(scores[None], [ids])
         return self._transcript(
             CTCResult(
-                ids[None], np.array([len(ids)]), found.log_probabilities, found.frames
+                ids[None],
+                np.array([len(ids)]),
+                alignment.log_probabilities,
+                alignment.frames,
             )
         )
 
@@ -345,7 +348,7 @@ class SpeechRecognizer(LabeledModel):
         x, y, _ = self.weighted_inputs(x, y, None)
         if y is None:
             raise ValueError(f"{self.task.wanted}, received y=None")
-        texts = [found.text for found in self.transcribe(x, **options)]
+        texts = [transcript.text for transcript in self.transcribe(x, **options)]
         return ErrorRates(character_error_rate(texts, y), word_error_rate(texts, y))
 
 

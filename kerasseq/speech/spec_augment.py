@@ -136,7 +136,7 @@ class SpecAugment(Layer):
         return self._spans(indices, sizes, widths, self.num_time_masks)[..., None]
 
     def _spans(self, indices, sizes, widths, count):
-        """Which indices `(1 or B, n)` lie in one of `count` random spans: `(B, n)`."""
+        """Finds which indices `(1 or B, n)` lie in `count` random spans: `(B, n)`."""
         if not count:
             return ops.zeros_like(indices * sizes, "bool")
         B = ops.shape(sizes)[0]
@@ -164,6 +164,6 @@ class SpecAugment(Layer):
 
 
 def _whole(share, most):
-    """Whole numbers from 0 to `most`, of shares from 0 to 1."""
+    """Returns whole numbers from 0 to `most`, of shares from 0 to 1."""
     drawn = ops.floor(share * (ops.cast(most, "float32") + 1))
     return ops.minimum(ops.cast(drawn, "int32"), most)  # in case it is rounded up

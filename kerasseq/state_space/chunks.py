@@ -97,7 +97,7 @@ def _split(u, L):
 
 
 def _toeplitz(K):
-    """$K_{t-s}$ at row s and column t of `(D, L, L)`, zeros for later s."""
+    """Returns $K_{t-s}$ at row s and column t of `(D, L, L)`, zeros for later s."""
     D, L = K.shape
     # Row s is K moved to the right by s: rows of length 2 L - 1 cut out of copies of
     # K and L zeros.

@@ -4,12 +4,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Shape, Tensor
+from kerasseq.core.types import DType, Shape, Tensor
 
 
 @register
-class StepSizes(keras.initializers.Initializer):
+class StepSizes(ListedConfig, keras.initializers.Initializer):
     r"""Draws step sizes $\Delta$, evenly in their logarithm, as a layer stores them.
 
     Args:
@@ -45,14 +46,6 @@ class StepSizes(keras.initializers.Initializer):
             return log_step
         step = ops.exp(log_step)
         return step + ops.log(-ops.expm1(-step))
-
-    def get_config(self) -> Config:
-        return {
-            "low": self.low,
-            "high": self.high,
-            "stored_as": self.stored_as,
-            "seed": self.seed,
-        }
 
 
 def log_whole_numbers(shape: Shape, dtype: DType | None = None) -> Tensor:

@@ -299,5 +299,5 @@ class Mamba(CarriesState, Layer):
 
 
 def _read(C, path):
-    r"""$C_t \cdot h_t$ of C `(B, T, N)` and the states `(B, T, E, N)`."""
+    r"""Computes $C_t \cdot h_t$ of C `(B, T, N)` and the states `(B, T, E, N)`."""
     return kernels.matmul(path, C[..., None])[..., 0]

@@ -213,7 +213,7 @@ class S4D(CarriesState, Layer):
         return self._finish(x, u, self._record(u, y, mask))
 
     def _record(self, u, y, mask):
-        """Y, recorded as well as its kernel and alignment, any of them replaced."""
+        """Records y, its kernel and its alignment, and returns y as replaced."""
         if not listeners.active():
             return y
         real = ops.ones_like(u[..., 0], "bool") if mask is None else mask
@@ -242,7 +242,7 @@ class S4D(CarriesState, Layer):
         return self.get_initial_state(ops.shape(u)[0])[0]
 
     def _inputs(self, x, mask):
-        """X with zeros at masked steps, the same as values u, and the mask."""
+        """Returns x with zeros at masked steps, the same as values u, and the mask."""
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.width)
         mask = None if mask is None else ops.cast(mask, "bool")
@@ -314,7 +314,7 @@ class S4D(CarriesState, Layer):
         return y, h
 
     def _all_states(self, u, h, mask):
-        """See `recurrence`."""
+        """Computes y `(B, T, D)` and the state `(B, D, N / 2, 2)` in one piece."""
         (re, im), CB = self.coefficients()
         M = self.state_size // 2
         size = ops.exp(re)
@@ -347,7 +347,7 @@ def _complex(x):
 
 
 def _toeplitz(K, channels, real):
-    """K by the distance of two real steps, `(B, channels, T, T)`."""
+    """Returns K by the distance of two real steps, `(B, channels, T, T)`."""
     age = ops.cumsum(ops.cast(real, "int32"), axis=1)
     distance = age[:, :, None] - age[:, None]  # (B, T, T)
     seen = (distance >= 0) & real[:, :, None] & real[:, None]

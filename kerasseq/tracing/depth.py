@@ -67,13 +67,7 @@ def differentiable(model: keras.Model, x: Nested) -> list[keras.Variable]:
     Raises:
         ValueError: If the model is not compiled, or has no trainable weights.
     """
-    if not model.built:
-        model(x, training=False)
-    if not getattr(model, "compiled", False):
-        raise ValueError(
-            "model must be compiled with a loss, received one that is not. Call "
-            "model.compile(loss=...) first"
-        )
+    build_with_loss(model, x)
     weights = model.trainable_variables
     if not weights:
         raise ValueError(
@@ -81,6 +75,21 @@ def differentiable(model: keras.Model, x: Nested) -> list[keras.Variable]:
             "model.trainable = True"
         )
     return weights
+
+
+def build_with_loss(model: keras.Model, x: Nested) -> None:
+    """Builds a model on inputs if it is not built, and checks that it has a loss.
+
+    Raises:
+        ValueError: If the model is not compiled.
+    """
+    if not model.built:
+        model(x, training=False)
+    if not getattr(model, "compiled", False):
+        raise ValueError(
+            "model must be compiled with a loss, received one that is not. Call "
+            "model.compile(loss=...) first"
+        )
 
 
 def loss_of_weights(model, weights, x, y):

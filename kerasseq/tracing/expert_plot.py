@@ -137,7 +137,7 @@ def expert_layers(trace: Mapping[str, Any]) -> list[str]:
     for key in trace:
         path, name = drawing.split(key)
         names.setdefault(path, set()).add(name)
-    return [path for path, found in names.items() if found.issuperset(RECORDED)]
+    return [path for path, recorded in names.items() if recorded.issuperset(RECORDED)]
 
 
 def _layer(trace, layer):

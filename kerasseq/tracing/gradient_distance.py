@@ -105,7 +105,7 @@ def _relative(norms):
 
 
 def _projection(v: Tensor, h: Tensor) -> Tensor:
-    """$v^T h$, as a loss."""
+    """Computes $v^T h$, as a loss."""
     return ops.sum(ops.cast(v, h.dtype) * h, axis=-1)
 
 

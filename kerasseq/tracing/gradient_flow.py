@@ -6,6 +6,7 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.tracing.depth import build_with_loss
 from kerasseq.tracing.listeners import About, Listener, join, listening, paths
 from kerasseq.tracing.recording import Trace
 
@@ -104,13 +105,7 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
         >>> [flow[key].shape for key in flow if key.endswith("cell_state")]
         [(7,)]
     """
-    if not model.built:
-        model(x, training=False)
-    if not getattr(model, "compiled", False):
-        raise ValueError(
-            "model must be compiled with a loss, received one that is not. Call "
-            "model.compile(loss=...) first"
-        )
+    build_with_loss(model, x)
     layer_paths = paths(model)
     zeros = _zeros_like_states(model, layer_paths, x)
     if not zeros:

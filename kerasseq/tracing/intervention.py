@@ -75,7 +75,7 @@ class At:
         return new if chosen is True else ops.where(chosen, new, old)
 
     def _new(self, key, old, moment):
-        """The new values, a NumPy array that broadcasts to the shape of the old."""
+        """Returns new values, a NumPy array that broadcasts to the shape of the old."""
         if callable(self.value):
             return _called(self.value, key, old, moment)
         shape = tuple(old.shape)

@@ -283,7 +283,7 @@ def located(root: keras.Layer) -> dict[str, keras.Layer]:
 
 
 def _walk(layer, path):
-    """Each layer with its path, the outer ones first."""
+    """Yields each layer with its path, the outer ones first."""
     yield path, layer
     inside = getattr(layer, "layers", None)
     for child in children(layer) if inside is None else inside:

@@ -94,7 +94,7 @@ class ObservedLoop:
         self.observes: bool = self.changes or records or named
 
     def _probes(self):
-        """The probes of `gradient_flow`, `(B, T, H)`, by the keys of this loop."""
+        """Returns probes of `gradient_flow`, `(B, T, H)`, by the keys of this loop."""
         if not hasattr(self.recorder, "probes"):
             return {}
         return {

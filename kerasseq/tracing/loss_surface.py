@@ -67,8 +67,8 @@ class LossSurface:
         if not 0 <= checks.finite("distance", distance) <= most:
             raise ValueError(f"distance must be in 0..{most}, received {distance}")
         at = [-distance, distance]
-        found = [np.interp(at, self.positions, line) for line in self._axes()]
-        return float(np.mean(found) - self.center)
+        losses = [np.interp(at, self.positions, line) for line in self._axes()]
+        return float(np.mean(losses) - self.center)
 
     def _axes(self):
         """Returns the lines through the middle."""

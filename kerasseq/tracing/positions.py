@@ -227,7 +227,7 @@ def _longest(layer: keras.Layer, length: int, width: int) -> int:
 
 
 def _is_informative(layer: keras.Layer, length: int, width: int) -> bool:
-    """Whether encodings of a width are unique, and no feature is constant or twice."""
+    """Returns whether encodings of a width are unique, no feature constant or twice."""
     if _has_bias(layer):
         return True  # a bias has no width
     try:

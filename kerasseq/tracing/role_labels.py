@@ -49,11 +49,11 @@ def read_labels(
         texts.append(model.ids(_checked_row(row, n)))
         length = len(texts[-1])
         # A query at the last token predicts nothing, and is not run.
-        for role, found in _checked("edges", row[0], row[1], length).items():
-            kept = [(n, q, k) for q, k in found if q < length - 1]
+        for role, pairs in _checked("edges", row[0], row[1], length).items():
+            kept = [(n, q, k) for q, k in pairs if q < length - 1]
             edges.setdefault(role, []).extend(kept)
-        for role, found in _checked("targets", row[0], row[2], length).items():
-            targets.setdefault(role, []).extend((n, t) for t in found)
+        for role, positions in _checked("targets", row[0], row[2], length).items():
+            targets.setdefault(role, []).extend((n, t) for t in positions)
     _check_roles(edges, targets)
     # The padding comes last, so that no token before it attends to it.
     ids = np.zeros((len(texts), max(map(len, texts))), "int32")
@@ -92,10 +92,10 @@ def _checked(name, text, by_role, length):
 def _check_position(name, text, given, length):
     """Raises unless it is a pair of positions, or one that something can predict."""
     first, count = (0, 2) if name == "edges" else (1, 1)
-    found = given if isinstance(given, list | tuple) else (given,)
-    are_numbers = all(isinstance(p, int | np.integer) for p in found)
-    if len(found) != count or not are_numbers or not (
-        first <= min(found) <= max(found) < length
+    positions = given if isinstance(given, list | tuple) else (given,)
+    are_numbers = all(isinstance(p, int | np.integer) for p in positions)
+    if len(positions) != count or not are_numbers or not (
+        first <= min(positions) <= max(positions) < length
     ):  # fmt: skip
         raise ValueError(
             f"{name} must have positions from {first} to {length - 1} in "

@@ -86,11 +86,11 @@ def _checked(shares):
             "shares must be a dictionary with an array (tokens, experts) for each kind "
             f'of token, such as {{"patches": p, "words": q}}, received {short(shares)}'
         )
-    found = {kind: np.asarray(rows, "float64") for kind, rows in shares.items()}
-    experts = next(iter(found.values())).shape[-1:]
-    for kind, p in found.items():
+    arrays = {kind: np.asarray(rows, "float64") for kind, rows in shares.items()}
+    experts = next(iter(arrays.values())).shape[-1:]
+    for kind, p in arrays.items():
         if p.ndim != 2 or not p.size or p.shape[-1:] != experts:
-            shapes = {name: each.shape for name, each in found.items()}
+            shapes = {name: each.shape for name, each in arrays.items()}
             raise ValueError(
                 "shares must have the shape (tokens, experts) for each kind, with at "
                 f"least one token and the same experts, received {shapes}"
@@ -103,4 +103,4 @@ def _checked(shares):
                 f"with the sum 1, received row {wrong[0]}: {p[wrong[0]].tolist()}. "
                 "Divide each row by its sum"
             )
-    return found
+    return arrays

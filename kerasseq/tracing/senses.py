@@ -212,8 +212,8 @@ def _match(text, words):
 
 def _end(text, words):
     """Returns where the first of the words ends in a text; None without any."""
-    found = _match(text, words)
-    return found and found.end()
+    match = _match(text, words)
+    return match and match.end()
 
 
 def _word(text, words):
@@ -242,15 +242,15 @@ def _labels(rows, held_out, rng):
     """Returns senses and control labels of the rows to train and to test on."""
     kinds = sorted({str(row[1]) for row in rows})
     drawn = {}
-    found = []
+    labels = []
     for part in (rows, held_out):
         control = [
             drawn.setdefault((row[3], row[2]), kinds[rng.integers(len(kinds))])
             for row in part
         ]
         of_sense = [str(row[1]) for row in part]
-        found.append(_Labels(np.array(of_sense), np.array(control)))
-    return found
+        labels.append(_Labels(np.array(of_sense), np.array(control)))
+    return labels
 
 
 def _vectors(model, rows, words) -> list[Term]:
@@ -299,12 +299,12 @@ def _terms(model, x) -> list[Term]:
 
 def _states(inside: Trace) -> list[Term]:
     """Returns the hidden states of recurrent layers."""
-    found, axes = [], ("rows", "steps", "units")
+    states, axes = [], ("rows", "steps", "units")
     for key in inside:
         path, _, name = key.rpartition("/")
         if name == "hidden_state" and inside.axes(key) == axes:
-            found.append(Term(path, name, None, np.asarray(inside[key], "float32")))
-    return found
+            states.append(Term(path, name, None, np.asarray(inside[key], "float32")))
+    return states
 
 
 def _embeddings(model, x):

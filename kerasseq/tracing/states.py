@@ -62,7 +62,7 @@ def record_states(
 
 
 def _step_by_step(layer, run, state, inputs, mask, axes):
-    """See `record_states`; each step continues from the replaced state."""
+    """Computes states `(B, T, ...)`; each step continues from the replaced state."""
     observed = observe(Owner(layer, layer))
     one_step = (axes[0], *axes[2:])
 

@@ -80,7 +80,7 @@ def _layers_of(key, model):
 
 
 def _is_foreign(layer):
-    """Whether a layer comes from Keras or KerasHub, and is no plain container."""
+    """Returns whether a layer is of Keras or KerasHub, and no plain container."""
     package = type(layer).__module__.partition(".")[0]
     if package in ("keras_hub", "keras_nlp"):
         return True
@@ -89,7 +89,7 @@ def _is_foreign(layer):
 
 
 def _is_movable(layer):
-    """Whether there is a layer or model of kerasseq in the place of a foreign one."""
+    """Returns whether kerasseq has a layer or model in the place of a foreign one."""
     return type(layer).__name__ in COUNTERPARTS or (
         _is_foreign(layer) and isinstance(layer, keras.Model)
     )

@@ -368,7 +368,7 @@ class TransformerBlock(Layer):
         return tracing.record(self, f"{name}_input", x)
 
     def _post_sublayer(self, x, f_x, norm, name):
-        """The residual connection, recorded before a norm that follows it."""
+        """Applies the residual connection, recorded before a norm that follows it."""
         x = x if self.residual else 0.0
         record = functools.partial(tracing.record, self, f"{name}_residual")
         y = residual.post_sublayer(
@@ -383,7 +383,7 @@ class TransformerBlock(Layer):
         return self._drop(f_x, training)
 
     def _feed_forward_branch(self, x, training, mask=None):
-        """The feed-forward network with dropout, norm and residual connection."""
+        """Applies the feed-forward network, dropout, norm and residual connection."""
         if self._feedforward_sublayer is None:
             return x
         norm, name = self._feedforward_layer_norm, "feed_forward"

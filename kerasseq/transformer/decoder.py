@@ -371,7 +371,7 @@ class TransformerDecoder(TransformerBlock):
         return layer(n), []
 
     def _attend_to_itself(self, n, padding_masks, cache, index, **options):
-        """Self-attention: a list of its output, weights and cache, as asked for."""
+        """Attends to itself: a list of output, weights and cache, as asked for."""
         attention = self._self_attention_layer
         if cache is None:
             mask = masks.first_given(*padding_masks)
@@ -384,7 +384,7 @@ class TransformerDecoder(TransformerBlock):
         return caches.with_cache_format(attention(n, n, **options), cache)
 
     def _attend_to_encoder(self, n, memory, padding_masks, cache, index, **options):
-        """Cross-attention: a list of its output, weights and cache, as asked for."""
+        """Attends to the encoder: a list of output, weights and cache, as asked for."""
         attention = self._cross_attention_layer
         if cache is None:
             _check_memory_mask(padding_masks[0], memory)

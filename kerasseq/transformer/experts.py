@@ -231,7 +231,7 @@ class MixtureOfExperts(Layer):
         return tracing.record(self, "output", y)
 
     def _route(self, x, training):
-        """The scores and probabilities of the experts, `(..., E)`, in float32."""
+        """Computes scores and probabilities of the experts, `(..., E)`, in float32."""
         x = ops.cast(x, self.variable_dtype)
         if training and self.router_jitter_noise:
             epsilon = self.router_jitter_noise
@@ -273,7 +273,7 @@ class MixtureOfExperts(Layer):
         return ops.sum(ops.cast(e[..., None] == experts, dtype), axis=-2)
 
     def _drop(self, e, real):
-        """The choices without those beyond the capacity of an expert in a sequence."""
+        """Drops the choices beyond the capacity of an expert in a sequence."""
         E, k = self.num_experts, self.top_k
         chose = self._choices(e, "int32")
         axis = max(len(e.shape) - 2, 0)  # time
@@ -290,7 +290,7 @@ class MixtureOfExperts(Layer):
         return [ops.cast(ops.convert_to_tensor(w), self.compute_dtype) for w in both]
 
     def _expert(self, x, *weights):
-        """What experts compute of their rows `(..., L, D)`; see `kernels.mixture`."""
+        """Computes outputs of experts for rows `(..., L, D)`; see `kernels.mixture`."""
         count = len(self.kernels)
         W = dict(zip(self.kernels, weights[:count], strict=True))
         b = dict(zip(self.biases, weights[count:], strict=True))

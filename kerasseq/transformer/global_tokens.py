@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.transformer.mixers import OF_PAIRS
@@ -98,7 +99,7 @@ def most(global_tokens: str | Sequence[int] | None, max_length: int) -> int | No
 
 
 @register
-class GlobalTokens(keras.layers.Layer):
+class GlobalTokens(ListedConfig, keras.layers.Layer):
     """Finds the global tokens of texts.
 
     Args:
@@ -146,9 +147,6 @@ class GlobalTokens(keras.layers.Layer):
 
     def compute_output_shape(self, real_shape: Shape) -> Shape:
         return real_shape
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "tokens": self.tokens}
 
 
 @contextlib.contextmanager

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 import keras
 
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, DType, Identifier, Tensor
+from kerasseq.core.types import DType, Identifier, Tensor
 
 
 @register
-class ScaledInitializer(keras.initializers.Initializer):
+class ScaledInitializer(ListedConfig, keras.initializers.Initializer):
     """Values of another initializer, multiplied by a constant.
 
     Args:
@@ -29,13 +30,9 @@ class ScaledInitializer(keras.initializers.Initializer):
     def __call__(self, shape: tuple[int, ...], dtype: DType | None = None) -> Tensor:
         return self.factor * self.initializer(shape, dtype)
 
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize(self.initializer)
-        return {"initializer": initializer, "factor": self.factor}
-
 
 @register
-class FanInNormal(keras.initializers.Initializer):
+class FanInNormal(ListedConfig, keras.initializers.Initializer):
     r"""Normal initializer with standard deviation $1 / \sqrt n$ for n inputs.
 
     Keras' initializers count N D inputs for a kernel `(D, N, K)` to the heads of an
@@ -61,6 +58,3 @@ class FanInNormal(keras.initializers.Initializer):
     def __call__(self, shape: tuple[int, ...], dtype: DType | None = None) -> Tensor:
         n = shape[0] if shape[0] == self.width else math.prod(shape[:-1])
         return keras.initializers.RandomNormal(stddev=n**-0.5)(shape, dtype)
-
-    def get_config(self) -> Config:
-        return {"width": self.width}

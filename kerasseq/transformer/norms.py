@@ -152,7 +152,7 @@ def _check_axes(axis, shape):
 
 
 def _is_fast(x, axis):
-    """Whether the operation of a backend computes it: over the last axes alone."""
+    """Returns whether an operation of the backend computes it: over last axes alone."""
     rank = len(x.shape)
     is_last = sorted(one % rank for one in axis) == [*range(rank - len(axis), rank)]
     return is_last and not (is_float64(x) or uses_torchscript())

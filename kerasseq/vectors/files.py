@@ -239,7 +239,7 @@ def _check_words(words, format, errors) -> None:
 
 
 def _reason(word: bytes, format: str) -> str:
-    """Why a format cannot hold a word; empty if it can."""
+    """Returns why a format cannot hold a word; empty if it can."""
     if not word:
         return "is empty"
     if b"\n" in word:

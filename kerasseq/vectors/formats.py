@@ -72,7 +72,7 @@ def recognize(
 
 
 def _is_text(line: bytes, dimension: int) -> bool:
-    """Whether the line after the header has decimals, not bytes of binary numbers."""
+    """Returns whether the line after the header has decimals, not binary numbers."""
     numbers = count_numbers(line.rstrip().split(b" "))
     return numbers >= dimension or (numbers > 0 and not CONTROL.search(line))
 

@@ -163,7 +163,7 @@ def read_binary(file: IO[bytes], table: Table, layout: Layout, is_whole: bool) -
 
 
 def _is_blank(file) -> bool:
-    """Whether the rest of the file has no characters except those of empty lines."""
+    """Returns whether the rest of the file has only empty lines."""
     return not any(part.strip() for part in iter(lambda: file.read(CHUNK), b""))
 
 

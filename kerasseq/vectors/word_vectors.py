@@ -371,7 +371,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         self._finish(J, count)
 
     def _glove_step(self, batch: dict[str, Tensor]) -> None:
-        r"""An update by AdaGrad: $g^2$ is added to $G$, then $-\eta g / \sqrt G$."""
+        r"""Updates by AdaGrad: $g^2$ is added to $G$, then $-\eta g / \sqrt G$."""
         rows = (batch["words"], batch["contexts"]) * 2
         tables = (self.v, self.u, *self.biases)
         f, log_x = (ops.cast(batch[n], self.v.dtype) for n in ("weights", "log_counts"))

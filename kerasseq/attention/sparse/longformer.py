@@ -277,13 +277,13 @@ class LongformerAttention(MultiHeadAttention):
             return rolling.drop_oldest(memory, T, **kept)
         C = kept["length"]  # the global token, and C - 1 others
         at = ops.argmax(ops.cast(global_mask, "int32"), axis=1)[:, None]
-        found = ops.any(global_mask, axis=1)
+        has_token = ops.any(global_mask, axis=1)
         first, others = {}, {"count": memory["count"]}
         for name in memory.keys() - {"count"}:
             x = memory[name]
             new = take_steps(x[:, C:], ops.cast(at, "int32"))
             shape = (-1, *[1] * (len(x.shape) - 1))
-            first[name] = ops.where(ops.reshape(found, shape), new, x[:, :1])
+            first[name] = ops.where(ops.reshape(has_token, shape), new, x[:, :1])
             others[name] = x[:, 1:]
         local = ops.logical_not(global_mask)
         local = ops.concatenate([ops.ones_like(memory["real"][:, 1:C]), local], axis=1)
@@ -358,23 +358,23 @@ class LongformerAttention(MultiHeadAttention):
         in_chunks = reads_chunks(self, q, attention_mask, **options)
         if global_mask is None and not in_chunks:
             return super()._attend(q, positions, local, given_masks, **options)
-        real, found = masks.intersect(*key_masks), None
+        real, chosen = masks.intersect(*key_masks), None
         if global_mask is not None:
             global_mask = masks.intersect(global_mask, real)
-            found = _find(global_mask, local, self.max_global_tokens)
+            chosen = _find(global_mask, local, self.max_global_tokens)
         if not in_chunks:
             given = (q, positions, memory), (real, query_mask)
-            tokens = global_mask, global_mask, found["excess"]
+            tokens = global_mask, global_mask, chosen["excess"]
             return self._attend_to_pairs(*given, tokens, options)
         others = real
         if global_mask is not None:
             others = masks.intersect(real, ops.logical_not(global_mask))
         causal, drop = options["causal"], options["drop"]
         out = attend_in_chunks(
-            *(self, q, positions, local, others), causal=causal, drop=drop, extra=found
+            *(self, q, positions, local, others), causal=causal, drop=drop, extra=chosen
         )
-        if found is not None:
-            tokens = global_mask, found
+        if chosen is not None:
+            tokens = global_mask, chosen
             out = self._insert_global(out, positions, memory, real, tokens, options)
         return record_heads(self, "heads", masks.zero_masked(out, query_mask)), None
 
@@ -433,41 +433,41 @@ class LongformerAttention(MultiHeadAttention):
 
     def _insert_global(self, out, positions, memory, real, tokens, options):
         """Replaces the heads of global tokens, which read all tokens."""
-        global_mask, found = tokens
+        global_mask, chosen = tokens
         T = ops.shape(out)[1]
-        q = take_steps(memory["global_query"], found["index"])  # (B, G, N, K)
+        q = take_steps(memory["global_query"], chosen["index"])  # (B, G, N, K)
         content = q if self.position is None else self.position.content_queries(q)
         k = repeat_heads(memory["global_key"], self.heads_per_group)
         v = repeat_heads(memory["global_value"], self.heads_per_group)
         memory = {"position": memory.get("position")}
-        bias = self._bias(q, found.get("position"), memory)
+        bias = self._bias(q, chosen.get("position"), memory)
         e = attention_scores(content, k, scale=self.factor, bias=bias)
-        mask = found["real"][:, :, None]  # (B, G, 1)
+        mask = chosen["real"][:, :, None]  # (B, G, 1)
         if real is not None:
             mask = masks.intersect(mask, real[:, None])
         steps = ops.arange(T, dtype="int32")
         if options["causal"]:
-            mask = masks.intersect(mask, steps <= found["index"][..., None])
+            mask = masks.intersect(mask, steps <= chosen["index"][..., None])
         a = masks.softmax(e, mask[:, None])  # (B, N, G, T)
         dropped = a
         if options["drop"]:
             seed = self.seed_generator
             dropped = keras.random.dropout(a, self.dropout, seed=seed)
         heads = weighted_sum(dropped, v)  # (B, G, N, V)
-        at = ops.equal(steps[:, None], found["index"][:, None])  # (B, T, G)
-        at = ops.cast(masks.intersect(at, found["real"][:, None]), heads.dtype)
+        at = ops.equal(steps[:, None], chosen["index"][:, None])  # (B, T, G)
+        at = ops.cast(masks.intersect(at, chosen["real"][:, None]), heads.dtype)
         heads = ops.einsum("btg,bgnv->btnv", at, heads)
         out = ops.where(global_mask[..., None, None], heads, out)
-        return ops.where(found["excess"][:, None, None, None], math.nan, out)
+        return ops.where(chosen["excess"][:, None, None, None], math.nan, out)
 
 
 def _find(global_mask, memory, G):
     """Finds the global tokens: index, keys, values, and whether there is one."""
     T = ops.shape(global_mask)[1]
     steps = ops.arange(T, dtype="int32")[None]
-    found = ops.sort(ops.where(global_mask, steps, T), axis=1)[:, :G]
-    real = found < T
-    index = ops.where(real, found, ops.zeros_like(found))
+    order = ops.sort(ops.where(global_mask, steps, T), axis=1)[:, :G]
+    real = order < T
+    index = ops.where(real, order, ops.zeros_like(order))
     count = ops.sum(ops.cast(global_mask, "int32"), axis=1)
     B = ops.shape(global_mask)[0]
     whole = {n: ops.broadcast_to(x, (B, *ops.shape(x)[1:])) for n, x in memory.items()}

@@ -279,10 +279,10 @@ class ReformerAttention(MultiHeadAttention):
         pairs = _sum_of_rounds(matmul(alpha, at), rounds, order)[:, :, :T, :T]
         pairs = ops.where(real[:, None, :, None], pairs, ops.zeros((), pairs.dtype))
         pairs = ops.cast(pairs, v.dtype)
-        found = tracing.record(self, "alignment", pairs, axes=listeners.HEAD_AXES)
-        if found is not pairs:  # an intervention
-            out = weighted_sum(found, v)
-        return record_heads(self, "heads", out), found
+        recorded = tracing.record(self, "alignment", pairs, axes=listeners.HEAD_AXES)
+        if recorded is not pairs:  # an intervention
+            out = weighted_sum(recorded, v)
+        return record_heads(self, "heads", out), recorded
 
     def _buckets(self, q):
         """Returns the bucket of each query in each round, `(B, N, H, T)`."""

@@ -113,12 +113,12 @@ def append(cache: Cache, new: Cache) -> Cache:
         >>> keras.ops.shape(found["key"])
         (2, 12, 3, 4)
     """
-    found = {name: cache[name] for name in ("real", "count")}
-    for name in cache.keys() - found.keys():
+    joined = {name: cache[name] for name in ("real", "count")}
+    for name in cache.keys() - joined.keys():
         old, x = cache[name], ops.cast(new[name], cache[name].dtype)
         x = ops.broadcast_to(x, (ops.shape(old)[0], *ops.shape(x)[1:]))
-        found[name] = ops.concatenate([old, x], axis=1)
-    return found
+        joined[name] = ops.concatenate([old, x], axis=1)
+    return joined
 
 
 def drop_oldest(

@@ -138,11 +138,11 @@ def _with_extra(chunks, mask, extra, queries, C, L, causal):
     allowed = ops.reshape(allowed, (-1, 1, L, G))
     shape = (*ops.shape(allowed)[:3], mask.shape[-1])
     mask = ops.concatenate([allowed, ops.broadcast_to(mask, shape)], axis=-1)
-    found = {
+    widened = {
         name: ops.concatenate([ops.repeat(extra[name], C, axis=0), x], axis=1)
         for name, x in chunks.items()
     }
-    return found, mask
+    return widened, mask
 
 
 def _split(x, C, L):

@@ -8,6 +8,7 @@ import keras
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
+from kerasseq.models.arguments import among, checked_arguments, optional
 from kerasseq.models.bert.bert_encoder import check_positions, hidden_states
 from kerasseq.models.bert.bert_heads import HEADS, Head
 from kerasseq.models.bert.bert_texts import BERTPreprocessor
@@ -32,7 +33,7 @@ from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.labels import Label
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training import MaskedLMMaskGenerator
 from kerasseq.transformer.global_tokens import check_attention, given
 
@@ -142,6 +143,13 @@ class BERT(HeadedModel):
 
     fit_options: tuple[str, ...] = ("missing", *PRETRAINING)
 
+    @checked_arguments(
+        num_segments=optional(checks.size),
+        head=among(*HEADS),
+        activation=among(*ACTIVATIONS),
+        pair_separators=among(1, 2),
+        sliding_window=None,
+    )
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -171,40 +179,16 @@ class BERT(HeadedModel):
         convolution_size: int | None = None,
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
         size = known_ids(tokenizer, vocabulary_size)
-        checks.one_of("head", head, HEADS)
         task = HEADS[head](labels, multi_label)
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "num_layers": checks.size("num_layers", num_layers),
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": checks.optional(
-                checks.size, "intermediate_dim", intermediate_dim
-            ),
-            "max_sequence_length": checks.size(
-                "max_sequence_length", max_sequence_length
-            ),
-            "num_segments": checks.optional(checks.size, "num_segments", num_segments),
-            "dropout": checks.rate("dropout", dropout),
-            "head": head,
+        config = self._arguments | {
             "labels": plain_labels(task.labels),
             "multi_label": task.multi_label,
             "truncate": check_truncate(truncate, head),
-            "special_ids": special_ids,
-            "activation": checks.one_of("activation", activation, ACTIVATIONS),
-            "layer_norm_epsilon": checks.positive(
-                "layer_norm_epsilon", layer_norm_epsilon
-            ),
-            "pair_separators": checks.one_of(
-                "pair_separators", pair_separators, (1, 2)
-            ),
             **check_attention(attention, sliding_window, global_tokens, size),
             **check_positions(
                 *(position, embed_positions, use_query_key_value_bias),
-                *(convolution_size, checks.size("hidden_dim", hidden_dim)),
+                *(convolution_size, hidden_dim),
             ),
         }
         check_memory(

@@ -278,7 +278,7 @@ def _tokens(
     length: int,
     span: tuple[int, int] | None,
 ) -> tuple[int, int]:
-    """The first and the last token of a character span; `none` twice for no answer.
+    """Returns the first and last token of a character span; `none` twice for no answer.
 
     Examples:
         >>> offsets = np.array([[0, 2], [3, 5], [5, 9]])

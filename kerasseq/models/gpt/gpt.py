@@ -25,6 +25,7 @@ from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.causal_lm import CausalLM, check_memory
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
@@ -35,7 +36,7 @@ from kerasseq.positions import by_name
 from kerasseq.published.architectures import Architecture, find
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.loss_chunks import scored
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.transformer.global_tokens import check_global_tokens, given
 
 SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
@@ -131,6 +132,7 @@ class GPT(GenerationMixin, CausalLM):
         "max_sequence_length",
     )
 
+    @checked_arguments(head=among("tokens", None))
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -165,48 +167,10 @@ class GPT(GenerationMixin, CausalLM):
         residual: bool = True,
         **kwargs: Any,
     ) -> None:
-        whole = checks.size
-        optional = functools.partial(checks.optional, whole)
-        positive = functools.partial(checks.optional, checks.positive)
-        tokenizer = fitted_tokenizer(tokenizer)
+        config = self._arguments
         size = known_ids(tokenizer, vocabulary_size)
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "num_layers": whole("num_layers", num_layers),
-            "num_heads": whole("num_heads", num_heads),
-            "hidden_dim": whole("hidden_dim", hidden_dim),
-            "intermediate_dim": optional("intermediate_dim", intermediate_dim),
-            "max_sequence_length": whole("max_sequence_length", max_sequence_length),
-            "dropout": checks.rate("dropout", dropout),
-            "norm": norm,
-            "norm_placement": checks.one_of(
-                "norm_placement", norm_placement, ("pre", "post", "deep")
-            ),
-            "feed_forward": feed_forward,
-            "use_bias": checks.flag("use_bias", use_bias),
-            "position": position,
-            "num_key_value_heads": optional("num_key_value_heads", num_key_value_heads),
-            "head_dim": optional("head_dim", head_dim),
-            "parallel": checks.flag("parallel", parallel),
-            "sliding_window": optional("sliding_window", sliding_window),
-            "embedding_norm": checks.flag("embedding_norm", embedding_norm),
-            "tie_embeddings": checks.flag("tie_embeddings", tie_embeddings),
-            "layer_norm_epsilon": checks.positive(
-                "layer_norm_epsilon", layer_norm_epsilon
-            ),
-            "use_query_key_value_bias": use_query_key_value_bias,
-            "query_key_norm": query_key_norm,
-            "embedding_scale": positive("embedding_scale", embedding_scale),
-            "head": checks.one_of("head", head, ("tokens", None)),
-            "attention": attention,
-            "logit_soft_cap": positive("logit_soft_cap", logit_soft_cap),
-            "global_tokens": check_global_tokens(global_tokens, size),
-            "memory_length": segments.check_memory_length(
-                memory_length, position, attention, sliding_window
-            ),
-            "residual": checks.flag("residual", residual),
-        }
+        config["global_tokens"] = check_global_tokens(global_tokens, size)
+        segments.check_memory_length(memory_length, position, attention, sliding_window)
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
         learned = position == "learned"

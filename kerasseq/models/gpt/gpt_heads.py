@@ -24,8 +24,9 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register, scores_dtype
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Shape, Tensor
 from kerasseq.models.bert import bert_heads
 from kerasseq.models.bert.bert_heads import Features, MaskLogits
 from kerasseq.models.gpt.gpt_rewards import Reward
@@ -154,7 +155,7 @@ HEADS: dict[str | None, type[bert_heads.Head]] = {
 
 
 @register
-class SpecialTokenEmbedding(keras.layers.Layer):
+class SpecialTokenEmbedding(ListedConfig, keras.layers.Layer):
     """Embeddings of special tokens that are added to a pretrained vocabulary.
 
     Args:
@@ -206,16 +207,6 @@ class SpecialTokenEmbedding(keras.layers.Layer):
         self, vectors_shape: Shape, ids_shape: Shape | None = None
     ) -> Shape:
         return vectors_shape
-
-    def get_config(self) -> Config:
-        config = {
-            "first": self.first,
-            "count": self.count,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-        }
-        return {**super().get_config(), **config}
 
 
 @register

@@ -184,7 +184,7 @@ class GPTPreprocessor(BERTPreprocessor):
     def _read(
         self, x: Any, rows_of: Callable[[Any], list[tuple[Any, ...]]]
     ) -> Rows | None:
-        """Examples, of each of which `rows_of` makes rows; None for anything else."""
+        """Returns rows that `rows_of` makes of each example; None for anything else."""
         if isinstance(x, dict) or hasattr(x, "shape"):
             return Rows(self._checked(x))
         if not _is_list(x):

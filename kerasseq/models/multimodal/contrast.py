@@ -34,8 +34,9 @@ from keras import ops
 
 from kerasseq.core import checks, masks
 from kerasseq.core.constructors import Layer, passes_on
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
 LOSSES = ("softmax", "sigmoid")
@@ -43,7 +44,7 @@ LARGEST = math.log(100)  # of tau with "softmax", as in CLIP
 
 
 @register
-class AtMost(keras.constraints.Constraint):
+class AtMost(ListedConfig, keras.constraints.Constraint):
     """Keeps the values of a variable at or below a number.
 
     Unlike a minimum in the layer, it leaves the gradient at that number as it is.
@@ -61,9 +62,6 @@ class AtMost(keras.constraints.Constraint):
 
     def __call__(self, w: Tensor) -> Tensor:
         return ops.minimum(w, self.largest)
-
-    def get_config(self) -> Config:
-        return {"largest": self.largest}
 
 
 @register

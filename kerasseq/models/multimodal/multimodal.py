@@ -9,6 +9,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.multimodal.codebook import check_codebook
 from kerasseq.models.multimodal.contrast import LOSSES
@@ -154,6 +155,12 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
     preprocessor: MultimodalPreprocessor
     network: Network
 
+    @checked_arguments(
+        tokenizer=None,
+        head=among(*HEADS),
+        loss=among(*LOSSES),
+        resize=among(*RESIZE),
+    )
     def __init__(
         self,
         tokenizer: AnyTokenizer | str,
@@ -180,38 +187,13 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         resize: str = "crop",
         **kwargs: Any,
     ) -> None:
-        head = checks.one_of("head", head, HEADS)
         sizes = {"image_size": image_size, "patch_size": patch_size}
         codebook = check_codebook(head, codebook, {**sizes, "num_mels": num_mels})
+        arguments = self._arguments
+        del arguments["codebook"]  # which `get_config` adds
         if codebook is None:
             image_size, patch_size = check_sizes(image_size, patch_size, num_mels)
-        optional = checks.optional
-        arguments = {
-            "tokenizer": tokenizer,
-            "image_size": image_size,
-            "patch_size": patch_size,
-            "channels": checks.size("channels", channels),
-            "num_layers": checks.size("num_layers", num_layers),
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": optional(
-                checks.size, "intermediate_dim", intermediate_dim
-            ),
-            "dropout": checks.rate("dropout", dropout),
-            "max_sequence_length": checks.size(
-                "max_sequence_length", max_sequence_length
-            ),
-            "num_mels": num_mels,
-            "num_fft_bins": num_fft_bins,
-            "stride": checks.size("stride", stride, 1),
-            "sampling_rate": checks.size("sampling_rate", sampling_rate),
-            "factor": factor,
-            "window": checks.positive("window", window),
-            "head": head,
-            "loss": checks.one_of("loss", loss, LOSSES),
-            "num_experts": optional(checks.size, "num_experts", num_experts),
-            "resize": checks.one_of("resize", resize, RESIZE),
-        }
+            arguments |= {"image_size": image_size, "patch_size": patch_size}
         if head != CONTRASTIVE and loss != "softmax":
             raise ValueError(
                 f'loss="{loss}" is for head="contrastive", received head="{head}". '

@@ -15,6 +15,7 @@ from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.picture_tokenizer.grid import FromPatches, PixelLoss, ToPatches
 from kerasseq.models.picture_tokenizer.rows import PictureHead, PicturePreprocessor
 from kerasseq.models.picture_tokenizer.vector_quantizer import VectorQuantizer
@@ -98,6 +99,7 @@ class PictureTokenizer(LabeledModel):
     preprocessor: PicturePreprocessor
     fit_options: tuple[str, ...] = ("missing", "shift", "flip")
 
+    @checked_arguments(resize=among(*RESIZE))
     def __init__(
         self,
         image_size: int | tuple[int, int],
@@ -117,22 +119,9 @@ class PictureTokenizer(LabeledModel):
         size = sizes.pair("image_size", image_size)
         patch = sizes.pair("patch_size", patch_size)
         sizes.grid(size, patch)
-        arguments = {
-            "image_size": image_size,
-            "patch_size": patch_size,
-            "channels": checks.size("channels", channels),
-            "num_codes": num_codes,
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "code_dim": checks.size("code_dim", code_dim),
-            "commitment": commitment,
-            "decay": decay,
-            "threshold": threshold,
-            "resize": checks.one_of("resize", resize, RESIZE),
-            "seed": seed,
-        }
         widest = max(patch[0] * patch[1] * channels, code_dim)
         checks.fits_memory("hidden_dim", hidden_dim, widest)
-        self.build_layers(arguments, kwargs)
+        self.build_layers(self._arguments, kwargs)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         a = arguments

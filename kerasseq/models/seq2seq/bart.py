@@ -8,6 +8,7 @@ import keras
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.first_token_step import FirstTokenStep
 from kerasseq.models.seq2seq.networks import options_of_blocks
@@ -19,7 +20,7 @@ from kerasseq.models.seq2seq.transformer_base import (
     LayerOptions,
 )
 from kerasseq.models.seq2seq.vocabulary import PublishedIds, Vocabulary
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 
 FIRST, PADDING, END = 0, 1, 2
@@ -88,6 +89,12 @@ class BART(EncoderDecoder):
 
     padding = PADDING
 
+    @checked_arguments(
+        feed_forward=among(*FEED_FORWARDS),
+        norm_placement=among("pre", "post"),
+        start_id=functools.partial(checks.whole_number, at_least=0),
+        first_id=functools.partial(checks.whole_number, at_least=0),
+    )
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -107,30 +114,7 @@ class BART(EncoderDecoder):
         first_id: int | None = None,
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
-        optional_size = functools.partial(checks.optional, checks.size)
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
-            "num_layers": checks.size("num_layers", num_layers),
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": optional_size("intermediate_dim", intermediate_dim),
-            "max_sequence_length": checks.size(
-                "max_sequence_length", max_sequence_length
-            ),
-            "dropout": checks.rate("dropout", dropout),
-            "feed_forward": checks.one_of("feed_forward", feed_forward, FEED_FORWARDS),
-            "norm_placement": checks.one_of(
-                "norm_placement", norm_placement, ("pre", "post")
-            ),
-            "scale_embeddings": checks.flag("scale_embeddings", scale_embeddings),
-            "num_decoder_layers": optional_size(
-                "num_decoder_layers", num_decoder_layers
-            ),
-            "start_id": checks.whole_number("start_id", start_id, 0),
-            "first_id": checks.optional(checks.whole_number, "first_id", first_id, 0),
-        }
+        config = self._arguments
         source, target = make_vocabularies(
             tokenizer, vocabulary_size, max_sequence_length, start_id
         )
@@ -139,7 +123,7 @@ class BART(EncoderDecoder):
                 raise ValueError(
                     f"{name} must be an id, below {target.size}, received {value}"
                 )
-        D = config["hidden_dim"]
+        D = hidden_dim
         width = intermediate_dim or 4 * D
         check_memory(
             D,

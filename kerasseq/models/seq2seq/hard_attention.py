@@ -10,15 +10,16 @@ from keras import ops
 
 from kerasseq.attention import choices
 from kerasseq.attention.alignment import AlignmentAttention
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.models.seq2seq.scheduled_sampling import deserialize
 from kerasseq.training import Reinforcement
 
 
 @register
-class ReinforcedChoices(keras.layers.Layer):
+class ReinforcedChoices(ListedConfig, keras.layers.Layer):
     r"""Trains the choices of hard attention with the log-probability of the target.
 
     Args:
@@ -86,10 +87,6 @@ class ReinforcedChoices(keras.layers.Layer):
         mean = ops.cast(ops.mean(reward), b.dtype)
         self.baseline.assign(b + (1 - options.baseline_decay) * (mean - b))
         return term - ops.stop_gradient(term)
-
-    def get_config(self) -> Config:
-        options = keras.saving.serialize_keras_object(self.reinforcement)
-        return {**super().get_config(), "reinforcement": options}
 
 
 def draw_noise(

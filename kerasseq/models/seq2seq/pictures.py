@@ -84,15 +84,15 @@ def is_one(source: Any, shape: Shape) -> bool:
     return fits(getattr(source, "shape", ()), shape[1:])
 
 
-def fits(found: Shape, shape: Shape) -> bool:
+def fits(given: Shape, shape: Shape) -> bool:
     """Returns whether a source has the shape of the input of the encoder.
 
     Examples:
         >>> fits((5, 4, 3), (None, None, 3)), fits((5, 4), (5, 4, 3))
         (True, False)
     """
-    sizes = zip(found, shape, strict=False)
-    return len(found) == len(shape) and all(b in (None, a) for a, b in sizes)
+    sizes = zip(given, shape, strict=False)
+    return len(given) == len(shape) and all(b in (None, a) for a, b in sizes)
 
 
 def _read(row, file, shape):

@@ -6,15 +6,16 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks, masks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.tasks.last_step import last_step
 
 MODES = ("last", "both_ends", "mean")
 
 
 @register
-class EncoderPooling(keras.layers.Layer):
+class EncoderPooling(ListedConfig, keras.layers.Layer):
     r"""Pools the outputs of an encoder, `(B, S, M)`, to the summary $\bar h$, `(B, M)`.
 
     The first states of the decoder are computed from $\bar h$. A decoder without
@@ -61,9 +62,6 @@ class EncoderPooling(keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return (shape[0], shape[-1])
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "mode": self.mode}
 
 
 def pooling_mode(layer: keras.Layer | None) -> str:

@@ -14,6 +14,7 @@ from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.hard_attention import is_reinforced
 from kerasseq.models.seq2seq.pictures import as_maps
@@ -29,7 +30,7 @@ from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.inputs import embedding_width
 from kerasseq.tasks.loss_chunks import TokenHead
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import Reinforcement, ScheduledSampling
 
@@ -108,6 +109,7 @@ class Seq2Seq(Translator):
 
     divides_weights: bool = False
 
+    @checked_arguments(embedding_dim=None, output_reads=among(*OUTPUT_READS))
     def __init__(
         self,
         architecture: str | keras.Layer,
@@ -130,27 +132,6 @@ class Seq2Seq(Translator):
         reinforcement: Reinforcement | None = None,
         **kwargs: Any,
     ) -> None:
-        source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
-        target_tokenizer = fitted_tokenizer(target_tokenizer, "target_tokenizer")
-        config = {
-            "architecture": architecture,
-            "source_tokenizer": source_tokenizer,
-            "target_tokenizer": target_tokenizer,
-            "source_vocabulary_size": source_vocabulary_size,
-            "target_vocabulary_size": target_vocabulary_size,
-            "attention": attention,
-            "decoder": decoder,
-            "units": checks.size("units", units),
-            "num_layers": checks.size("num_layers", num_layers),
-            "bidirectional": checks.flag("bidirectional", bidirectional),
-            "embedding_dim": embedding_dim,
-            "input_feeding": checks.flag("input_feeding", input_feeding),
-            "dropout": checks.rate("dropout", dropout),
-            "scheduled_sampling": scheduled_sampling,
-            "output_reads": checks.one_of("output_reads", output_reads, OUTPUT_READS),
-            "doubly_stochastic": doubly_stochastic,
-            "reinforcement": reinforcement,
-        }
         features = isinstance(architecture, keras.Model)  # sources are not ids
         source_vocabulary = None
         if not features:
@@ -209,7 +190,7 @@ class Seq2Seq(Translator):
         hidden = functools.partial(hidden_states, recurrent_decoder, read)
         vars(self)["token_head"] = TokenHead(hidden, [to_logits], to_logits)
         logits = read()
-        super().__init__([source, target], logits, config, **kwargs)
+        super().__init__([source, target], logits, self._arguments, **kwargs)
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.decoder = recurrent_decoder

@@ -8,13 +8,14 @@ from typing import Any
 import keras
 from keras import ops
 
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.training import ScheduledSampling
 
 
 @register
-class ScheduledSampler(keras.layers.Layer):
+class ScheduledSampler(ListedConfig, keras.layers.Layer):
     """Draws whether a decoder's input is the target token or the predicted token.
 
     Args:
@@ -82,10 +83,6 @@ class ScheduledSampler(keras.layers.Layer):
         """Returns the predicted ids `(B,)` of logits `(B, V)`, without gradient."""
         logits = logits if gumbel_noise is None else logits + gumbel_noise
         return ops.argmax(ops.stop_gradient(logits), axis=-1)
-
-    def get_config(self) -> Config:
-        schedule = keras.saving.serialize_keras_object(self.schedule)
-        return {**super().get_config(), "schedule": schedule}
 
 
 def deserialize(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """T5: encoder-decoder Transformers from text to text, and their encoder alone."""
 
-import functools
 from typing import Any
 
 import keras
@@ -10,6 +9,8 @@ from kerasseq.core import checks
 from kerasseq.core.ids import has_texts
 from kerasseq.core.padding import pad_rows, padded
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config
+from kerasseq.models.arguments import checked_arguments
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.transformer import find_encoder_decoder, user_ids
@@ -25,7 +26,7 @@ from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import rows_of_steps
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.initializers import FanInNormal
@@ -114,6 +115,7 @@ class T5(EncoderDecoder):
         Raffel et al. 2020; Shazeer 2020 (1.1). Slides A, C, D.
     """
 
+    @checked_arguments(vocabulary_size=checks.whole_number)
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -135,31 +137,8 @@ class T5(EncoderDecoder):
         decoder_feed_forward: Any = None,
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
-        of_layers: dict[str, Any] = {
-            "num_layers": num_layers,
-            "num_heads": num_heads,
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "head_dim": head_dim,
-            "dropout": dropout,
-            "feed_forward": feed_forward,
-            "relative_buckets": relative_buckets,
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "num_decoder_layers": num_decoder_layers,
-            "decoder_feed_forward": decoder_feed_forward,
-            "tie_embeddings": tie_embeddings,
-        }
-        options = make_options(**of_layers)
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": checks.optional(
-                checks.whole_number, "vocabulary_size", vocabulary_size
-            ),
-            **of_layers,
-            "scheduled_sampling": scheduled_sampling,
-            "published_ids": checks.flag("published_ids", published_ids),
-        }
+        config = self._arguments
+        options = make_options(config)
         published = PUBLISHED_IDS if published_ids else None
         source, target = (
             Vocabulary(name, tokenizer, vocabulary_size, published=published)
@@ -258,6 +237,7 @@ class T5Encoder(TaskModel):
         Raffel et al. 2020.
     """
 
+    @checked_arguments(vocabulary_size=checks.whole_number)
     def __init__(
         self,
         tokenizer: AnyTokenizer | None = None,
@@ -274,26 +254,8 @@ class T5Encoder(TaskModel):
         layer_norm_epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
-        tokenizer = fitted_tokenizer(tokenizer)
-        of_layers: dict[str, Any] = {
-            "num_layers": num_layers,
-            "num_heads": num_heads,
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "head_dim": head_dim,
-            "dropout": dropout,
-            "feed_forward": feed_forward,
-            "relative_buckets": relative_buckets,
-            "layer_norm_epsilon": layer_norm_epsilon,
-        }
-        options = make_options(**of_layers)
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": checks.optional(
-                checks.whole_number, "vocabulary_size", vocabulary_size
-            ),
-            **of_layers,
-        }
+        config = self._arguments
+        options = make_options(config)
         if (tokenizer is None) == (vocabulary_size is None):
             raise ValueError(
                 "expected either tokenizer, for texts, or vocabulary_size, for ids; "
@@ -358,66 +320,46 @@ class T5Encoder(TaskModel):
         return padded(self.source_vocabulary.encode(x))
 
 
-def make_options(
-    *,
-    num_layers: int,
-    num_heads: int,
-    hidden_dim: int,
-    intermediate_dim: int | None,
-    head_dim: int | None,
-    dropout: float,
-    feed_forward: Any,
-    relative_buckets: int,
-    layer_norm_epsilon: float,
-    num_decoder_layers: int | None = None,
-    decoder_feed_forward: Any = None,
-    tie_embeddings: bool = True,
-) -> LayerOptions:
-    """Checks the arguments of a T5; returns the options of its layers."""
-    optional_size = functools.partial(checks.optional, checks.size)
-    D = checks.size("hidden_dim", hidden_dim)
-    checks.size("num_layers", num_layers)
-    optional_size("num_decoder_layers", num_decoder_layers)
-    optional_size("intermediate_dim", intermediate_dim)
-    checks.whole_number("relative_buckets", relative_buckets, 4)
-    if relative_buckets >= 4 * MAX_DISTANCE:
+def make_options(a: Config) -> LayerOptions:
+    """Returns the options of the layers from the arguments of a T5 or its encoder."""
+    D, width, buckets = a["hidden_dim"], a["intermediate_dim"], a["relative_buckets"]
+    count, feed_forward = a["num_layers"], a["feed_forward"]
+    decoder_feed_forward = a.get("decoder_feed_forward")
+    checks.whole_number("relative_buckets", buckets, 4)
+    if buckets >= 4 * MAX_DISTANCE:
         raise ValueError(
             f"relative_buckets must be below {4 * MAX_DISTANCE}, as the largest "
-            f"distance is {MAX_DISTANCE}, received {relative_buckets}"
+            f"distance is {MAX_DISTANCE}, received {buckets}"
         )
-    checks.flag("tie_embeddings", tie_embeddings)
     _check_names("feed_forward", feed_forward)
     if decoder_feed_forward is not None:
         _check_names("decoder_feed_forward", decoder_feed_forward)
     check_memory(
         D,
-        intermediate_dim=intermediate_dim,
-        head_dim=optional_size("head_dim", head_dim),
-        num_layers=num_layers * (intermediate_dim or 4 * D),
+        intermediate_dim=width,
+        head_dim=a["head_dim"],
+        num_layers=count * (width or 4 * D),
     )
+    given = ("num_heads", "head_dim", "dropout", "layer_norm_epsilon")
+    fixed = ("norm", "norm_placement", "use_bias")
     block = {
-        "num_heads": checks.size("num_heads", num_heads),
-        "head_dim": head_dim,
-        "dropout": checks.rate("dropout", dropout),
-        "layer_norm_epsilon": checks.positive("layer_norm_epsilon", layer_norm_epsilon),
-        "norm": FIXED["norm"],
-        "norm_placement": FIXED["norm_placement"],
-        "use_bias": FIXED["use_bias"],
+        **{name: a[name] for name in given},
+        **{name: FIXED[name] for name in fixed},
         "scale": 1.0,
         "kernel_initializer": FanInNormal(D),
     }
     blocks = options_of_blocks(
-        *(feed_forward, num_layers),
-        *(decoder_feed_forward, num_decoder_layers or num_layers),
-        intermediate_dim=intermediate_dim,
+        *(feed_forward, count),
+        *(decoder_feed_forward, a.get("num_decoder_layers") or count),
+        intermediate_dim=width,
         hidden_dim=D,
     )
     return LayerOptions(
         *blocks,
         block=block,
-        encoder_position=make_relative_bias(relative_buckets, bidirectional=True),
-        decoder_position=make_relative_bias(relative_buckets, bidirectional=False),
-        logit_scale=D**-0.5 if tie_embeddings else 1.0,
+        encoder_position=make_relative_bias(buckets, bidirectional=True),
+        decoder_position=make_relative_bias(buckets, bidirectional=False),
+        logit_scale=D**-0.5 if a.get("tie_embeddings", True) else 1.0,
         final_dropout=True,
     )
 

@@ -1,14 +1,13 @@
 """The Transformer of Vaswani et al., with the options of its successors."""
 
-import functools
 import math
 from typing import Any
 
 import keras
 
-from kerasseq.core import checks
 from kerasseq.core.padding import FIRST
 from kerasseq.core.serialization import register
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.transformer_base import (
@@ -20,7 +19,7 @@ from kerasseq.models.seq2seq.transformer_base import (
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.by_name import POSITIONS, make_attention_position
 from kerasseq.published.architectures import Architecture, find
-from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
+from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training import ScheduledSampling
 
 FIELDS = (  # arguments that are fields of an architecture, too
@@ -105,6 +104,7 @@ class Transformer(EncoderDecoder):
         Vaswani et al. 2017; Lewis et al. 2020 (BART). Slides A, C, D.
     """
 
+    @checked_arguments(position=among(*POSITIONS))
     def __init__(
         self,
         source_tokenizer: AnyTokenizer | None = None,
@@ -132,39 +132,6 @@ class Transformer(EncoderDecoder):
         scheduled_sampling: ScheduledSampling | None = None,
         **kwargs: Any,
     ) -> None:
-        source_tokenizer = fitted_tokenizer(source_tokenizer, "source_tokenizer")
-        target_tokenizer = fitted_tokenizer(target_tokenizer, "target_tokenizer")
-        optional_size = functools.partial(checks.optional, checks.size)
-        config = {
-            "source_tokenizer": source_tokenizer,
-            "target_tokenizer": target_tokenizer,
-            "source_vocabulary_size": source_vocabulary_size,
-            "target_vocabulary_size": target_vocabulary_size,
-            "num_layers": checks.size("num_layers", num_layers),
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": optional_size("intermediate_dim", intermediate_dim),
-            "max_sequence_length": checks.size(
-                "max_sequence_length", max_sequence_length
-            ),
-            "dropout": checks.rate("dropout", dropout),
-            "norm": norm,
-            "norm_placement": checks.one_of(
-                "norm_placement", norm_placement, ("pre", "post", "deep")
-            ),
-            "feed_forward": feed_forward,
-            "use_bias": checks.flag("use_bias", use_bias),
-            "position": checks.one_of("position", position, POSITIONS),
-            "num_key_value_heads": optional_size(
-                "num_key_value_heads", num_key_value_heads
-            ),
-            "head_dim": optional_size("head_dim", head_dim),
-            "embedding_norm": checks.flag("embedding_norm", embedding_norm),
-            "scale_embeddings": checks.flag("scale_embeddings", scale_embeddings),
-            "share_embeddings": checks.flag("share_embeddings", share_embeddings),
-            "tie_embeddings": checks.flag("tie_embeddings", tie_embeddings),
-            "scheduled_sampling": scheduled_sampling,
-        }
         max_length = max_sequence_length if position == "learned" else None
         source = Vocabulary(
             "source", source_tokenizer, source_vocabulary_size, max_length
@@ -230,7 +197,9 @@ class Transformer(EncoderDecoder):
         decoder = Decoder(target_embedding, options)
         encoder = Encoder(source_embedding, options)
         super().__init__(
-            source, target, encoder, decoder, config, scheduled_sampling, **kwargs
+            *(source, target, encoder, decoder),
+            *(self._arguments, scheduled_sampling),
+            **kwargs,
         )
 
     @classmethod

@@ -17,10 +17,11 @@ from keras import ops
 
 from kerasseq import kernels, tracing
 from kerasseq.core import checks, objects
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import as_floats
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Shape, Tensor
 from kerasseq.kernels import matmul
 from kerasseq.models.vit import grid as grids
 from kerasseq.models.vit import sizes
@@ -50,12 +51,12 @@ def extract_patches(x: Tensor, patch_size: tuple[int, int]) -> Tensor:
 
 
 def _rows_and_columns(x, patch_size):
-    """Integers, or tensors if the size of the image is unknown."""
+    """Returns integers, or tensors if the size of the image is unknown."""
     return [n // p for n, p in zip(ops.shape(x)[1:3], patch_size, strict=True)]
 
 
 @register
-class PatchEmbedding(WithSublayers, keras.layers.Layer):
+class PatchEmbedding(ListedConfig, WithSublayers, keras.layers.Layer):
     r"""Embeds the patches of an image, with a class token and learned positions.
 
     The projection is a convolution whose stride is its kernel size. The position
@@ -228,22 +229,6 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         known = None not in (rows, columns)
         patches = rows * columns + self.class_token if known else None
         return (inputs_shape[0], patches, self.hidden_dim)
-
-    def get_config(self) -> Config:
-        initializer = keras.initializers.serialize
-        config = {
-            "patch_size": self.patch_size,
-            "hidden_dim": self.hidden_dim,
-            "class_token": self.class_token,
-            "image_size": self.image_size,
-            "interpolation": self.interpolation,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializer(self.kernel_initializer),
-            "bias_initializer": initializer(self.bias_initializer),
-            "position_initializer": initializer(self.position_initializer),
-            "data_format": self.data_format,
-        }
-        return {**super().get_config(), **config}
 
 
 def check_data_format(data_format: str | None) -> str:

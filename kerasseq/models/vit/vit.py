@@ -12,6 +12,7 @@ from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
+from kerasseq.models.arguments import among, checked_arguments
 from kerasseq.models.vit import pixels, sizes
 from kerasseq.models.vit.classifier import ImageClassifier
 from kerasseq.models.vit.patches import PatchEmbedding, check_data_format
@@ -136,6 +137,12 @@ class ViT(ImageClassifier):
         Dosovitskiy et al. 2021. Slides A, B, C.
     """
 
+    @checked_arguments(
+        pooling=among("token", "mean"),
+        norm_placement=among(*NORM_PLACEMENTS),
+        resize=among(*RESIZE),
+        sliding_window=None,
+    )
     def __init__(
         self,
         labels: int | Sequence[Label] | None = None,
@@ -171,39 +178,11 @@ class ViT(ImageClassifier):
     ) -> None:
         sides = sizes.pair("image_size", image_size)
         sizes.grid(sides, sizes.pair("patch_size", patch_size))
-        num_layers = checks.size("num_layers", num_layers)
-        hidden_dim = checks.size("hidden_dim", hidden_dim)
-        intermediate_dim = checks.optional(
-            checks.size, "intermediate_dim", intermediate_dim
-        )
-        function = "sigmoid" if checks.flag("multi_label", multi_label) else "softmax"
-        config = {
-            "image_size": image_size,
-            "patch_size": patch_size,
-            "channels": checks.size("channels", channels),
-            "num_layers": num_layers,
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "dropout": checks.rate("dropout", dropout),
-            "pooling": checks.one_of("pooling", pooling, ("token", "mean")),
-            "norm": norm,
-            "norm_placement": checks.one_of(
-                "norm_placement", norm_placement, NORM_PLACEMENTS
-            ),
-            "feed_forward": feed_forward,
-            "use_bias": checks.flag("use_bias", use_bias),
-            "num_key_value_heads": num_key_value_heads,
-            "head_dim": head_dim,
-            "parallel": checks.flag("parallel", parallel),
-            "interpolation": interpolation,
+        function = "sigmoid" if multi_label else "softmax"
+        config = self._arguments | {
             "value_range": pixels.check_range(value_range),
             "data_format": check_data_format(data_format),
             "activation": checks.one_of("activation", activation, (None, function)),
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "resize": checks.one_of("resize", resize, RESIZE),
-            "multi_label": multi_label,
-            "include_top": checks.flag("include_top", include_top),
             **check_attention(attention, sliding_window, global_tokens, None),
         }
         if global_tokens is not None and pooling != "token":

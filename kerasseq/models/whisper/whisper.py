@@ -14,6 +14,7 @@ from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
+from kerasseq.models.arguments import checked_arguments
 from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.seq2seq.cached_decoding import CachedDecoding
 from kerasseq.models.seq2seq.transformer_base import Decoder, LayerOptions
@@ -109,6 +110,11 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
     casts_source: ClassVar[bool] = False  # sounds stay float32
     length_argument: ClassVar[str] = "max_length"
 
+    @checked_arguments(
+        tokenizer=None,
+        vocabulary_size=checks.size,
+        max_length=functools.partial(checks.whole_number, at_least=2),
+    )
     def __init__(
         self,
         tokenizer: AnyTokenizer | str | None = None,
@@ -131,33 +137,12 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         task: str = TRANSCRIBE,
         **kwargs: Any,
     ) -> None:
-        optional_size = functools.partial(checks.optional, checks.size)
-        if checks.size("hidden_dim", hidden_dim) % 2 or hidden_dim < 4:
+        if hidden_dim % 2 or hidden_dim < 4:
             raise ValueError(
                 "hidden_dim must be even and at least 4, for sines and cosines of the "
                 f"positions, received {hidden_dim}"
             )
-        arguments = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": optional_size("vocabulary_size", vocabulary_size),
-            "num_layers": checks.size("num_layers", num_layers),
-            "num_decoder_layers": optional_size(
-                "num_decoder_layers", num_decoder_layers
-            ),
-            "num_heads": checks.size("num_heads", num_heads),
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": optional_size("intermediate_dim", intermediate_dim),
-            "num_mels": num_mels,
-            "window": checks.positive("window", window),
-            "max_length": checks.whole_number("max_length", max_length, 2),
-            "dropout": checks.rate("dropout", dropout),
-            "sampling_rate": checks.size("sampling_rate", sampling_rate),
-            "num_fft_bins": num_fft_bins,
-            "stride": checks.size("stride", stride, 1),
-            "generation": generation,
-            "language": language,
-            "task": task,
-        }
+        arguments = self._arguments
         check_memory(
             hidden_dim,
             vocabulary_size=vocabulary_size,
