@@ -20,15 +20,15 @@ SKIPPED = {HOME, *vars(keras.Layer(name="any"))}  # the attributes of each layer
 SKIPPED |= {"_dropout_mask", "_recurrent_dropout_mask"}  # which cells draw anew
 DEPTH, LONGEST = 4, 256  # of what others wrote; of containers: data is longer
 DATA, EMPTY = "__dataclass_fields__", types.CellType()
+CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def _attributes(x: object) -> list[Any]:
     return [v for n, v in getattr(x, "__dict__", {}).items() if n not in CACHES]
 
 
-def _entries(values: Any) -> list[Any]:
-    keys = values if isinstance(values, dict) else ()
-    return [len(values), *keys, *(values.values() if keys else values)]
+def _entries(x: Any) -> list[Any]:
+    return [len(x), *x, *(x.values() if isinstance(x, dict) else ())]
 
 
 OPENED: dict[type, Callable[[Any], Any]] = {  # of these only what they hold counts
@@ -36,7 +36,7 @@ OPENED: dict[type, Callable[[Any], Any]] = {  # of these only what they hold cou
     functools.partial: lambda x: (x.func, x.args, x.keywords),
     property: lambda x: (x.fget,),
     **dict.fromkeys((classmethod, staticmethod), lambda x: (x.__func__,)),
-    **dict.fromkeys((list, tuple, dict, set, frozenset), _entries),
+    **dict.fromkeys(CONTAINERS, _entries),
 }
 
 
@@ -45,7 +45,7 @@ class Fingerprint:
 
     Layers are compared by identity, with their public attributes, classes, dtype policy
     and lists of variables. Of what is neither Keras' nor ours also private attributes,
-    and what functions read. Changes inside arrays and long containers are not noticed.
+    and what functions read, `DEPTH` deep; not what is in arrays and long containers.
 
     Args:
         *roots: Functions, bound methods, layers or models; data classes of them.
@@ -91,7 +91,7 @@ class Fingerprint:
 
     def _add(self, x: Any, depth: int, seen: dict[int, Any], trusted: bool) -> None:
         """Adds what a value holds, and what that holds."""
-        if type(x) in PLAIN or id(x) in seen or not depth:
+        if type(x) in PLAIN or id(x) in seen or depth < (type(x) not in CONTAINERS):
             return
         seen[id(x)] = x  # which keeps its id
         maker = x if isinstance(x, type | types.FunctionType) else type(x)
@@ -136,8 +136,8 @@ def _reached(function: types.FunctionType) -> list[Any]:
     """What a function reads besides its arguments; of a module what it names."""
     code, known = function.__code__, function.__globals__
     cells = [c.cell_contents for c in function.__closure__ or () if c != EMPTY]
-    names = _names(code)
-    reached = [known[name] for name in names if name in known]
+    names = _names(code)  # among them those of modules that it imports itself
+    reached = [known[n] if n in known else sys.modules.get(n) for n in names]
     for module in [vars(x) for x in reached if isinstance(x, types.ModuleType)]:
         reached += [module[n] for n in names if n in module]
     return [code, function.__defaults__, function.__kwdefaults__, *cells, *reached]

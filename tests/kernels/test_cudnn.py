@@ -51,10 +51,10 @@ def run_and_reference(name, bias=True, **options):
 
 def read_as_cudnn(params, x, h, c, gru):
     """Gates in cuDNN's order, from one row of weights, as its manual has them."""
-    n, params = 3 if gru else 4, numpy(params)
-    cuts = np.cumsum([n * H * D, n * H * H, n * H])
+    n, params, features = 3 if gru else 4, numpy(params), x.shape[-1]
+    cuts = np.cumsum([n * H * features, n * H * H, n * H])
     W, R, b_w, b_r = np.split(params, cuts)
-    W, R = W.reshape(n, H, D), R.reshape(n, H, H)
+    W, R = W.reshape(n, H, features), R.reshape(n, H, H)
     b_w, b_r = b_w.reshape(n, H), b_r.reshape(n, H)
     path = []
     for x_t in numpy(x):

@@ -1,9 +1,11 @@
 """PyTorch's own kernels: they compute what `step` says, or do not run."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
+from keras import ops
 
 from kerasseq import layers
 from kerasseq.core import backend
@@ -99,10 +101,12 @@ def test_products_rounded_to_tf32_pass_the_trial(name, monkeypatch, runs):
     x = np.random.default_rng(0).normal(size=(2, 3, 257)).astype("float32")
     layer(x)
     assert len(runs) == 2  # the trial, and the call
-    layer.cell.step = lambda z, states, training=False: (
-        0.99 * states[0],
-        [0.99 * s for s in states],
-    )
+
+    def step(self, *args):
+        h, states = type(self).step(self, *args)
+        return 0.999 * h, [0.999 * h, *states[1:]]
+
+    layer.cell.step = types.MethodType(step, layer.cell)
     layer(x)
     assert len(runs) == 3  # the trial alone
 
@@ -118,6 +122,102 @@ def test_an_edited_step_does_not_run_natively(runs):
     fast.cell.step = lambda z, states, training=False: (states[0], states)
     assert not fast(X).any()
     assert runs == ["lstm"]  # the trial
+
+
+class Clipped(layers.LSTMCell):
+    """Differs where a cell state is large."""
+
+    def step(self, projected, states, training=False):
+        _, (h, c) = super().step(projected, states, training)
+        return h, [h, ops.clip(c, -4, 4)]
+
+
+class Leaking(layers.LSTMCell):
+    """Differs by little at each step."""
+
+    def step(self, projected, states, training=False):
+        h, c = states
+        return super().step(projected, [h, 0.999 * c], training)
+
+
+class WithoutGradient(layers.LSTMCell):
+    """Differs in its gradients alone."""
+
+    def step(self, projected, states, training=False):
+        h, c = states
+        return super().step(projected, [ops.stop_gradient(h), c], training)
+
+
+class OtherOutput(layers.LSTMCell):
+    """Differs in the output, which is the cell state."""
+
+    def step(self, projected, states, training=False):
+        h, (_, c) = super().step(projected, states, training)
+        return c, [h, c]
+
+
+class ThirdState(layers.LSTMCell):
+    """Has one more state than the kernel."""
+
+    state_names = ("hidden_state", "cell_state", "mean")
+
+    def step(self, projected, states, training=False):
+        h, (_, c) = super().step(projected, states[:2], training)
+        return h, [h, c, 0.9 * states[2] + 0.1 * h]
+
+
+class InTraining(layers.LSTMCell):
+    """Differs in training alone."""
+
+    def step(self, projected, states, training=False):
+        h, states = super().step(projected, states, training)
+        return (h / 2 if training else h), states
+
+
+class InputsInTraining(layers.LSTMCell):
+    """Differs in what it makes of the inputs, in training alone."""
+
+    def project(self, inputs, training=False):
+        z = super().project(inputs, training)
+        return z / 2 if training else z
+
+
+class ClippedInputs(layers.LSTMCell):
+    """Differs where an input is large."""
+
+    def project(self, inputs, training=False):
+        return super().project(ops.clip(inputs, -9, 9), training)
+
+
+class SmallActivation(layers.ElmanCell):
+    """Differs where a state is large, and has as many branches as the kernel."""
+
+    def step(self, projected, states, training=False):
+        z = projected + self.recurrent_product(states[0])
+        h = ops.clip(z, 0, 10)
+        return h, [h]
+
+
+SLIGHTLY = [Clipped, Leaking, WithoutGradient, OtherOutput, ThirdState]
+SLIGHTLY += [InTraining, InputsInTraining, ClippedInputs, SmallActivation]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("cls", SLIGHTLY)
+def test_a_step_that_differs_slightly_does_not_run_natively(
+    cls, dtype, monkeypatch, runs
+):
+    """Not even where a trial on a few numbers near 1 would find the same."""
+    if dtype == "float32":
+        monkeypatch.setattr(derived, "can_run", lambda *_: False)
+    layer = layers.RNN(cls(H, dtype=dtype), return_sequences=True, dtype=dtype)
+    layer(X)  # a trial, which may find the same in inference
+    runs.clear()
+    layer(X, training=True)
+    assert runs in ([], [layer.cell.native])  # the trial alone
+    runs.clear()
+    layer(X, training=True)
+    assert not runs
 
 
 @pytest.mark.parametrize(

@@ -116,11 +116,11 @@ def test_what_a_function_reads_counts():
     assert not fingerprint.holds() and fingerprint != Fingerprint(function)
 
 
-FACTOR = 3
+FACTOR, SHARED = 3, {"shift": 1}
 
 
 def inner(x):
-    return FACTOR * x
+    return FACTOR * x + SHARED["shift"]
 
 
 def outer(x):
@@ -133,7 +133,9 @@ class Base(keras.Layer):
         return 1
 
     def step(self, x):
-        return outer(x) + support.OFFSET + self.bias
+        import loaded_in_step
+
+        return outer(x) + support.OFFSET + self.bias + loaded_in_step.SCALE
 
 
 class Cell(Base):
@@ -149,6 +151,8 @@ class Cell(Base):
 
 support = types.ModuleType("support")
 support.OFFSET = 2
+imported = sys.modules["loaded_in_step"] = types.ModuleType("loaded_in_step")
+imported.SCALE = 2
 HERE = sys.modules[__name__]
 OF_A_CELL = {
     "step of its class": lambda m, _: m.setattr(Cell, "step", abs, raising=False),
@@ -164,6 +168,8 @@ OF_A_CELL = {
     "function that it calls": lambda m, _: m.setattr(HERE, "inner", abs),
     "global of a function": lambda m, _: m.setattr(HERE, "FACTOR", 5),
     "code of a function": lambda m, _: m.setattr(inner, "__code__", outer.__code__),
+    "inside a global": lambda m, _: m.setitem(SHARED, "shift", 2),
+    "module imported in step": lambda m, _: m.setattr(imported, "SCALE", 3),
     "name in a module": lambda m, _: m.setattr(support, "OFFSET", 5),
 }
 
