@@ -289,5 +289,4 @@ class AnswerRows:
 
     def held_out(self, call: FitCall) -> tuple[Any, np.ndarray, np.ndarray]:
         """Returns the rows as arrays, for validation."""
-        call.keras.setdefault("validation_batch_size", call.batch_size)
         return arrays(self.rows, self.inputs)

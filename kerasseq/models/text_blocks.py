@@ -22,7 +22,6 @@ from kerasseq.training.batches import HELD_OUT
 
 Encode = Callable[[str], np.ndarray]  # from a text to its ids
 Block = tuple[np.ndarray, np.ndarray]  # inputs and targets
-Fit = Callable[..., Any]
 Options = dict[str, Any]  # arguments of Keras
 
 
@@ -174,9 +173,11 @@ class TextCut:
         """Returns a context of `fit` of Keras; see `TaskModel.training_on`."""
         return contextlib.nullcontext(arguments)
 
-    def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
-        """Evaluates on rows of ids or other data, with `evaluate` of Keras."""
-        return evaluate(x, y, **options)
+    def evaluating_on(
+        self, arguments: Options
+    ) -> contextlib.AbstractContextManager[Options]:
+        """Returns a context of `evaluate`; see `TaskModel.evaluating_on`."""
+        return contextlib.nullcontext(arguments)
 
 
 class TextRows:
@@ -218,8 +219,7 @@ class TextRows:
 
     def held_out(self, call: FitCall) -> Block:
         """Returns the blocks of the text, for validation."""
-        size = call.keras.get("validation_batch_size") or call.batch_size
-        return self.cut.blocks(self.ids, self.sequence_length, size)
+        return self.cut.blocks(self.ids, self.sequence_length, call.held_out_size)
 
 
 def as_ids(

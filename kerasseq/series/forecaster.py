@@ -35,7 +35,7 @@ from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
-from kerasseq.tasks.fit_call import FitCall
+from kerasseq.tasks.fit_call import FitCall, parts_of
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.inputs import check_sizes, sequence_input
 from kerasseq.tasks.last_step import LastStep
@@ -224,9 +224,21 @@ class Forecaster(TableForecasts, TaskModel):
         return self._windows_of_table(windows, call)
 
     def held_out_data(self, call: FitCall) -> Any:
-        sizes = call.keras.get("validation_steps"), call.batch_size
-        data = self._evaluated(call.validation_data, *sizes)
-        return data[0] if data[1] is None else data
+        data = call.validation_data
+        (data,) = data if isinstance(data, tuple) and len(data) == 1 else (data,)
+        is_list = isinstance(data, list) and len(data) in (2, 3)
+        x, y, weights = parts_of(tuple(data) if is_list else data)
+        if y is None and x is not None:
+            x = as_table(x)
+            if is_table(x, None):
+                x, y = self._held_out(x)
+            else:
+                sizes = call.keras.get("validation_steps"), call.held_out_size
+                x, y, own = as_windows(x, None, *sizes)[:3]
+                weights = weights if own is None else own
+        check_not_empty(x, call.method)
+        self._check_windows(x, y)
+        return x, y, weights
 
     @contextlib.contextmanager
     def training_on(
@@ -264,44 +276,6 @@ class Forecaster(TableForecasts, TaskModel):
         self._check_windows(x, y)
         self._set_scales_of_arrays(*(windows.first or (x, y)))
         return KerasData(x, y, weights, call.class_weight)
-
-    def _evaluated(self, x, steps, batch_size):
-        """Returns the data of an evaluation: a table or a stream as arrays."""
-        if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
-            return x
-        x = as_table(x)
-        if is_table(x, None):
-            return self._held_out(x)
-        return as_windows(x, None, steps, batch_size)[:3]
-
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        steps: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Evaluates the model on a table or on windows, as `keras.Model.evaluate`.
-
-        Args:
-            x: As for `fit`. Of a table all windows count, and the loss is that of
-                scaled values; `backtest` has errors in the unit of the series.
-            y: Targets, if `x` are windows.
-            sample_weight: Weight of each window.
-            steps: Number of batches, for a stream without an end.
-            **kwargs: As for `keras.Model.evaluate`.
-        """
-        if y is None and x is not None:
-            data = self._evaluated(x, steps, kwargs.get("batch_size"))
-            x, y, weights = (*data, None)[:3]
-            sample_weight = sample_weight if weights is None else weights
-        check_not_empty(x, "evaluate")
-        self._check_windows(x, y)
-        return super().evaluate(
-            x, y, sample_weight=sample_weight, steps=steps, **kwargs
-        )
 
     def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Predicts the targets of windows, as `keras.Model.predict`.

@@ -1,6 +1,7 @@
 """What `fit` is called with, and what a model makes of it: rows, or data for Keras."""
 
 import dataclasses
+import inspect
 import math
 import types
 from collections.abc import Mapping, Sequence
@@ -9,13 +10,16 @@ from typing import Any, Protocol, Self
 import keras
 
 from kerasseq.core import checks
+from kerasseq.core.arguments import check_names
 from kerasseq.tasks.data_checks import are_batches, number_array
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
+
+OF_KERAS = "_use_cached_eval_dataset"  # what its `fit` passes to `evaluate`
 
 
 @dataclasses.dataclass
 class FitCall:
-    """The arguments of a call of `fit`.
+    """The arguments of a call of `fit`; or of `evaluate`, as data for validation.
 
     Attributes:
         x: The data. Arguments without a description are those of `fit`.
@@ -34,6 +38,7 @@ class FitCall:
         keras: Other arguments of `keras.Model.fit`, which a model may complete.
         streamed: Whether a model reads a stream of texts batch by batch.
         history: What `fit` returns, if a model need not be trained any more.
+        method: "fit" or "evaluate".
     """
 
     x: Any
@@ -52,6 +57,7 @@ class FitCall:
     keras: dict[str, Any]
     streamed: bool = False
     history: Any = None  # a `keras.callbacks.History`
+    method: str = "fit"
 
     def __post_init__(self) -> None:
         """Raises if a number is out of range, whatever reads the data later."""
@@ -66,7 +72,10 @@ class FitCall:
                 checks.whole_number(name, value, least)
         for name in ("validation_batch_size", "validation_steps"):
             if self.keras.get(name) is not None:
-                checks.whole_number(name, self.keras[name])
+                of_call = (
+                    name if self.method == "fit" else name.removeprefix("validation_")
+                )
+                checks.whole_number(of_call, self.keras[name])
         if isinstance(self.validation_data, tuple):
             check_parts(self.validation_data, at_most=math.inf)
         for each in callbacks_of(self.keras):
@@ -75,6 +84,39 @@ class FitCall:
                     "callbacks must be a keras.callbacks.Callback, or a list of them, "
                     f"received {checks.short(each)}"
                 )
+
+    @classmethod
+    def of_evaluation(
+        cls,
+        data: tuple[Any, Any, Any],
+        batch_size: int,
+        steps: int | None,
+        own: dict[str, Any],
+    ) -> Self:
+        """Returns the call whose validation is a call of `evaluate`.
+
+        Args:
+            data: Inputs, labels and sample weights.
+            batch_size: Rows in a batch.
+            steps: Number of batches; all if None.
+            own: Arguments of this kind of model alone, by name.
+        """
+        count = max(n for n in (1, 2, 3) if n == 1 or data[n - 1] is not None)
+        return cls(
+            None, None, None, None, batch_size, None, 0, None, 0.0, data[:count], None,
+            None, own, {"validation_steps": steps}, method="evaluate",
+        )  # fmt: skip
+
+    @property
+    def held_out_size(self) -> int:
+        """Rows in a batch of data for validation."""
+        return self.keras.get("validation_batch_size") or self.batch_size
+
+    @property
+    def held_out_rows(self) -> int | None:
+        """Rows of data for validation, of a stream that is read in part; else None."""
+        steps = self.keras.get("validation_steps")
+        return None if steps is None else steps * self.held_out_size
 
     @property
     def holds_out(self) -> bool:
@@ -150,6 +192,7 @@ def fit_arguments_of(model: Any, call: FitCall) -> tuple[Any, dict[str, Any]]:
     epochs = {"epochs": 1 if call.epochs is None else call.epochs}
     options = {**epochs, "initial_epoch": call.initial_epoch, **call.keras}
     options["validation_data"] = held_out
+    options["validation_batch_size"] = call.held_out_size
     if not isinstance(data, KerasData):
         data = data.for_keras() or data
     if isinstance(data, KerasData):
@@ -181,6 +224,51 @@ def _arguments_of_arrays(data, call, fraction, options):
         "shuffle": not isinstance(data.x, types.GeneratorType),
         **options,
     }
+
+
+def own_options(
+    model: Any, method: str, names: Sequence[str], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Takes the arguments out that a kind of models alone has, and returns them.
+
+    Args:
+        model: The model.
+        method: "fit" or "evaluate".
+        names: The names of these arguments.
+        options: Arguments by name.
+
+    Raises:
+        TypeError: If one is unknown.
+    """
+    known = inspect.signature(getattr(keras.Model, method)).parameters
+    own = getattr(type(model), method)
+    check_names(method, own, (*known, OF_KERAS, *names), options)
+    return {name: options.pop(name) for name in names if name in options}
+
+
+def first_part(data: Any) -> Any:
+    """Returns the inputs of data for validation, or None.
+
+    Examples:
+        >>> first_part((["a"], [1])), first_part(["a"])
+        (['a'], ['a'])
+    """
+    return data[0] if isinstance(data, tuple) and data else data
+
+
+def parts_of(data: Any) -> tuple[Any, Any, Any]:
+    """Returns inputs, targets and weights of data for validation; None for none.
+
+    Args:
+        data: A tuple of up to three parts, or inputs in any other form.
+
+    Examples:
+        >>> parts_of((["a"], [1])), parts_of(["a"])
+        ((['a'], [1], None), (['a'], None, None))
+    """
+    parts = data if isinstance(data, tuple) else (data,)
+    check_parts(parts)
+    return (*parts, None, None)[:3]
 
 
 def check_parts(data: Sequence[Any], at_most: float = 3) -> None:

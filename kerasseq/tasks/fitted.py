@@ -13,7 +13,7 @@ import keras
 
 from kerasseq.core.ids import refuse_texts
 
-OF_IDS = ("__call__", "evaluate", "predict")  # methods that read inputs
+OF_IDS = ("__call__", "predict")  # methods that read inputs
 OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
 METHODS = (
     *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),

@@ -101,14 +101,6 @@ def labeled_rows(
     return rows
 
 
-def evaluated(model: Any, data: Data, batch_size: int) -> Any:
-    """Returns the batches of an evaluation within `fit`; other data as they are."""
-    rows = labeled_rows(model, *data)
-    if rows is not None:
-        return rows.in_order(batch_size)
-    return data[0] if data[1] is None else data
-
-
 def streamed_batches(
     model: Any,
     x: Any,
@@ -152,25 +144,24 @@ def streamed_batches(
     )
 
 
-def first_rows(model: Any, data: Any, steps: int | None, batch_size: int) -> Any:
-    """Returns data for an evaluation, of a stream of texts the rows of some batches.
+def first_rows(model: Any, data: Any, rows: int | None) -> Any:
+    """Returns data for an evaluation, of a stream of texts the first rows.
 
     Args:
         model: A model with labels.
-        data: `x`, `(x, y)` or `(x, y, sample_weight)`.
-        steps: Batches to read; all if None.
-        batch_size: Rows in a batch.
+        data: `x`, `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+        rows: How many rows to read; all if None.
     """
     is_several = isinstance(data, tuple | list)
     is_several = is_several and not model.preprocessor.has_labels(data)
     parts = data if is_several else (data,)
     check_parts(parts)
-    if steps is None or any(part is not None for part in parts[1:]):
+    if rows is None or any(part is not None for part in parts[1:]):
         return parts
     stream = stream_of(model, parts[0])
     if not isinstance(stream, sources.TextStream):
         return stream, *parts[1:]
-    return sources.as_columns([*itertools.islice(stream.rows(), steps * batch_size)])
+    return sources.as_columns([*itertools.islice(stream.rows(), rows)])
 
 
 def first_inputs(
@@ -189,7 +180,7 @@ def first_inputs(
     stream = x if steps is None else stream_of(model, x)
     if not isinstance(stream, sources.TextStream):
         return stream, dict(options)
-    return first_rows(model, stream, steps, batch_size)[0], others
+    return first_rows(model, stream, steps * batch_size)[0], others
 
 
 def stream_of(model: Any, x: Any) -> Any:

@@ -11,7 +11,7 @@ from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 PRETRAINING = ("sequence_length", "masking")  # arguments of `fit` on documents
 
 
-def is_pretraining(model: Any, x: Any, y: Any) -> bool:
+def is_pretraining(model: Any, x: Any, y: Any = None) -> bool:
     """Returns whether a model is trained on documents, lists of sentences."""
     is_list = y is None and isinstance(x, list) and len(x) > 0
     return is_list and isinstance(x[0], list) and model.head == "pretraining"
@@ -69,7 +69,6 @@ class PretrainingRows:
     def __init__(self, model: Any, call: FitCall) -> None:
         names = "sample_weight", "class_weight", "validation_split", "missing"
         call.refuse("to pre-train on documents", *names)
-        call.keras.setdefault("validation_batch_size", call.batch_size)
         self.model: Any = model
         self.documents: Any = call.x
         self.patience: int | None = call.patience

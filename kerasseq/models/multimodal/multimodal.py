@@ -34,7 +34,7 @@ from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.plain import as_plain
+from kerasseq.tasks.saving import as_plain
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 

@@ -81,7 +81,6 @@ class Translator(GenerationMixin, TaskModel):
 
     def training_data(self, call: FitCall) -> KerasData | PairRows:
         check_not_empty(call.x)
-        call.keras.setdefault("validation_batch_size", call.batch_size)
         x, is_streamed = streamed(
             call.x, call.y, call.steps_per_epoch, call.validation_split
         )
@@ -99,9 +98,12 @@ class Translator(GenerationMixin, TaskModel):
         return KerasData(*pairs, call.sample_weight, call.class_weight)
 
     def held_out_data(self, call: FitCall) -> Any:
-        rows = rows_of_steps(call.keras, "validation_steps", "validation_batch_size")
-        pairs = held_out_pairs(call.validation_data, rows)
-        return self.arrays(*pairs) if isinstance(pairs, Pairs) else pairs
+        x, y, weights = held_out_pairs(call.validation_data, call.held_out_rows)
+        if isinstance(x, Pairs):
+            check_not_empty(x.sources, call.method)
+            x, y = self.arrays(*x)
+        self._check_ids(x, y)
+        return x, y, weights
 
     def _encode_rows(self, x, y, weights):
         """Returns the arrays of rows of a stream."""
@@ -183,15 +185,6 @@ class Translator(GenerationMixin, TaskModel):
                 f"expected {len(rows)} targets, one a source, received {len(ends)}"
             )
         return pair_arrays(rows, ends, **vocabulary.pair_options)[0]
-
-    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
-        """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
-        x, y = pairs = read_pairs(x, y, rows=rows_of_steps(kwargs))
-        if isinstance(pairs, Pairs):
-            check_not_empty(x, "evaluate")
-            x, y = self.arrays(x, y)
-        self._check_ids(x, y)
-        return super().evaluate(x, y, **kwargs)
 
     def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Computes logits `(B, T, V)`, as `keras.Model.predict`.
