@@ -208,6 +208,7 @@ class Forecaster(TableForecasts, TaskModel):
 
     def training_data(self, call: FitCall) -> KerasData:
         call.refuse("as keras.utils.set_random_seed determines the order", "seed")
+        call.refuse("for a Forecaster, whose targets are no labels", "class_weight")
         of_table = {name: call.own[name] for name in OF_TABLE if name in call.own}
         for name in call.own.keys() - of_table:
             raise TypeError(
@@ -265,7 +266,7 @@ class Forecaster(TableForecasts, TaskModel):
         if call.epochs is None:
             batches = -(-len(x) // call.batch_size)
             call.epochs = max(LEAST_EPOCHS, -(-UPDATES // batches))
-        return KerasData(x, y, call.sample_weight, call.class_weight)
+        return KerasData(x, y, call.sample_weight)
 
     def _windows_of_arrays(self, x, call):
         """Windows that are given, checked."""
@@ -275,7 +276,7 @@ class Forecaster(TableForecasts, TaskModel):
         check_not_empty(x)
         self._check_windows(x, y)
         self._set_scales_of_arrays(*(windows.first or (x, y)))
-        return KerasData(x, y, weights, call.class_weight)
+        return KerasData(x, y, weights)
 
     def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Predicts the targets of windows, as `keras.Model.predict`.

@@ -193,7 +193,8 @@ class TaskModel(keras.Model):
                 Keras reads arrays, and batches of them.
             y: Labels, targets or answers; None if `x` has them or needs none. For tags
                 a list for each row; for spans pairs of indices of characters.
-            batch_size: Rows in a batch; 32 if None, or 64 pairs.
+            batch_size: Rows in a batch; 32 if None, or 64 pairs. If `x` has batches,
+                of the data for validation alone.
             epochs: The last epoch. None for 1; for as many as help, where a
                 `Forecaster` reads a table.
             initial_epoch: Number of epochs trained before; their batches are skipped.
@@ -315,6 +316,7 @@ class TaskModel(keras.Model):
             data = self.held_out_data(call)
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
             check_ready(self, x)
+            sample_weight = fit_call.array_weights(x, sample_weight)
         arguments = {"x": x, "y": y, "sample_weight": sample_weight, "steps": steps}
         arguments["batch_size"] = None if are_batches(x) else size
         with self.evaluating_on({**arguments, **kwargs}) as arguments:

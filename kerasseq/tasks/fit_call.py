@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import math
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import keras
@@ -12,6 +12,7 @@ import keras
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
 from kerasseq.tasks.data_checks import are_batches, number_array
+from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
 
 OF_KERAS = "_use_cached_eval_dataset"  # what its `fit` passes to `evaluate`
@@ -64,6 +65,17 @@ class FitCall:
         self.validation_split = checks.fraction(
             "validation_split", self.validation_split or 0.0
         )
+        self._check_numbers()
+        if isinstance(self.validation_data, tuple):
+            check_parts(self.validation_data, at_most=math.inf)
+        for each in callbacks_of(self.keras):
+            if not hasattr(each, "set_model"):
+                raise TypeError(
+                    "callbacks must be a keras.callbacks.Callback, or a list of them, "
+                    f"received {checks.short(each)}"
+                )
+
+    def _check_numbers(self):
         sizes = {"batch_size": 1, "epochs": 0, "initial_epoch": 0, "seed": 0}
         sizes |= dict.fromkeys(("steps_per_epoch", "patience"), 1)
         for name, least in sizes.items():
@@ -76,14 +88,9 @@ class FitCall:
                     name if self.method == "fit" else name.removeprefix("validation_")
                 )
                 checks.whole_number(of_call, self.keras[name])
-        if isinstance(self.validation_data, tuple):
-            check_parts(self.validation_data, at_most=math.inf)
-        for each in callbacks_of(self.keras):
-            if not hasattr(each, "set_model"):
-                raise TypeError(
-                    "callbacks must be a keras.callbacks.Callback, or a list of them, "
-                    f"received {checks.short(each)}"
-                )
+        often = self.keras.get("validation_freq", 1)  # or a list of epochs
+        if not isinstance(often, Collection) or isinstance(often, str):
+            checks.whole_number("validation_freq", often)
 
     @classmethod
     def of_evaluation(
@@ -210,13 +217,10 @@ def _arguments_of_arrays(data, call, fraction, options):
             "class_weight must be a dictionary here, of the weight of each integer "
             f"label, as the rows have no labels to count, received {by_class!r}"
         )
-    is_list = isinstance(weights, list | tuple)
-    if isinstance(weights, str) or (
-        is_list and not all(hasattr(each, "shape") for each in weights)
-    ):
-        data = data._replace(sample_weight=number_array("sample_weight", weights))
+    if are_batches(data.x):
+        call.refuse("for batches, which have an order of their own", "seed")
     return {
-        **data._asdict(),
+        **data._replace(sample_weight=array_weights(data.x, weights))._asdict(),
         "batch_size": None if are_batches(data.x) else call.batch_size,
         "steps_per_epoch": call.steps_per_epoch,
         "validation_split": fraction,
@@ -224,6 +228,44 @@ def _arguments_of_arrays(data, call, fraction, options):
         "shuffle": not isinstance(data.x, types.GeneratorType),
         **options,
     }
+
+
+def array_weights(x: Any, sample_weight: Any) -> Any:
+    """Returns sample weights for Keras, lists as arrays, or None.
+
+    Args:
+        x: Arrays, one or several, or batches.
+        sample_weight: A weight for each of their rows, or more of several outputs.
+
+    Raises:
+        TypeError: If they are not numbers.
+        ValueError: If they are not as many as the rows.
+
+    Examples:
+        >>> array_weights(np.zeros((2, 3)), [1, 2]).tolist()
+        [1.0, 2.0]
+        >>> array_weights(np.zeros((2, 3)), [1, 2, 3])
+        Traceback (most recent call last):
+        ...
+        ValueError: sample_weight must have a number for each of 2 rows, received 3 \
+in array([1., 2., 3.], dtype=float32)
+    """
+    is_list = isinstance(sample_weight, list | tuple)
+    if isinstance(sample_weight, str) or (is_list and not _are_arrays(sample_weight)):
+        sample_weight = number_array("sample_weight", sample_weight)
+    rows = number_of_rows(tuple(x) if isinstance(x, list) and _are_arrays(x) else x)
+    for part in keras.tree.flatten(sample_weight):
+        shape = tuple(getattr(part, "shape", ()))
+        if rows is not None and shape and shape[0] != rows and not are_batches(x):
+            raise ValueError(
+                f"sample_weight must have a number for each of {rows} rows, received "
+                f"{shape[0]} in {checks.short(part)}"
+            )
+    return sample_weight
+
+
+def _are_arrays(parts):
+    return all(hasattr(part, "shape") for part in parts)
 
 
 def own_options(

@@ -121,7 +121,13 @@ def streamed_batches(
     """
     checks.one_of("missing", missing, MISSING)
     stream = stream_of(model, x)
-    if steps_per_epoch is None or not isinstance(stream, sources.TextStream):
+    are_texts = isinstance(stream, sources.TextStream)
+    if missing == SKIP and are_batches(stream) and not are_texts:
+        raise ValueError(
+            'missing="skip" must be left out for batches of arrays, which have no '
+            f"empty cells, received {checks.short(x)}"
+        )
+    if steps_per_epoch is None or not are_texts:
         return stream
     is_waiting = model.awaits_fit or model.task.is_waiting
     if is_waiting and stream.has_end:
