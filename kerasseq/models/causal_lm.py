@@ -34,7 +34,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.fit_call import FitCall, TrainingRows, parts_of
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.output_losses import weights_of_positions
+from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer

@@ -37,8 +37,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
 from kerasseq.tasks.fit_call import FitCall, parts_of
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
-from kerasseq.tasks.inputs import check_sizes, sequence_input
-from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.sequence_layers import LastStep, check_sizes, sequence_input
 from kerasseq.training.batches import KerasData
 
 BASELINES = ("ar", "season")

@@ -16,17 +16,15 @@ from kerasseq.tasks import (
     adapters,
     fit_call,
     loss_chunks,
+    loss_means,
     quantized,
     rematerialization,
     saving,
     scoring,
 )
-from kerasseq.tasks.data_checks import are_batches, check_data
-from kerasseq.tasks.fit_call import FitCall, TrainingRows
-from kerasseq.tasks.fitted import check_ready, needs_fit
+from kerasseq.tasks.data_checks import are_batches, array_weights, check_data
+from kerasseq.tasks.fit_call import FitCall, TrainingRows, check_ready, needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.loss_means import LossMeans
-from kerasseq.tasks.output_losses import copied
 from kerasseq.training.batches import BATCH_SIZE, KerasData
 
 
@@ -150,7 +148,7 @@ class TaskModel(keras.Model):
         if jit_compile == "auto":
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
-        means = LossMeans(loss, loss_weights, self.output)
+        means = loss_means.LossMeans(loss, loss_weights, self.output)
         means.check_accumulation(micro_batches, optimizer, self)
         # Not attributes for Keras, which would list a loss or metric twice.
         vars(self).update(loss_means=means, loss_chunks=chunks)
@@ -285,9 +283,7 @@ class TaskModel(keras.Model):
         steps: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Computes loss and metrics.
-
-        They are those of `fit(validation_data=(x, y, sample_weight))`.
+        """Computes loss and metrics: those of `fit(validation_data=(x, y))`.
 
         Args:
             x: The data, as for `fit`. A text is read in whole blocks; `cross_entropy`
@@ -302,9 +298,6 @@ class TaskModel(keras.Model):
                 block; those of shards, if fewer. Pre-training: `sequence_length` and
                 `masking`.
 
-        Returns:
-            As `keras.Model.evaluate`.
-
         Raises:
             TypeError: If an argument is unknown, or data have the wrong type.
             ValueError: If data are empty, damaged or do not fit the model.
@@ -316,7 +309,7 @@ class TaskModel(keras.Model):
             data = self.held_out_data(call)
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
             check_ready(self, x)
-            sample_weight = fit_call.array_weights(x, sample_weight)
+            sample_weight = array_weights(x, sample_weight)
         arguments = {"x": x, "y": y, "sample_weight": sample_weight, "steps": steps}
         arguments["batch_size"] = None if are_batches(x) else size
         with self.evaluating_on({**arguments, **kwargs}) as arguments:
@@ -341,11 +334,11 @@ class TaskModel(keras.Model):
         """
         metrics, means = super().metrics, vars(self).get("loss_means")
         metrics = metrics if means is None else means.beside(metrics)
-        return [*metrics, *loss_chunks.metrics_of(self)]
+        return [*metrics, *loss_means.metrics_of(self)]
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Computes the outputs; hidden states in a step with `loss_chunk_size`."""
-        if loss_chunks.returns_hidden(self):
+        if loss_means.returns_hidden(self):
             return self.loss_chunks.hidden(inputs, training=training, mask=mask)
         return super().call(inputs, training=training, mask=mask)
 
@@ -364,9 +357,11 @@ class TaskModel(keras.Model):
         several outputs.
         """
         sample_weight = self.counted(x, sample_weight)
-        if loss_chunks.returns_hidden(self):
+        if loss_means.returns_hidden(self):
             y_pred = self.loss_chunks.losses(y, y_pred, sample_weight)
-        loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
+        loss = super().compute_loss(
+            x, y, y_pred, loss_means.copied(sample_weight), training
+        )
         return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
@@ -391,7 +386,7 @@ class TaskModel(keras.Model):
     ) -> dict[str, Any]:
         """Updates the metrics, as `keras.Model.compute_metrics`."""
         sample_weight = self.counted(x, sample_weight)
-        return super().compute_metrics(x, y, y_pred, copied(sample_weight))
+        return super().compute_metrics(x, y, y_pred, loss_means.copied(sample_weight))
 
     def counted(self, x: Any, sample_weight: Any) -> Any:
         """Returns the weights in loss and metrics, such as 0 for steps of padding.
@@ -411,13 +406,13 @@ class TaskModel(keras.Model):
 
     def train_step(self, *args: Any) -> Any:
         """Runs Keras' step of training; on several devices, and in parts."""
-        with loss_chunks.in_step(self):
+        with loss_means.in_step(self):
             step, parts = super().train_step, self.micro_batches
             return kernels.train_step(self, step, parts, *args)
 
     def test_step(self, *args: Any) -> Any:
         """Runs Keras' step of evaluation; on several devices."""
-        with loss_chunks.in_step(self):
+        with loss_means.in_step(self):
             return kernels.evaluation_step(self, super().test_step, *args)
 
     def predict_step(self, *args: Any) -> Any:
@@ -461,6 +456,13 @@ class TaskModel(keras.Model):
     def _build_optimizer(self):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
+        self._finish_loading()
+
+    def _finish_loading(self):
+        """Does what a file of an older version needs after its optimizer was loaded."""
+        after_loading = vars(self).pop("after_loading", None)
+        if after_loading is not None:
+            after_loading()
 
     def compile_from_config(self, config: Config) -> None:
         """Compiles a loaded model as it was; Keras leaves that to an own `compile`."""

@@ -127,6 +127,44 @@ in [1, 2]
     return weights[:, 0] if weights.shape == (rows, 1) and steps != 1 else weights
 
 
+def array_weights(x: Any, sample_weight: Any) -> Any:
+    """Returns sample weights for Keras, lists as arrays, or None.
+
+    Args:
+        x: Arrays, one or several, or batches.
+        sample_weight: A weight for each of their rows, or more of several outputs.
+
+    Raises:
+        TypeError: If they are not numbers.
+        ValueError: If they are not as many as the rows.
+
+    Examples:
+        >>> array_weights(np.zeros((2, 3)), [1, 2]).tolist()
+        [1.0, 2.0]
+        >>> array_weights(np.zeros((2, 3)), [1, 2, 3])
+        Traceback (most recent call last):
+        ...
+        ValueError: sample_weight must have a number for each of 2 rows, received 3 \
+in array([1., 2., 3.], dtype=float32)
+    """
+    is_list = isinstance(sample_weight, list | tuple)
+    if isinstance(sample_weight, str) or (is_list and not _are_arrays(sample_weight)):
+        sample_weight = number_array("sample_weight", sample_weight)
+    rows = number_of_rows(tuple(x) if isinstance(x, list) and _are_arrays(x) else x)
+    for part in keras.tree.flatten(sample_weight):
+        shape = tuple(getattr(part, "shape", ()))
+        if rows is not None and shape and shape[0] != rows and not are_batches(x):
+            raise ValueError(
+                f"sample_weight must have a number for each of {rows} rows, received "
+                f"{shape[0]} in {checks.short(part)}"
+            )
+    return sample_weight
+
+
+def _are_arrays(parts):
+    return all(hasattr(part, "shape") for part in parts)
+
+
 def product_of_weights(weights: Any, given: np.ndarray | None) -> Any:
     """Returns weights of rows or steps, times the given weight of each row.
 

@@ -1,18 +1,19 @@
-"""What `fit` is called with, and what a model makes of it: rows, or data for Keras."""
+"""What `fit` is called with, what Keras gets of it, and what needs `fit` first."""
 
 import dataclasses
+import functools
 import inspect
 import math
 import types
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, Self, TypeVar
 
 import keras
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
-from kerasseq.tasks.data_checks import are_batches, number_array
-from kerasseq.tasks.input_rows import number_of_rows
+from kerasseq.core.ids import refuse_texts
+from kerasseq.tasks.data_checks import are_batches, array_weights
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
 
 OF_KERAS = "_use_cached_eval_dataset"  # what its `fit` passes to `evaluate`
@@ -230,44 +231,6 @@ def _arguments_of_arrays(data, call, fraction, options):
     }
 
 
-def array_weights(x: Any, sample_weight: Any) -> Any:
-    """Returns sample weights for Keras, lists as arrays, or None.
-
-    Args:
-        x: Arrays, one or several, or batches.
-        sample_weight: A weight for each of their rows, or more of several outputs.
-
-    Raises:
-        TypeError: If they are not numbers.
-        ValueError: If they are not as many as the rows.
-
-    Examples:
-        >>> array_weights(np.zeros((2, 3)), [1, 2]).tolist()
-        [1.0, 2.0]
-        >>> array_weights(np.zeros((2, 3)), [1, 2, 3])
-        Traceback (most recent call last):
-        ...
-        ValueError: sample_weight must have a number for each of 2 rows, received 3 \
-in array([1., 2., 3.], dtype=float32)
-    """
-    is_list = isinstance(sample_weight, list | tuple)
-    if isinstance(sample_weight, str) or (is_list and not _are_arrays(sample_weight)):
-        sample_weight = number_array("sample_weight", sample_weight)
-    rows = number_of_rows(tuple(x) if isinstance(x, list) and _are_arrays(x) else x)
-    for part in keras.tree.flatten(sample_weight):
-        shape = tuple(getattr(part, "shape", ()))
-        if rows is not None and shape and shape[0] != rows and not are_batches(x):
-            raise ValueError(
-                f"sample_weight must have a number for each of {rows} rows, received "
-                f"{shape[0]} in {checks.short(part)}"
-            )
-    return sample_weight
-
-
-def _are_arrays(parts):
-    return all(hasattr(part, "shape") for part in parts)
-
-
 def own_options(
     model: Any, method: str, names: Sequence[str], options: dict[str, Any]
 ) -> dict[str, Any]:
@@ -398,3 +361,115 @@ def callbacks_of(arguments: dict[str, Any]) -> list[Any]:
     if not isinstance(callbacks, list | tuple):
         callbacks = getattr(callbacks, "callbacks", [callbacks])
     return [*callbacks]
+
+
+OF_IDS = ("__call__", "predict")  # methods that read inputs
+OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
+METHODS = (
+    *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
+    *("get_weights", "set_weights", "count_params", "quantize", *OF_IDS),
+    *("enable_lora", "merge_lora", "set_adapter"),
+    *("save_lora_weights", "load_lora_weights"),
+)
+PROPERTIES = ("layers", "input", "output", "inputs", "outputs")
+PROPERTIES += ("input_shape", "output_shape", "operations")
+Model = TypeVar("Model", bound=type[keras.Model])
+
+
+class NotFittedError(ValueError):
+    """A model has no layers yet, as `fit` has not learned what sets their sizes."""
+
+
+def needs_fit(cls: Model) -> Model:
+    """Guards the methods of a class of models that need layers, and ids to read.
+
+    Instances without layers have the attribute `awaits_fit`.
+    """
+    for name in METHODS:
+        setattr(cls, name, _guarded_method(cls, name))
+    for name in PROPERTIES:
+        setattr(cls, name, _guarded_property(cls, name))
+    return cls
+
+
+def check_fitted(model: Any) -> None:
+    """Raises a `NotFittedError` if `fit` has yet to build the layers of a model."""
+    if model.awaits_fit:
+        if isinstance(model._arguments.get("categories"), list):  # of a forecaster
+            raise _not_fitted(["categories"])
+        check_learned(model)
+
+
+def check_learned(model: Any) -> Any:
+    """Returns the head of a model; raises before `fit` has learned what it needs.
+
+    Raises:
+        NotFittedError: If the labels are unknown, or the tokenizer is not trained.
+    """
+    missing = ["labels"] if model.task.is_waiting else []
+    if model.preprocessor.is_waiting:
+        missing.append("tokenizer")
+    if missing:
+        raise _not_fitted(missing)
+    return model.task
+
+
+def check_ready(model: Any, x: Any) -> None:
+    """Raises if a model has no layers yet, or reads texts where its graph reads ids.
+
+    Args:
+        model: The model.
+        x: What Keras is about to train on.
+    """
+    check_fitted(model)
+    _check_ids(model, x)
+
+
+def _check_ids(model, x):
+    refuse_texts(x, getattr(model, "tokenizer", None) is not None)
+
+
+def _not_fitted(missing):
+    return NotFittedError(
+        "expected a trained model, received one that has not learned its "
+        f"{' and '.join(missing)}. Call fit first"
+    )
+
+
+def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
+    own = vars(cls).get(name)
+
+    @functools.wraps(getattr(cls, name))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check_fitted(self)
+        if name in OF_IDS:  # where a subclass has encoded texts already
+            _check_ids(self, args[0] if args else kwargs.get("x"))
+        if own is not None:
+            return own(self, *args, **kwargs)
+        return getattr(super(cls, self), name)(*args, **kwargs)
+
+    # The one of the class, by which it is pickled, where `own` is of a module.
+    method.__module__, method.__qualname__ = (
+        cls.__module__,
+        f"{cls.__qualname__}.{name}",
+    )
+    return method
+
+
+def _guarded_property(cls: Any, name: str) -> property:
+    getters = []  # that of Keras, which a compiler cannot look up by `super`
+
+    def get(self: Any) -> Any:
+        check_fitted(self)
+        if not getters:  # the first model is built: its class has all bases by now
+            getters.append(_inherited(cls, name))
+        return getters[0](self)
+
+    attribute = getattr(keras.Model, name, None)
+    return property(get, doc=getattr(attribute, "__doc__", None))
+
+
+def _inherited(cls: Any, name: str) -> Callable[[Any], Any]:
+    """Returns the getter of a property of the bases of a class."""
+    owner = next(base for base in cls.__mro__[1:] if name in vars(base))
+    return vars(owner)[name].fget

@@ -12,8 +12,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks import reports
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
-from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import FitCall, check_learned
 from kerasseq.tasks.heads import Head, Loss
 from kerasseq.tasks.input_rows import (
     check_not_empty,
@@ -21,6 +20,7 @@ from kerasseq.tasks.input_rows import (
     outputs_of_none,
 )
 from kerasseq.tasks.labeled_data import (
+    Data,
     complete_data,
     first_inputs,
     first_rows,
@@ -33,7 +33,7 @@ from kerasseq.tasks.labeled_data import (
     streamed_batches,
 )
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.tasks.row_outputs import outputs_of_rows
 from kerasseq.tasks.tagging import step_metrics
 from kerasseq.text.tokenizers.tokenizer import Tokenizer

@@ -16,7 +16,8 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks import data_checks
-from kerasseq.tasks.columns import (
+from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.input_rows import (
     array_of,
     as_mapping,
     chosen_columns,
@@ -30,10 +31,9 @@ from kerasseq.tasks.columns import (
     named,
     names_of,
     plain,
+    rank,
     values_of,
 )
-from kerasseq.tasks.data_checks import as_array
-from kerasseq.tasks.input_rows import rank
 
 ENDLESS = 1 << 48  # more batches than any data have; grain counts up to 2^63 - 1
 KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()  # generators without texts

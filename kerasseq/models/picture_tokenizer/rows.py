@@ -12,7 +12,7 @@ from kerasseq.models.vit.preprocessor import ImagePreprocessor, ImageRows
 from kerasseq.tasks.data_checks import are_batches, sample_weights
 from kerasseq.tasks.heads import Head, check_no_class_weight
 from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.tasks.preprocessor import Data
+from kerasseq.tasks.labeled_data import Data
 
 
 class PicturePreprocessor(ImagePreprocessor):

@@ -8,7 +8,7 @@ from keras import ops
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.tasks.last_step import last_step
+from kerasseq.tasks.sequence_layers import last_step
 
 MODES = ("last", "both_ends", "mean")
 

@@ -39,7 +39,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
-from kerasseq.tasks.output_losses import weights_of_positions
+from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import encoded_batches, rows_of_steps, streamed
 from kerasseq.training import PairBatches, TokenAccuracy

@@ -15,8 +15,8 @@ from kerasseq.datasets.image_reading import convert, read_image, readable_rows
 from kerasseq.models.vit import inputs, pixels, sizes
 from kerasseq.tasks.data_checks import as_array, check_data
 from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.missing_rows import SKIP, taken
-from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.tasks.labeled_data import SKIP, Data, taken
+from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.training.batches import KerasData
 from kerasseq.training.image_batches import ImageBatches, ImageSequence
 from kerasseq.training.label_batches import Rows
