@@ -246,10 +246,7 @@ class TaskModel(keras.Model):
         return KerasData(call.x, call.y, call.sample_weight, call.class_weight)
 
     def held_out_data(self, call: FitCall) -> Any:
-        """Returns data to validate on, or to evaluate, as Keras reads them.
-
-        Data of `evaluate` are the `validation_data` of its call.
-        """
+        """Returns the data to validate on, or to evaluate, as Keras reads them."""
         x = fit_call.first_part(call.validation_data)
         check_not_empty(x, call.method)
         check_data(x)
@@ -359,9 +356,8 @@ class TaskModel(keras.Model):
         sample_weight = self.counted(x, sample_weight)
         if loss_means.returns_hidden(self):
             y_pred = self.loss_chunks.losses(y, y_pred, sample_weight)
-        loss = super().compute_loss(
-            x, y, y_pred, loss_means.copied(sample_weight), training
-        )
+        weights = loss_means.copied(sample_weight)
+        loss = super().compute_loss(x, y, y_pred, weights, training)
         return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
