@@ -27,7 +27,7 @@ from kerasseq.series.forecaster_layers import (
 )
 from kerasseq.series.frames import is_frame
 from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
-from kerasseq.series.selection import LEAST_EPOCHS, RandomWindows
+from kerasseq.series.selection import LEAST_EPOCHS
 from kerasseq.series.sources import as_table, as_windows, is_table
 from kerasseq.series.table_forecasts import TableForecasts
 from kerasseq.series.table_training import OF_TABLE
@@ -38,7 +38,7 @@ from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number
 from kerasseq.tasks.fit_call import FitCall, parts_of
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.sequence_layers import LastStep, check_sizes, sequence_input
-from kerasseq.training.batches import KerasData
+from kerasseq.training.batches import KerasData, OrderedBatches
 
 BASELINES = ("ar", "season")
 # Arguments of the model that users look for in `fit`.
@@ -246,7 +246,7 @@ class Forecaster(TableForecasts, TaskModel):
     ) -> Iterator[dict[str, Any]]:
         """Says at the end whether the network helps, if it chose its steps."""
         yield arguments
-        if isinstance(source, RandomWindows) and call.keras.get("verbose", "auto"):
+        if isinstance(source, OrderedBatches) and call.keras.get("verbose", "auto"):
             print(self.training_verdict())
 
     def _selects(self, call):
