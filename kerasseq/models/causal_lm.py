@@ -32,7 +32,7 @@ from kerasseq.models.text_blocks import (
 )
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
-from kerasseq.tasks.fit_call import FitCall, TrainingRows, parts_of
+from kerasseq.tasks.fit_call import FitCall, TrainingRows, of_parts, parts_of
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
@@ -188,7 +188,7 @@ class CausalLM(TaskModel):
         if ids is None:
             check_id_arrays(x)
             self._check_ids(x, y)
-            return x, y, weights
+            return of_parts(x, y, weights)
         if weights is not None:
             raise ValueError(
                 "sample_weight must be left out for a text, received "

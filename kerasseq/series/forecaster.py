@@ -35,7 +35,7 @@ from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
-from kerasseq.tasks.fit_call import FitCall, parts_of
+from kerasseq.tasks.fit_call import FitCall, of_parts, parts_of
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.sequence_layers import LastStep, check_sizes, sequence_input
 from kerasseq.training.batches import KerasData, OrderedBatches
@@ -238,7 +238,7 @@ class Forecaster(TableForecasts, TaskModel):
                 weights = weights if own is None else own
         check_not_empty(x, call.method)
         self._check_windows(x, y)
-        return x, y, weights
+        return of_parts(x, y, weights)
 
     @contextlib.contextmanager
     def training_on(

@@ -16,7 +16,13 @@ from kerasseq.core.ids import refuse_texts
 from kerasseq.tasks.data_checks import are_batches, array_weights
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
 
-OF_KERAS = "_use_cached_eval_dataset"  # what its `fit` passes to `evaluate`
+OF_KERAS = {  # and what its `fit` passes to `evaluate`
+    "fit": [*inspect.signature(keras.Model.fit).parameters],
+    "evaluate": [
+        *inspect.signature(keras.Model.evaluate).parameters,
+        "_use_cached_eval_dataset",
+    ],
+}
 
 
 @dataclasses.dataclass
@@ -245,9 +251,8 @@ def own_options(
     Raises:
         TypeError: If one is unknown.
     """
-    known = inspect.signature(getattr(keras.Model, method)).parameters
     own = getattr(type(model), method)
-    check_names(method, own, (*known, OF_KERAS, *names), options)
+    check_names(method, own, (*OF_KERAS[method], *names), options)
     return {name: options.pop(name) for name in names if name in options}
 
 
@@ -259,6 +264,18 @@ def first_part(data: Any) -> Any:
         (['a'], ['a'])
     """
     return data[0] if isinstance(data, tuple) and data else data
+
+
+def of_parts(x: Any, y: Any, sample_weight: Any) -> Any:
+    """Returns data for validation as Keras reads them, without the parts that are None.
+
+    Examples:
+        >>> of_parts([1], None, None), of_parts([1], [2], None)
+        ([1], ([1], [2]))
+    """
+    if sample_weight is not None:
+        return x, y, sample_weight
+    return x if y is None else (x, y)
 
 
 def parts_of(data: Any) -> tuple[Any, Any, Any]:

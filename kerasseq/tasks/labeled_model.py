@@ -12,7 +12,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks import reports
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
-from kerasseq.tasks.fit_call import FitCall, check_learned
+from kerasseq.tasks.fit_call import FitCall, check_learned, of_parts
 from kerasseq.tasks.heads import Head, Loss
 from kerasseq.tasks.input_rows import (
     check_not_empty,
@@ -149,7 +149,7 @@ class LabeledModel(TaskModel):
         data = first_rows(self, call.validation_data, rows)
         data = complete_data(self, missing, *data, method=call.method)
         rows = labeled_rows(self, *data)
-        return data if rows is None else rows.in_order(call.held_out_size)
+        return of_parts(*data) if rows is None else rows.in_order(call.held_out_size)
 
     @contextlib.contextmanager
     def training_on(

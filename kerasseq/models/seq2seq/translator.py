@@ -37,7 +37,7 @@ from kerasseq.models.seq2seq.translation import Translation, group_by_length, ro
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.fit_call import FitCall
+from kerasseq.tasks.fit_call import FitCall, of_parts
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.sources import read
@@ -103,7 +103,7 @@ class Translator(GenerationMixin, TaskModel):
             check_not_empty(x.sources, call.method)
             x, y = self.arrays(*x)
         self._check_ids(x, y)
-        return x, y, weights
+        return of_parts(x, y, weights)
 
     def _encode_rows(self, x, y, weights):
         """Returns the arrays of rows of a stream."""
