@@ -35,7 +35,7 @@ from kerasseq.tasks.data_checks import check_id_arrays, check_targets
 from kerasseq.tasks.fit_call import FitCall, TrainingRows, of_parts, parts_of
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.loss_means import weights_of_positions
-from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
+from kerasseq.tasks.streaming import repeated, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter
@@ -211,23 +211,13 @@ class CausalLM(TaskModel):
             return first_ids(x.rows(), self.ids, rows * sequence_length + 1), None
         return read_texts(x, y)
 
-    def predict(self, x: Any, **kwargs: Any) -> Any:
-        """Computes the logits of the next token after each token.
-
-        Args:
-            x: Ids `(B, T)`, or any data of Keras; a text, or ids `(T,)`; or a list, a
-                column or a stream of texts.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
-        """
-        x, _ = read_texts(x, rows=rows_of_steps(kwargs))
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x, _ = read_texts(call.x, rows=call.held_out_rows)
         if isinstance(x, list | tuple) and not x:
             return []
         if are_texts(x):
             lengths = [len(self.ids(text)) for text in x]
-            logits = self.predict(self.encode(x), **kwargs)
+            logits = outputs(self.encode(x))
             return [each[:n] for each, n in zip(logits, lengths, strict=True)]
         ids = self.ids(x)
         if ids is not None:
@@ -236,7 +226,7 @@ class CausalLM(TaskModel):
         else:
             check_id_arrays(x)
         self._check_ids(x)
-        return super().predict(x, **kwargs)
+        return outputs(x)
 
     def encode(self, x: str | list[str]) -> np.ndarray:
         """Returns texts as the batch of ids that the model reads.

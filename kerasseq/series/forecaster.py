@@ -277,29 +277,17 @@ class Forecaster(TableForecasts, TaskModel):
         self._set_scales_of_arrays(*(windows.first or (x, y)))
         return KerasData(x, y, weights)
 
-    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Predicts the targets of windows, as `keras.Model.predict`.
-
-        Args:
-            x: Windows `(rows, time, features)`, or a stream of them.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            `(rows, horizon)`, with an axis of quantiles if there are any.
-
-        Raises:
-            TypeError: If `x` is a table.
-        """
-        x = as_table(x)
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x = as_table(call.x)
         if is_empty_list(x):
-            return super().predict(x, **kwargs)
+            return outputs(x)
         if is_table(x, None):
             raise TypeError(
                 "predict reads windows (rows, time, features), received a table, "
                 f"{checks.short(x)}. Use forecast(table, steps), or prepare(table).x"
             )
-        sizes = map(kwargs.get, ("steps", "batch_size"))
-        return super().predict(as_windows(x, None, *sizes, targets=False).x, **kwargs)
+        sizes = call.keras["validation_steps"], call.held_out_size
+        return outputs(as_windows(x, None, *sizes, targets=False).x)
 
     def _check_windows(self, x, y):
         """Raises unless there are arrays of windows and targets, or batches."""

@@ -39,12 +39,14 @@ class TaskModel(keras.Model):
     Attributes:
         fit_options: Arguments of `fit` that this kind of model alone has.
         evaluate_options: The same of `evaluate`.
+        predict_options: The same of `predict`.
     """
 
     awaits_fit: bool = False
     default_batch_size: int = BATCH_SIZE
     fit_options: tuple[str, ...] = ()
     evaluate_options: tuple[str, ...] = ()
+    predict_options: tuple[str, ...] = ()
     held_out: Any = None  # what `fit` validates on, prepared
     divides_weights: bool = True  # among devices
     loss_means: Any  # a `LossMeans`
@@ -60,6 +62,7 @@ class TaskModel(keras.Model):
     save_lora_weights: Callable[..., Any] = adapter_files.save_lora_weights
     load_lora_weights: Callable[..., Any] = adapter_files.load_lora_weights
     quantize: Callable[..., None] = quantized.quantize
+    predict: Callable[..., Any] = scoring.predict
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -312,6 +315,15 @@ class TaskModel(keras.Model):
         with self.evaluating_on({**arguments, **kwargs}) as arguments:
             return super().evaluate(**arguments)
 
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        """Returns the predictions for data in any form.
+
+        Args:
+            call: The call of `predict`.
+            outputs: Function from inputs of the graph, or rows, to the outputs.
+        """
+        return outputs(call.x)
+
     def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes what `predict` does, in `trace` and `intervene` too, uncompiled.
 
@@ -320,6 +332,7 @@ class TaskModel(keras.Model):
             batch_size: Rows that are processed at once.
             **kwargs: As for `keras.Model.predict`.
         """
+        check_ready(self, x)
         size = batch_size, BATCH_SIZE
         return scoring.outputs_of(self, x, super().predict, *size, kwargs)
 
@@ -359,19 +372,6 @@ class TaskModel(keras.Model):
         weights = loss_means.copied(sample_weight)
         loss = super().compute_loss(x, y, y_pred, weights, training)
         return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
-
-    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
-        """Computes the outputs, as `keras.Model.predict`.
-
-        For arrays of 0 rows they are arrays of 0 rows. NaN and infinity in arrays are
-        an error.
-
-        Args:
-            x: Inputs, as for `keras.Model.predict`.
-            batch_size: Rows that are processed at once.
-            **kwargs: As for `keras.Model.predict`.
-        """
-        return self.scores_of(x, batch_size=batch_size, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """Computes the outputs of one batch, as `keras.Model.predict_on_batch`."""

@@ -22,12 +22,13 @@ OF_KERAS = {  # and what its `fit` passes to `evaluate`
         *inspect.signature(keras.Model.evaluate).parameters,
         "_use_cached_eval_dataset",
     ],
+    "predict": [*inspect.signature(keras.Model.predict).parameters],
 }
 
 
 @dataclasses.dataclass
 class FitCall:
-    """The arguments of a call of `fit`; or of `evaluate`, as data for validation.
+    """The arguments of a call of `fit`; or of another method, as data for validation.
 
     Attributes:
         x: The data. Arguments without a description are those of `fit`.
@@ -46,7 +47,7 @@ class FitCall:
         keras: Other arguments of `keras.Model.fit`, which a model may complete.
         streamed: Whether a model reads a stream of texts batch by batch.
         history: What `fit` returns, if a model need not be trained any more.
-        method: "fit" or "evaluate".
+        method: "fit", "evaluate" or "predict".
     """
 
     x: Any
@@ -106,19 +107,21 @@ class FitCall:
         batch_size: int,
         steps: int | None,
         own: dict[str, Any],
+        method: str = "evaluate",
     ) -> Self:
-        """Returns the call whose validation is a call of `evaluate`.
+        """Returns the call whose validation is a call of `evaluate` or `predict`.
 
         Args:
             data: Inputs, labels and sample weights.
             batch_size: Rows in a batch.
             steps: Number of batches; all if None.
             own: Arguments of this kind of model alone, by name.
+            method: "evaluate" or "predict".
         """
         count = max(n for n in (1, 2, 3) if n == 1 or data[n - 1] is not None)
         return cls(
-            None, None, None, None, batch_size, None, 0, None, 0.0, data[:count], None,
-            None, own, {"validation_steps": steps}, method="evaluate",
+            *data, None, batch_size, None, 0, None, 0.0, data[:count], None, None, own,
+            {"validation_steps": steps}, method=method,
         )  # fmt: skip
 
     @property
@@ -244,7 +247,7 @@ def own_options(
 
     Args:
         model: The model.
-        method: "fit" or "evaluate".
+        method: "fit", "evaluate" or "predict".
         names: The names of these arguments.
         options: Arguments by name.
 
@@ -380,8 +383,8 @@ def callbacks_of(arguments: dict[str, Any]) -> list[Any]:
     return [*callbacks]
 
 
-OF_IDS = ("__call__", "predict")  # methods that read inputs
-OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
+# Methods that read inputs.
+OF_IDS = ("__call__", "train_on_batch", "test_on_batch", "predict_on_batch")
 METHODS = (
     *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
     *("get_weights", "set_weights", "count_params", "quantize", *OF_IDS),

@@ -364,23 +364,18 @@ def first_rows(model: Any, data: Any, rows: int | None) -> Any:
     return sources.as_columns([*itertools.islice(stream.rows(), rows)])
 
 
-def first_inputs(
-    model: Any, x: Any, options: Mapping[str, Any], batch_size: int
-) -> tuple[Any, dict[str, Any]]:
-    """Returns the inputs of `steps` batches of a stream, and the other options.
+def first_inputs(model: Any, x: Any, rows: int | None) -> tuple[Any, bool]:
+    """Returns the first inputs of a stream, and whether there were any to take.
 
     Args:
         model: A model with labels.
         x: As for `predict`.
-        options: As for `keras.Model.predict`.
-        batch_size: Rows in a batch.
+        rows: How many rows to read; all if None.
     """
-    others = {name: value for name, value in options.items() if name != "steps"}
-    steps = options.get("steps")
-    stream = x if steps is None else stream_of(model, x)
+    stream = x if rows is None else stream_of(model, x)
     if not isinstance(stream, sources.TextStream):
-        return stream, dict(options)
-    return first_rows(model, stream, steps * batch_size)[0], others
+        return stream, False
+    return first_rows(model, stream, rows)[0], True
 
 
 def stream_of(model: Any, x: Any) -> Any:

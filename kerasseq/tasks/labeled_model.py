@@ -1,7 +1,8 @@
 """A model with labels: a preprocessor, layers and a head, trained and evaluated."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -59,6 +60,7 @@ class LabeledModel(TaskModel):
     task: Head
     fit_options: tuple[str, ...] = ("missing",)
     evaluate_options: tuple[str, ...] = ("missing",)
+    predict_options: tuple[str, ...] = ("missing",)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         """Builds the layers.
@@ -215,34 +217,12 @@ class LabeledModel(TaskModel):
         """
         return self.task.learned(self._arguments, x, y)
 
-    def predict(
-        self,
-        x: Any,
-        *,
-        batch_size: int | None = BATCH_SIZE,
-        missing: str = "error",
-        **kwargs: Any,
-    ) -> Any:
-        """Predicts the outputs for inputs as for `fit`, as `keras.Model.predict`.
-
-        Args:
-            x: As for `fit`.
-            batch_size: Rows that are processed at once.
-            missing: "skip" leaves rows with an empty cell, or a damaged file, without
-                prediction, and warns with their number; by default they are an error.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            The outputs, an array `(rows, labels)` for example; for tags `(rows, time,
-            labels)` with the time of the longest row, or for words a list of arrays
-            `(words, labels)`. Rows that are left out have NaN, or None in a list.
-        """
-
-        def predicted(rows):
-            return self.scores_of(rows, batch_size=batch_size, **kwargs)
-
-        x, kwargs = first_inputs(self, x, kwargs, batch_size or BATCH_SIZE)
-        return for_complete_rows(self, predicted, x, missing)
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x, is_stream = first_inputs(self, call.x, call.held_out_rows)
+        if is_stream:
+            outputs = functools.partial(outputs, steps=None)
+        missing = call.own.get("missing", "error")
+        return for_complete_rows(self, outputs, x, missing)
 
     def scores_of(
         self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any

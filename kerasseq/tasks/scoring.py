@@ -9,7 +9,56 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.tasks.data_checks import check_arrays
+from kerasseq.tasks.fit_call import FitCall, own_options
 from kerasseq.tasks.input_rows import is_empty_list, outputs_of_none
+from kerasseq.training.batches import BATCH_SIZE
+
+
+def predict(
+    model: Any,
+    x: Any,
+    batch_size: int | None = None,
+    *,
+    steps: int | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Computes the outputs, as `keras.Model.predict`, for data in any form of `fit`.
+
+    Args:
+        model: The model.
+        x: As for `fit`. For a `Forecaster` windows `(rows, time, features)`, or a
+            stream of them. For pairs arrays of ids, as from `encode`, or pairs, whose
+            targets are read token by token. For a `Multimodal` rows of some kinds.
+        batch_size: Rows that are processed at once; 32 if None.
+        steps: Number of batches, for a stream without an end.
+        **kwargs: Others of `keras.Model.predict`. With labels: `missing`, "skip" to
+            leave rows with an empty cell, or a damaged file, without prediction, with a
+            warning of their number, not an error.
+
+    Returns:
+        The outputs: logits `(B, T, V)` of tokens, where B is 1 for a text, or a list
+        of `(T, V)` for a list of texts; vectors `(B, S, D)` of a `T5Encoder`, not
+        meaningful at padding; forecasts `(rows, horizon)`, with an axis of quantiles if
+        there are any. With labels `(rows, labels)`; for tags `(rows, time, labels)`
+        with the time of the longest row, or for words a list of arrays `(words,
+        labels)`; rows that are left out have NaN, or None in a list. Of a `Multimodal`
+        with "contrastive" the unit vectors `(rows, D)` of each kind that is given, by
+        its name; with "caption" the logits `(rows, 1, V)` of the first word; with
+        "draw" pictures. For arrays of 0 rows arrays of 0 rows.
+
+    Raises:
+        TypeError: If an argument is unknown, or data have the wrong type.
+        ValueError: If a row is empty, an id out of range, or a number not finite.
+    """
+    own = own_options(model, "predict", model.predict_options, kwargs)
+    data, size = (x, None, None), batch_size or BATCH_SIZE
+    call = FitCall.of_evaluation(data, size, steps, own, "predict")
+
+    def outputs(inputs, steps=steps):
+        more = kwargs if steps is None else {**kwargs, "steps": steps}
+        return model.scores_of(inputs, batch_size=batch_size, **more)
+
+    return model.predicted(call, outputs)
 
 
 def outputs_of(

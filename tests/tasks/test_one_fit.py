@@ -24,12 +24,13 @@ BERT = models.BERT(
 )
 
 
-def test_no_model_has_a_fit_of_its_own():
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_no_model_has_a_method_of_its_own(method):
     every = [getattr(models, name) for name in models.__all__]
     tasks = [each for each in every if isinstance(each, type)]
     tasks = [each for each in tasks if issubclass(each, TaskModel)]
     assert len(tasks) >= 18
-    assert {each.fit for each in tasks} == {TaskModel.fit}
+    assert {getattr(each, method) for each in tasks} == {getattr(TaskModel, method)}
 
 
 EIGHT = (
@@ -240,14 +241,6 @@ def test_evaluate_gives_the_figures_of_the_validation(name):
     found = model.evaluate(**given, **options, return_dict=True)
     wanted = {k.removeprefix("val_"): v for k, (v,) in history.items() if "val_" in k}
     assert {**wanted} == pytest.approx(found, rel=1e-5) and len(found) > 1
-
-
-def test_no_model_has_an_evaluate_of_its_own():
-    every = [getattr(models, name) for name in models.__all__]
-    tasks = [each for each in every if isinstance(each, type)]
-    assert {each.evaluate for each in tasks if issubclass(each, TaskModel)} == {
-        TaskModel.evaluate
-    }
 
 
 ANSWERS = [Row(np.arange(n), np.ones(n)) for n in range(2, 22)]

@@ -41,7 +41,7 @@ from kerasseq.tasks.fit_call import FitCall, of_parts
 from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.sources import read
-from kerasseq.tasks.streaming import encoded_batches, rows_of_steps, streamed
+from kerasseq.tasks.streaming import encoded_batches, streamed
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.batches import KerasData
 from kerasseq.training.pair_batches import pair_arrays
@@ -186,19 +186,13 @@ class Translator(GenerationMixin, TaskModel):
             )
         return pair_arrays(rows, ends, **vocabulary.pair_options)[0]
 
-    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Computes logits `(B, T, V)`, as `keras.Model.predict`.
-
-        Args:
-            x: Arrays of ids, as from `encode`, or batches of them; or pairs of texts,
-                as for `fit`, whose targets are read token by token.
-            **kwargs: As for `keras.Model.predict`.
-        """
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x = call.x
         if not are_arrays(x) and not is_empty_list(x):
-            x, y = pairs = read_pairs(x, rows=rows_of_steps(kwargs))
+            x, y = pairs = read_pairs(x, rows=call.held_out_rows)
             x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)
-        return super().predict(x, **kwargs)
+        return outputs(x)
 
     def _check_ids(self, x, y=None):
         """Raises if an array has ids that are out of range."""
