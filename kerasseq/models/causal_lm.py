@@ -32,14 +32,14 @@ from kerasseq.models.text_blocks import (
 )
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
-from kerasseq.tasks.fit_call import FitCall, TrainingRows, of_parts, parts_of
+from kerasseq.tasks.fit_call import FitCall, of_parts, parts_of
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.streaming import repeated, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter
-from kerasseq.training.batches import KerasData
+from kerasseq.training.batches import KerasData, TrainingRows
 
 
 class CausalLM(TaskModel):

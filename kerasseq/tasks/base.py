@@ -23,9 +23,9 @@ from kerasseq.tasks import (
     scoring,
 )
 from kerasseq.tasks.data_checks import are_batches, array_weights, check_data
-from kerasseq.tasks.fit_call import FitCall, TrainingRows, check_ready, needs_fit
+from kerasseq.tasks.fit_call import FitCall, check_ready, needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.training.batches import BATCH_SIZE, KerasData
+from kerasseq.training.batches import BATCH_SIZE, KerasData, TrainingRows
 
 
 @needs_fit

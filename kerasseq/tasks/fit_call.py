@@ -6,7 +6,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import keras
 
@@ -16,12 +16,9 @@ from kerasseq.core.ids import refuse_texts
 from kerasseq.tasks.data_checks import are_batches, array_weights
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
 
-OF_KERAS = {  # and what its `fit` passes to `evaluate`
+OF_KERAS = {
     "fit": [*inspect.signature(keras.Model.fit).parameters],
-    "evaluate": [
-        *inspect.signature(keras.Model.evaluate).parameters,
-        "_use_cached_eval_dataset",
-    ],
+    "evaluate": [*inspect.signature(keras.Model.evaluate).parameters],
     "predict": [*inspect.signature(keras.Model.predict).parameters],
 }
 
@@ -161,31 +158,6 @@ class FitCall:
                 )
 
 
-class TrainingRows(Protocol):
-    """Rows to train on, which know how to be divided and batched."""
-
-    def split(self, fraction: float, seed: int) -> tuple[Self, Self]:
-        """Splits the rows into those to train on and those for validation.
-
-        Args:
-            fraction: The fraction for validation; 0 for the usual 15 %.
-            seed: Seed of a choice at random.
-        """
-
-    def for_keras(self) -> KerasData | None:
-        """Returns the rows as arrays, if Keras is to make the batches; else None."""
-
-    def batches(self, batch_size: int, seed: int) -> Any:
-        """Returns batches to train on: `stream(start)` and `steps_per_epoch`."""
-
-    def held_out(self, call: FitCall) -> Any:
-        """Returns the rows as data for validation, for `keras.Model.fit`.
-
-        Args:
-            call: The call, whose arguments for Keras may be completed.
-        """
-
-
 def fit_arguments_of(model: Any, call: FitCall) -> tuple[Any, dict[str, Any]]:
     """Returns what is trained on, and the arguments of `keras.Model.fit`.
 
@@ -254,8 +226,10 @@ def own_options(
     Raises:
         TypeError: If one is unknown.
     """
+    # Keras' `fit` passes its own private ones to `evaluate`.
+    public = {name: value for name, value in options.items() if name[0] != "_"}
     own = getattr(type(model), method)
-    check_names(method, own, (*OF_KERAS[method], *names), options)
+    check_names(method, own, (*OF_KERAS[method], *names), public)
     return {name: options.pop(name) for name in names if name in options}
 
 

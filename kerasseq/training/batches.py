@@ -7,7 +7,7 @@ reading the batches before it.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -34,6 +34,52 @@ class KerasData(NamedTuple):
     y: Any = None
     sample_weight: Any = None
     class_weight: Any = None
+
+
+class TrainingRows:
+    """Rows to train on, which know how to be divided and batched.
+
+    A subclass has a length.
+    """
+
+    def part(self, rows: slice) -> Self:
+        """Returns some of the rows."""
+        raise NotImplementedError(f"{type(self).__name__} must define part")
+
+    def split(self, fraction: float, seed: int) -> tuple[Self, Self]:
+        """Splits off the last rows for validation; each part has one at least.
+
+        Args:
+            fraction: The fraction for validation; 0 for the usual 15 %.
+            seed: Seed of a choice at random.
+
+        Raises:
+            ValueError: If there is one row.
+        """
+        fraction, rows = fraction or HELD_OUT, len(self)
+        count = max(round(rows * fraction), 1)
+        if count >= rows:
+            raise ValueError(
+                f"validation_split={fraction} of {rows} rows leaves none to train on. "
+                "Pass more rows, or validation_data"
+            )
+        return self.part(slice(-count)), self.part(slice(-count, None))
+
+    def for_keras(self) -> KerasData | None:
+        """Returns the rows as arrays, if Keras is to make the batches; else None."""
+        return None
+
+    def batches(self, batch_size: int, seed: int) -> Any:
+        """Returns batches to train on: `stream(start)` and `steps_per_epoch`."""
+        raise NotImplementedError(f"{type(self).__name__} must define batches")
+
+    def held_out(self, call: Any) -> Any:
+        """Returns the rows as data for validation, for `keras.Model.fit`.
+
+        Args:
+            call: The `FitCall`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define held_out")
 
 
 class NumberedBatches:

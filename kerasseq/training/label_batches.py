@@ -19,6 +19,7 @@ from kerasseq.training.batches import (
     GroupedBatches,
     KerasData,
     OrderedBatches,
+    TrainingRows,
     cut,
 )
 
@@ -28,7 +29,7 @@ LabelArrays: TypeAlias = tuple[Any, ...]
 
 
 @dataclasses.dataclass
-class Rows:
+class Rows(TrainingRows):
     """Rows as a model reads them, with their labels.
 
     Attributes:

@@ -7,6 +7,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
+from kerasseq.training.batches import TrainingRows
 
 PRETRAINING = ("sequence_length", "masking")  # arguments of `fit` on documents
 
@@ -55,7 +56,7 @@ def pretraining_batches(
     return MaskedPairs(pairs, masking)
 
 
-class PretrainingRows:
+class PretrainingRows(TrainingRows):
     """Documents to train a BERT on.
 
     Args:
@@ -79,9 +80,6 @@ class PretrainingRows:
             f"patience={self.patience} needs data for validation, other documents, "
             "received none. Give validation_data"
         )
-
-    def for_keras(self) -> None:
-        return None
 
     def batches(self, batch_size: int, seed: int) -> MaskedPairs:
         """Returns pairs of sentences with hidden tokens."""

@@ -8,7 +8,7 @@ from kerasseq.tasks import sources
 from kerasseq.tasks.data_checks import check_data, check_labels_of_rows
 from kerasseq.tasks.fit_call import parts_of
 from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.training.batches import HELD_OUT
+from kerasseq.training.batches import TrainingRows
 from kerasseq.training.pair_batches import PairBatches
 
 
@@ -109,7 +109,7 @@ received {'source': [1]}
         )
 
 
-class PairRows:
+class PairRows(TrainingRows):
     """Pairs of a source and a target to train on.
 
     Args:
@@ -126,25 +126,11 @@ class PairRows:
         self.model: Any = model
         self.pairs: Pairs = pairs
 
-    def split(self, fraction: float, seed: int) -> "tuple[PairRows, PairRows]":
-        """Splits off the last pairs for validation; each part has one at least."""
-        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
-        rows = len(self.pairs.sources)
-        count = round(rows * fraction)
-        if not 0 < count < rows:
-            raise ValueError(
-                "validation_split must leave at least one pair for training and one "
-                f"for validation, received validation_split={fraction} of {rows} "
-                "pairs. Choose another fraction, or pass `validation_data`"
-            )
-        first, last = (
-            PairRows(self.model, Pairs(*(part[rows_of] for part in self.pairs)))
-            for rows_of in (slice(-count), slice(-count, None))
-        )
-        return first, last
+    def __len__(self) -> int:
+        return len(self.pairs.sources)
 
-    def for_keras(self) -> None:
-        return None
+    def part(self, rows: slice) -> "PairRows":
+        return PairRows(self.model, Pairs(*(part[rows] for part in self.pairs)))
 
     def batches(self, batch_size: int, seed: int) -> PairBatches:
         """Returns batches of pairs of similar lengths."""
