@@ -22,7 +22,7 @@ from kerasseq.tasks import (
     saving,
     scoring,
 )
-from kerasseq.tasks.data_checks import are_batches, array_weights, check_data
+from kerasseq.tasks.data_checks import are_batches, check_data
 from kerasseq.tasks.fit_call import FitCall, check_ready, needs_fit
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.training.batches import BATCH_SIZE, KerasData, TrainingRows
@@ -306,10 +306,8 @@ class TaskModel(keras.Model):
         size = self.default_batch_size if batch_size is None else batch_size
         if x is None or x is not self.held_out:  # `fit` has prepared its own
             call = FitCall.of_evaluation((x, y, sample_weight), size, steps, own)
-            data = self.held_out_data(call)
-            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+            x, y, sample_weight = fit_call.prepared(self, call)
             check_ready(self, x)
-            sample_weight = array_weights(x, sample_weight)
         arguments = {"x": x, "y": y, "sample_weight": sample_weight, "steps": steps}
         arguments["batch_size"] = None if are_batches(x) else size
         with self.evaluating_on({**arguments, **kwargs}) as arguments:

@@ -169,7 +169,7 @@ def fit_arguments_of(model: Any, call: FitCall) -> tuple[Any, dict[str, Any]]:
     fraction, seed = call.validation_split, call.seed or 0
     held_out = call.validation_data
     if held_out is not None:
-        held_out = model.held_out_data(call)
+        held_out = of_parts(*prepared(model, call))
     elif call.holds_out and not isinstance(data, KerasData):
         data, rows = data.split(fraction, seed)
         held_out, fraction = rows.held_out(call), 0.0
@@ -233,6 +233,18 @@ def own_options(
     return {name: options.pop(name) for name in names if name in options}
 
 
+def prepared(model: Any, call: FitCall) -> tuple[Any, Any, Any]:
+    """Returns inputs, targets and weights to validate on, or to evaluate.
+
+    Args:
+        model: The model, of which `held_out_data` is asked.
+        call: The call of `fit` or `evaluate`.
+    """
+    data = model.held_out_data(call)
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+    return x, y, array_weights(x, weights)
+
+
 def first_part(data: Any) -> Any:
     """Returns the inputs of data for validation, or None.
 
@@ -247,12 +259,13 @@ def of_parts(x: Any, y: Any, sample_weight: Any) -> Any:
     """Returns data for validation as Keras reads them, without the parts that are None.
 
     Examples:
-        >>> of_parts([1], None, None), of_parts([1], [2], None)
-        ([1], ([1], [2]))
+        >>> of_parts("x", None, None), of_parts("x", "y", None)
+        ('x', ('x', 'y'))
     """
     if sample_weight is not None:
         return x, y, sample_weight
-    return x if y is None else (x, y)
+    # Several inputs would be taken for inputs and targets.
+    return x if y is None and not isinstance(x, list | tuple) else (x, y)
 
 
 def parts_of(data: Any) -> tuple[Any, Any, Any]:
