@@ -34,9 +34,15 @@ from kerasseq.series.table_training import OF_TABLE
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
+from kerasseq.tasks.data_checks import as_array, number_array
 from kerasseq.tasks.fit_call import FitCall, of_parts, parts_of
-from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
+from kerasseq.tasks.input_rows import (
+    are_batches,
+    check_data,
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+)
 from kerasseq.tasks.sequence_layers import LastStep, check_sizes, sequence_input
 from kerasseq.training.batches import KerasData, OrderedBatches
 

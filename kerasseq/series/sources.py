@@ -11,7 +11,8 @@ from kerasseq.core import checks, packages
 from kerasseq.series.frames import SeriesTable, is_frame
 from kerasseq.tasks import input_rows, sources
 from kerasseq.tasks.base import BATCH_SIZE
-from kerasseq.tasks.data_checks import are_batches, as_array
+from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.input_rows import are_batches
 
 
 def require_pandas() -> Any:

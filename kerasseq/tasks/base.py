@@ -22,9 +22,8 @@ from kerasseq.tasks import (
     saving,
     scoring,
 )
-from kerasseq.tasks.data_checks import are_batches, check_data
 from kerasseq.tasks.fit_call import FitCall, check_ready, needs_fit
-from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.input_rows import are_batches, check_data, check_not_empty
 from kerasseq.training.batches import BATCH_SIZE, KerasData, TrainingRows
 
 

@@ -13,7 +13,8 @@ import keras
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
 from kerasseq.core.ids import refuse_texts
-from kerasseq.tasks.data_checks import are_batches, array_weights
+from kerasseq.tasks.data_checks import array_weights
+from kerasseq.tasks.input_rows import are_batches
 from kerasseq.training.batches import HELD_OUT, KerasData, fit_arguments
 
 OF_KERAS = {
@@ -226,10 +227,13 @@ def own_options(
     Raises:
         TypeError: If one is unknown.
     """
-    # Keras' `fit` passes its own private ones to `evaluate`.
-    public = {name: value for name, value in options.items() if name[0] != "_"}
-    own = getattr(type(model), method)
-    check_names(method, own, (*OF_KERAS[method], *names), public)
+    known = (*OF_KERAS[method], *names)
+    # Keras' `fit` passes private ones of its own to `evaluate`.
+    others = {
+        n: value for n, value in options.items() if n not in known and n[0] != "_"
+    }
+    if others:
+        check_names(method, getattr(type(model), method), known, others)
     return {name: options.pop(name) for name in names if name in options}
 
 

@@ -1,8 +1,10 @@
-"""Rows of inputs: columns and tables of other libraries as lists; how many there are.
+"""Rows of inputs: what can be rows or batches, and columns and tables as lists.
 
-None of these packages is imported: their public methods tell what an object is.
+None of the packages of these tables is imported: their public methods tell what an
+object is.
 """
 
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,13 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
+
+LABEL_COLUMNS = ("label", "labels")
+# Batches that `keras.Model.fit` takes, besides generators and `keras.utils.PyDataset`:
+# classes of PyTorch, Grain and Hugging Face,
+LOADERS = {"DataLoader", "MapDataset", "IterDataset", "IterableDataset"}
+# and attributes of data sets of TensorFlow and of Keras' data adapters.
+OF_DATASETS = ("element_spec", "get_numpy_iterator")
 
 
 def number_of_rows(x: Any) -> int | None:
@@ -151,9 +160,6 @@ def is_ids(x: Any) -> bool:
     """Returns whether inputs are an array of ids, `(rows, time)`."""
     is_table = isinstance(x, np.ndarray) and x.ndim == 2
     return is_table and np.issubdtype(x.dtype, np.integer)
-
-
-LABEL_COLUMNS = ("label", "labels")
 
 
 def plain(value: Any) -> Any:
@@ -352,3 +358,122 @@ def chosen_columns(
         f"labels, received the columns {', '.join(map(repr, names))}. Choose columns: "
         f"x=data[{x!r}], y=data[{y!r}]"
     )
+
+
+def are_batches(x: Any) -> bool:
+    """Returns whether this gives batches one after the other, such as a `tf.data` set.
+
+    Examples:
+        >>> are_batches(each for each in [1]), are_batches([1])
+        (True, False)
+    """
+    if isinstance(x, types.GeneratorType | keras.utils.PyDataset):
+        return True
+    if any(hasattr(x, name) for name in ("__next__", *OF_DATASETS)):
+        return True
+    return any(each.__name__ in LOADERS for each in type(x).__mro__)
+
+
+def check_data(x: Any, name: str = "x") -> None:
+    """Raises unless inputs have rows, or are batches.
+
+    Args:
+        x: A list, an array of rank 1 or more, a column, a table, a dictionary of
+            arrays, batches, or one text.
+        name: The name of the argument, for the message.
+
+    Raises:
+        TypeError: If they are something else.
+
+    Examples:
+        >>> check_data(["a", "b"])
+        >>> check_data(3)
+        Traceback (most recent call last):
+        ...
+        TypeError: x must be a list, an array (rows, ...), a column of a table or \
+batches, received 3. Put a single row into a list, [row]
+    """
+    if not _is_data(x):
+        raise TypeError(
+            f"{name} must be a list, an array (rows, ...), a column of a table or "
+            f"batches, received {checks.short(x)}. Put a single row into a list, [row]"
+        )
+
+
+def is_stream(x: Any) -> bool:
+    """Returns whether data come one after the other, also as an `IterableDataset`."""
+    if isinstance(x, type | str | Mapping) or is_column(x):
+        return False
+    return are_batches(x)
+
+
+def read_columns(
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    words: bool = False,
+    labels: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Returns inputs, labels and sample weights that are no stream, as `sources.read`.
+
+    Args:
+        x: A column, a table, a list or an array.
+        y: Labels; None if a table has them.
+        sample_weight: A weight for each row, or None.
+        words: Whether a row is a list of words with a list of labels.
+        labels: As for `named`.
+    """
+    x, y = _columns(x, y, words, labels)
+    check_data(x)
+    return x, y, values_of(sample_weight)
+
+
+def _columns(x, y, words, labels):
+    """Inputs and labels, columns and tables of which become lists."""
+    if isinstance(x, Mapping) and x and all(map(is_table, x.values())):
+        raise ValueError(
+            "x must be one data set, received a dictionary of data sets, "
+            f"{', '.join(map(repr, x))}. Choose one: data[{next(iter(x))!r}]"
+        )
+    if not is_table(x):
+        return _texts(values_of(x, labels), words), _texts(values_of(y, labels), words)
+    if not len(x):
+        return [], [] if y is None else values_of(y, labels)
+    names, features = names_of(x), features_of(x)
+    samples = {name: first_value(x[name]) for name in names}
+    is_of_numbers = not any(map(holds_texts, samples.values()))
+    if is_of_numbers and not (y is None and label_columns(names, features)):
+        return array_of(x), values_of(y, labels)
+    texts = names
+    if y is None:
+        texts, label = chosen_columns(samples, features)
+        y = None if label is None else x[label]
+    columns = [values_of(x[name], labels) for name in texts]
+    rows = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
+    return rows, _texts(values_of(y, labels), words)
+
+
+def _texts(values, words):
+    """Returns tuples for strings of rank 2; for words, or a higher rank, lists."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "OU":
+        return values
+    of_lists = values.size and isinstance(values.flat[0], list | tuple | np.ndarray)
+    if words or of_lists or values.ndim > 2:
+        return values.tolist()
+    return list(map(tuple, values.tolist())) if values.ndim == 2 else values
+
+
+def _is_data(x):
+    if isinstance(x, type):
+        return False
+    if isinstance(x, Mapping):
+        return bool(x) and all(map(_has_rows, x.values()))
+    return isinstance(x, str) or _has_rows(x) or are_batches(x)
+
+
+def _has_rows(x):
+    shape = getattr(x, "shape", None)
+    if shape is not None:
+        return len(shape) > 0
+    return isinstance(x, list | tuple) or hasattr(x, "to_numpy")

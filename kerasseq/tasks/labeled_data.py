@@ -11,9 +11,13 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.types import Tensor
 from kerasseq.tasks import sources
-from kerasseq.tasks.data_checks import are_batches
 from kerasseq.tasks.fit_call import check_learned, check_parts
-from kerasseq.tasks.input_rows import check_not_empty, number_of_rows
+from kerasseq.tasks.input_rows import (
+    are_batches,
+    check_not_empty,
+    is_stream,
+    number_of_rows,
+)
 from kerasseq.tasks.streaming import check_streamed, encoded_batches
 from kerasseq.training.label_batches import Rows
 
@@ -385,14 +389,15 @@ def stream_of(model: Any, x: Any) -> Any:
         model: A model with labels.
         x: As for `fit`.
     """
-    stream = sources.text_stream(
+    if not is_stream(x):
+        return x
+    return sources.text_stream(
         x,
         words=model.preprocessor.reads_words,
         labels=model._arguments.get("labels"),
         is_row=model.preprocessor.is_row,
         multi_label=model.multi_label,
     )
-    return x if stream is None else stream
 
 
 def step_weights(model: Any, x: Any, sample_weight: Any) -> Tensor | None:

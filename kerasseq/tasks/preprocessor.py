@@ -9,7 +9,7 @@ import numpy as np
 from kerasseq.core import checks, ids
 from kerasseq.core.types import Config
 from kerasseq.tasks import data_checks, sources
-from kerasseq.tasks.input_rows import is_ids, rank
+from kerasseq.tasks.input_rows import are_batches, is_ids, is_stream, rank, read_columns
 from kerasseq.tasks.labeled_data import Data, complete_rows, predictable_rows
 from kerasseq.tasks.sequence_layers import check_sizes, embedding_width, sequence_input
 from kerasseq.text.tokenizers.conversion import (
@@ -59,7 +59,9 @@ class Preprocessor:
             labels: The labels of the model, as its argument.
         """
         options = {"words": self.reads_words, "labels": labels}
-        return sources.read(x, y, sample_weight, **options)
+        is_stream_of_texts = isinstance(x, sources.TextStream)
+        read = sources.read if is_stream_of_texts or is_stream(x) else read_columns
+        return read(x, y, sample_weight, **options)
 
     def is_one(self, x: Any) -> bool:
         """Returns whether this is one input, and not a list or a batch."""
@@ -453,7 +455,7 @@ class SequencePreprocessor(Preprocessor):
         x = data_checks.array_rows(x, size, self.padding, features, name)
         if isinstance(x, list):
             return self._of_lists(x)
-        if data_checks.are_batches(x):
+        if are_batches(x):
             return None
         return Rows(x, padding=self.padding, is_array=True)
 

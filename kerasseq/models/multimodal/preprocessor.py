@@ -25,8 +25,7 @@ from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.vit import inputs, sizes
 from kerasseq.speech.audio_inputs import AudioPreprocessor
 from kerasseq.speech.transcripts import unknown_finder
-from kerasseq.tasks.data_checks import are_batches
-from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.input_rows import are_batches, check_not_empty
 from kerasseq.tasks.labeled_data import MISSING, SKIP, Data
 from kerasseq.tasks.labels import plain_list
 from kerasseq.tasks.preprocessor import Preprocessor, check_tokenizer

@@ -5,9 +5,9 @@ from typing import Any
 from kerasseq.core import checks
 from kerasseq.datasets.pairs import Pairs, are_tuples, two_lists
 from kerasseq.tasks import sources
-from kerasseq.tasks.data_checks import check_data, check_labels_of_rows
+from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.fit_call import parts_of
-from kerasseq.tasks.input_rows import number_of_rows
+from kerasseq.tasks.input_rows import check_data, number_of_rows
 from kerasseq.training.batches import TrainingRows
 from kerasseq.training.pair_batches import PairBatches
 

@@ -36,9 +36,13 @@ from kerasseq.models.seq2seq.pairs import (
 from kerasseq.models.seq2seq.translation import Translation, group_by_length, row_seeds
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.fit_call import FitCall, of_parts
-from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
+from kerasseq.tasks.input_rows import (
+    check_data,
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+)
 from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import encoded_batches, streamed

@@ -13,8 +13,9 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import convert, read_image, readable_rows
 from kerasseq.models.vit import inputs, pixels, sizes
-from kerasseq.tasks.data_checks import as_array, check_data
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.fit_call import FitCall
+from kerasseq.tasks.input_rows import check_data
 from kerasseq.tasks.labeled_data import SKIP, Data, taken
 from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.training.batches import KerasData
