@@ -35,7 +35,7 @@ from kerasseq.tasks.labeled_data import (
 )
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.preprocessor import Preprocessor
-from kerasseq.tasks.row_outputs import outputs_of_rows
+from kerasseq.tasks.scoring import outputs_of_rows
 from kerasseq.tasks.tagging import step_metrics
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
