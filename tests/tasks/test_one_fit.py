@@ -223,6 +223,14 @@ EVALUATED = {
     ),
     "LanguageModel": (language_model, {"x": "abcdefg" * 13}),
     "answers": (language_model, {"x": ["ab", "a"], "y": ["dc", "b"]}),
+    "answers beside a memory": (
+        lambda: models.GPT(LETTERS, **SMALL, position="rope", memory_length=3),
+        {"x": ["ab", "a"], "y": ["dc", "b"]},
+    ),
+    "a text with a memory": (
+        lambda: models.GPT(LETTERS, **SMALL, position="rope", memory_length=3),
+        {"x": "abcdefg" * 31},
+    ),
     "Seq2Seq": (lambda: models.Seq2Seq("gru", LETTERS, LETTERS, units=3), PAIRS),
 }  # fmt: skip
 
@@ -232,10 +240,9 @@ def test_evaluate_gives_the_figures_of_the_validation(name):
     model, data = EVALUATED[name]
     assert {*EIGHT} <= {*EVALUATED}
     model, options = model(), {"batch_size": 3, "verbose": 0}
-    weights = [] if name in ("LanguageModel", "Seq2Seq") else [range(len(data["x"]))]
-    if name in ("ViT", "answers"):
-        weights = [[0.5] * len(data["x"])]
-    held_out = (*data.values(), *map(np.array, weights))
+    held_out = tuple(data.values())
+    if "y" in data and name != "Seq2Seq":
+        held_out += (np.linspace(0.5, 2.0, len(data["x"])),)
     history = model.fit(**data, validation_data=held_out, **options).history
     given = dict(zip(("x", "y", "sample_weight"), held_out, strict=False))
     found = model.evaluate(**given, **options, return_dict=True)
