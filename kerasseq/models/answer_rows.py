@@ -20,7 +20,7 @@ from kerasseq.models.text_blocks import are_texts, read_texts
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.text.chat import answers
 from kerasseq.text.tokenizers.tokenizer import chat_template_of
-from kerasseq.training.batches import HELD_OUT, GroupedBatches
+from kerasseq.training.batches import GroupedBatches, TrainingRows
 
 Encode = Callable[[Any], np.ndarray | None]  # from a text, or ids, to ids
 Inputs = Callable[[np.ndarray, np.ndarray], Any]
@@ -224,7 +224,7 @@ def arrays(
     return inputs(ids[:, :-1], real[:, :-1]), ids[:, 1:], weights[:, 1:]
 
 
-class AnswerRows:
+class AnswerRows(TrainingRows):
     """Rows of answers to train on.
 
     Args:
@@ -246,23 +246,11 @@ class AnswerRows:
         self.inputs: Inputs = inputs
         self.longest: float = longest
 
-    def split(self, fraction: float, seed: int) -> "tuple[AnswerRows, AnswerRows]":
-        """Splits off the last rows for validation; each part has one at least."""
-        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
-        count = max(round(len(self.rows) * fraction), 1)
-        if count == len(self.rows):
-            raise ValueError(
-                f"validation_split={fraction} of {count} rows leaves none to train on. "
-                "Pass more rows, or validation_data"
-            )
-        first, last = self.rows[:-count], self.rows[-count:]
-        return self._with(first), self._with(last)
+    def __len__(self) -> int:
+        return len(self.rows)
 
-    def _with(self, rows):
-        return AnswerRows(rows, self.inputs, self.longest)
-
-    def for_keras(self) -> None:
-        return None
+    def part(self, rows: slice) -> "AnswerRows":
+        return AnswerRows(self.rows[rows], self.inputs, self.longest)
 
     def batches(self, batch_size: int, seed: int = 0) -> GroupedBatches:
         """Returns batches of a few lengths; of one, if texts are among the rows.
@@ -289,5 +277,4 @@ class AnswerRows:
 
     def held_out(self, call: FitCall) -> tuple[Any, np.ndarray, np.ndarray]:
         """Returns the rows as arrays, for validation."""
-        call.keras.setdefault("validation_batch_size", call.batch_size)
         return arrays(self.rows, self.inputs)

@@ -30,16 +30,16 @@ from kerasseq.models.text_blocks import (
     scoring_rows,
     text_of_file,
 )
-from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.data_checks import check_id_arrays, check_targets
-from kerasseq.tasks.fit_call import FitCall, TrainingRows, check_parts
+from kerasseq.tasks.fit_call import FitCall, of_parts, parts_of
 from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.output_losses import weights_of_positions
-from kerasseq.tasks.streaming import repeated, rows_of_steps, streamed
+from kerasseq.tasks.loss_means import weights_of_positions
+from kerasseq.tasks.streaming import repeated, streamed
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter
-from kerasseq.training.batches import KerasData
+from kerasseq.training.batches import KerasData, TrainingRows
 
 
 class CausalLM(TaskModel):
@@ -51,6 +51,7 @@ class CausalLM(TaskModel):
 
     context_length: int | None = None  # the most tokens of a text, if positions end
     fit_options: tuple[str, ...] = ("sequence_length",)
+    evaluate_options: tuple[str, ...] = ("sequence_length",)
     cut: TextCut = TextCut()
     answer_batches: Callable[..., Any] = answers.answer_batches
     sample_answers: Callable[..., Any] = answers.sample_answers
@@ -149,7 +150,6 @@ class CausalLM(TaskModel):
         ids = self.ids(x) if y is None else None
         if ids is not None:
             call.refuse("for a text", "sample_weight", "class_weight")
-            call.keras.setdefault("validation_batch_size", call.batch_size)
             return TextRows(ids, self.cut, length)
         check_id_arrays(x)
         self._check_ids(x, y)
@@ -173,22 +173,36 @@ class CausalLM(TaskModel):
         return ids
 
     def held_out_data(self, call: FitCall) -> Any:
-        length, options = call.own["sequence_length"], call.keras
-        data = shard_rows.opened(self, call.validation_data, length)
-        given = data if isinstance(data, tuple) else (data,)
-        check_parts(given)
-        rows = answers.rows_of_answers(self, *given, sequence_length=length)
+        data, length = call.validation_data, call.own.get("sequence_length")
+        x, y, weights = parts_of(data)
+        if call.method == "evaluate":
+            x, length = shard_rows.evaluated(self, x, 64 if length is None else length)
+        else:
+            x = shard_rows.opened(self, x, length)
+        rows = answers.rows_of_answers(self, x, y, weights, sequence_length=length)
         if rows is not None:
-            options.setdefault("validation_batch_size", call.batch_size)
             return answer_rows.arrays(rows, self.padded_inputs)
-        sizes = {"validation_batch_size": call.batch_size, **options}
-        count = rows_of_steps(sizes, "validation_steps", "validation_batch_size")
-        data, _ = self._read(data, None, count, length)
-        ids = self.ids(data)
+        x, y = self._read(x, y, call.held_out_rows, length)
+        check_not_empty(x, call.method)
+        ids = self.ids(x) if y is None else None
         if ids is None:
-            return data
-        size = options["validation_batch_size"] = sizes["validation_batch_size"]
-        return self.cut.blocks(ids, length, size)
+            check_id_arrays(x)
+            self._check_ids(x, y)
+            return of_parts(x, y, weights)
+        if weights is not None:
+            raise ValueError(
+                "sample_weight must be left out for a text, received "
+                f"{checks.short(weights)}"
+            )
+        if call.method == "evaluate":  # of a short text, one block
+            positions = self.context_length or len(ids)
+            length = min(length, max(len(ids) - 1, 1), positions)
+        return self.cut.blocks(ids, length, call.held_out_size)
+
+    def evaluating_on(
+        self, arguments: dict[str, Any]
+    ) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        return self.cut.evaluating_on(arguments)
 
     def _read(self, x, y, rows, sequence_length):
         """Texts as a list; of a stream the ids of some rows; others as they are."""
@@ -197,59 +211,13 @@ class CausalLM(TaskModel):
             return first_ids(x.rows(), self.ids, rows * sequence_length + 1), None
         return read_texts(x, y)
 
-    def evaluate(
-        self, x: Any = None, y: Any = None, *, sequence_length: int = 64, **kwargs: Any
-    ) -> Any:
-        """Evaluates like `keras.Model.evaluate`, on a text or on rows of ids.
-
-        Args:
-            x: Texts in any form of `fit`, of which whole blocks count; see
-                `cross_entropy` for every token. Prompts, conversations, rows of ids, or
-                any data of Keras.
-            y: Answers, if `x` are prompts; targets, if they are rows of ids.
-            sequence_length: The most tokens of a block; those of shards, if fewer.
-            **kwargs: As for `keras.Model.evaluate`; a stream without an end needs
-                `steps`.
-
-        Returns:
-            As `keras.Model.evaluate`.
-        """
-        x, sequence_length = shard_rows.evaluated(self, x, sequence_length)
-        rows = answers.rows_of_answers(
-            self, x, y, kwargs.get("sample_weight"), sequence_length=sequence_length
-        )
-        if rows is not None:
-            x, y, kwargs["sample_weight"] = answer_rows.arrays(rows, self.padded_inputs)
-            return super().evaluate(x, y, **kwargs)
-        x, y = self._read(x, y, rows_of_steps(kwargs), sequence_length)
-        check_not_empty(x, "evaluate")
-        ids = self.ids(x) if y is None else None
-        if ids is not None:
-            positions = self.context_length or len(ids)
-            longest = min(sequence_length, max(len(ids) - 1, 1), positions)
-            x, y = self.cut.blocks(ids, longest, kwargs.get("batch_size") or BATCH_SIZE)
-        else:
-            check_id_arrays(x)
-        self._check_ids(x, y)
-        return self.cut.evaluate(super().evaluate, x, y, kwargs)
-
-    def predict(self, x: Any, **kwargs: Any) -> Any:
-        """Computes the logits of the next token after each token.
-
-        Args:
-            x: Ids `(B, T)`, or any data of Keras; a text, or ids `(T,)`; or a list, a
-                column or a stream of texts.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
-        """
-        x, _ = read_texts(x, rows=rows_of_steps(kwargs))
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x, _ = read_texts(call.x, rows=call.held_out_rows)
         if isinstance(x, list | tuple) and not x:
             return []
         if are_texts(x):
             lengths = [len(self.ids(text)) for text in x]
-            logits = self.predict(self.encode(x), **kwargs)
+            logits = outputs(self.encode(x))
             return [each[:n] for each, n in zip(logits, lengths, strict=True)]
         ids = self.ids(x)
         if ids is not None:
@@ -258,7 +226,7 @@ class CausalLM(TaskModel):
         else:
             check_id_arrays(x)
         self._check_ids(x)
-        return super().predict(x, **kwargs)
+        return outputs(x)
 
     def encode(self, x: str | list[str]) -> np.ndarray:
         """Returns texts as the batch of ids that the model reads.

@@ -19,6 +19,7 @@ from kerasseq.tasks.data_checks import (
 )
 from kerasseq.tasks.input_rows import is_empty_list, number_of_rows
 from kerasseq.tasks.labeled_data import (
+    Data,
     for_complete_rows,
     inputs_of,
     labeled_rows,
@@ -26,7 +27,7 @@ from kerasseq.tasks.labeled_data import (
 )
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels
-from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.tasks.tagging import tag, typed_tags
 from kerasseq.training.label_batches import Rows, real_lengths
 

@@ -20,8 +20,8 @@ from kerasseq.models.causal_lm import CausalLM
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.text_blocks import known_ids
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.inputs import embedding_width
 from kerasseq.tasks.loss_chunks import TokenHead
+from kerasseq.tasks.sequence_layers import embedding_width
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 

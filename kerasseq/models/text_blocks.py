@@ -18,11 +18,10 @@ from kerasseq.tasks.sources import Row
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import TextBatches
-from kerasseq.training.batches import HELD_OUT
+from kerasseq.training.batches import HELD_OUT, TrainingRows
 
 Encode = Callable[[str], np.ndarray]  # from a text to its ids
 Block = tuple[np.ndarray, np.ndarray]  # inputs and targets
-Fit = Callable[..., Any]
 Options = dict[str, Any]  # arguments of Keras
 
 
@@ -174,12 +173,14 @@ class TextCut:
         """Returns a context of `fit` of Keras; see `TaskModel.training_on`."""
         return contextlib.nullcontext(arguments)
 
-    def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
-        """Evaluates on rows of ids or other data, with `evaluate` of Keras."""
-        return evaluate(x, y, **options)
+    def evaluating_on(
+        self, arguments: Options
+    ) -> contextlib.AbstractContextManager[Options]:
+        """Returns a context of `evaluate`; see `TaskModel.evaluating_on`."""
+        return contextlib.nullcontext(arguments)
 
 
-class TextRows:
+class TextRows(TrainingRows):
     """A text to train on.
 
     Args:
@@ -193,33 +194,30 @@ class TextRows:
         self.cut: TextCut = cut
         self.sequence_length: int = sequence_length
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, rows: slice) -> "TextRows":
+        return TextRows(self.ids[rows], self.cut, self.sequence_length)
+
     def split(self, fraction: float, seed: int) -> "tuple[TextRows, TextRows]":
         """Splits a text into training and its end, for validation."""
-        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
-        count = max(round(len(self.ids) * fraction), 1)
-        if count < self.sequence_length + 1:
+        training, end = super().split(fraction, seed)
+        if len(end) < self.sequence_length + 1:
             raise ValueError(
-                f"validation_split={fraction} of {len(self.ids)} tokens are {count}, "
-                f"too few for one block of sequence_length={self.sequence_length} and "
-                "the next token. Choose a larger fraction or shorter blocks, or pass "
-                "`validation_data`"
+                f"validation_split={fraction or HELD_OUT} of {len(self)} tokens are "
+                f"{len(end)}, too few for one block of sequence_length="
+                f"{self.sequence_length} and the next token. Choose a larger fraction "
+                "or shorter blocks, or pass `validation_data`"
             )
-        first, last = self.ids[:-count], self.ids[-count:]
-        return self._with(first), self._with(last)
-
-    def _with(self, ids):
-        return TextRows(ids, self.cut, self.sequence_length)
-
-    def for_keras(self) -> None:
-        return None
+        return training, end
 
     def batches(self, batch_size: int, seed: int) -> Any:
         return self.cut.batches(self.ids, self.sequence_length, batch_size, seed)
 
     def held_out(self, call: FitCall) -> Block:
         """Returns the blocks of the text, for validation."""
-        size = call.keras.get("validation_batch_size") or call.batch_size
-        return self.cut.blocks(self.ids, self.sequence_length, size)
+        return self.cut.blocks(self.ids, self.sequence_length, call.held_out_size)
 
 
 def as_ids(

@@ -27,19 +27,24 @@ from kerasseq.series.forecaster_layers import (
 )
 from kerasseq.series.frames import is_frame
 from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
-from kerasseq.series.selection import LEAST_EPOCHS, RandomWindows
+from kerasseq.series.selection import LEAST_EPOCHS
 from kerasseq.series.sources import as_table, as_windows, is_table
 from kerasseq.series.table_forecasts import TableForecasts
 from kerasseq.series.table_training import OF_TABLE
 from kerasseq.series.windows import Fitted
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
-from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
-from kerasseq.tasks.inputs import check_sizes, sequence_input
-from kerasseq.tasks.last_step import LastStep
-from kerasseq.training.batches import KerasData
+from kerasseq.tasks.data_checks import as_array, number_array
+from kerasseq.tasks.fit_call import FitCall, of_parts, parts_of
+from kerasseq.tasks.input_rows import (
+    are_batches,
+    check_data,
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+)
+from kerasseq.tasks.sequence_layers import LastStep, check_sizes, sequence_input
+from kerasseq.training.batches import KerasData, OrderedBatches
 
 BASELINES = ("ar", "season")
 # Arguments of the model that users look for in `fit`.
@@ -208,6 +213,7 @@ class Forecaster(TableForecasts, TaskModel):
 
     def training_data(self, call: FitCall) -> KerasData:
         call.refuse("as keras.utils.set_random_seed determines the order", "seed")
+        call.refuse("for a Forecaster, whose targets are no labels", "class_weight")
         of_table = {name: call.own[name] for name in OF_TABLE if name in call.own}
         for name in call.own.keys() - of_table:
             raise TypeError(
@@ -224,9 +230,21 @@ class Forecaster(TableForecasts, TaskModel):
         return self._windows_of_table(windows, call)
 
     def held_out_data(self, call: FitCall) -> Any:
-        sizes = call.keras.get("validation_steps"), call.batch_size
-        data = self._evaluated(call.validation_data, *sizes)
-        return data[0] if data[1] is None else data
+        data = call.validation_data
+        (data,) = data if isinstance(data, tuple) and len(data) == 1 else (data,)
+        is_list = isinstance(data, list) and len(data) in (2, 3)
+        x, y, weights = parts_of(tuple(data) if is_list else data)
+        if y is None and x is not None:
+            x = as_table(x)
+            if is_table(x, None):
+                x, y = self._held_out(x)
+            else:
+                sizes = call.keras.get("validation_steps"), call.held_out_size
+                x, y, own = as_windows(x, None, *sizes)[:3]
+                weights = weights if own is None else own
+        check_not_empty(x, call.method)
+        self._check_windows(x, y)
+        return of_parts(x, y, weights)
 
     @contextlib.contextmanager
     def training_on(
@@ -234,7 +252,7 @@ class Forecaster(TableForecasts, TaskModel):
     ) -> Iterator[dict[str, Any]]:
         """Says at the end whether the network helps, if it chose its steps."""
         yield arguments
-        if isinstance(source, RandomWindows) and call.keras.get("verbose", "auto"):
+        if isinstance(source, OrderedBatches) and call.keras.get("verbose", "auto"):
             print(self.training_verdict())
 
     def _selects(self, call):
@@ -253,7 +271,7 @@ class Forecaster(TableForecasts, TaskModel):
         if call.epochs is None:
             batches = -(-len(x) // call.batch_size)
             call.epochs = max(LEAST_EPOCHS, -(-UPDATES // batches))
-        return KerasData(x, y, call.sample_weight, call.class_weight)
+        return KerasData(x, y, call.sample_weight)
 
     def _windows_of_arrays(self, x, call):
         """Windows that are given, checked."""
@@ -263,69 +281,19 @@ class Forecaster(TableForecasts, TaskModel):
         check_not_empty(x)
         self._check_windows(x, y)
         self._set_scales_of_arrays(*(windows.first or (x, y)))
-        return KerasData(x, y, weights, call.class_weight)
+        return KerasData(x, y, weights)
 
-    def _evaluated(self, x, steps, batch_size):
-        """Returns the data of an evaluation: a table or a stream as arrays."""
-        if isinstance(x, tuple | list) and len(x) in (2, 3):  # windows and targets
-            return x
-        x = as_table(x)
-        if is_table(x, None):
-            return self._held_out(x)
-        return as_windows(x, None, steps, batch_size)[:3]
-
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        steps: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Evaluates the model on a table or on windows, as `keras.Model.evaluate`.
-
-        Args:
-            x: As for `fit`. Of a table all windows count, and the loss is that of
-                scaled values; `backtest` has errors in the unit of the series.
-            y: Targets, if `x` are windows.
-            sample_weight: Weight of each window.
-            steps: Number of batches, for a stream without an end.
-            **kwargs: As for `keras.Model.evaluate`.
-        """
-        if y is None and x is not None:
-            data = self._evaluated(x, steps, kwargs.get("batch_size"))
-            x, y, weights = (*data, None)[:3]
-            sample_weight = sample_weight if weights is None else weights
-        check_not_empty(x, "evaluate")
-        self._check_windows(x, y)
-        return super().evaluate(
-            x, y, sample_weight=sample_weight, steps=steps, **kwargs
-        )
-
-    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Predicts the targets of windows, as `keras.Model.predict`.
-
-        Args:
-            x: Windows `(rows, time, features)`, or a stream of them.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            `(rows, horizon)`, with an axis of quantiles if there are any.
-
-        Raises:
-            TypeError: If `x` is a table.
-        """
-        x = as_table(x)
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x = as_table(call.x)
         if is_empty_list(x):
-            return super().predict(x, **kwargs)
+            return outputs(x)
         if is_table(x, None):
             raise TypeError(
                 "predict reads windows (rows, time, features), received a table, "
                 f"{checks.short(x)}. Use forecast(table, steps), or prepare(table).x"
             )
-        sizes = map(kwargs.get, ("steps", "batch_size"))
-        return super().predict(as_windows(x, None, *sizes, targets=False).x, **kwargs)
+        sizes = call.keras["validation_steps"], call.held_out_size
+        return outputs(as_windows(x, None, *sizes, targets=False).x)
 
     def _check_windows(self, x, y):
         """Raises unless there are arrays of windows and targets, or batches."""

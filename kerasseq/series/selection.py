@@ -122,35 +122,6 @@ def rows_of_parts(
     return np.concatenate(trained), np.concatenate(held)
 
 
-class RandomWindows(keras.utils.PyDataset):
-    """Batches of windows drawn at random.
-
-    Args:
-        x: Windows, `(windows, time, features)`.
-        y: Targets, `(windows, horizon)`.
-        batch_size: Windows of a batch.
-        length: Number of batches of an epoch.
-        seed: Random seed.
-    """
-
-    def __init__(
-        self, x: np.ndarray, y: np.ndarray, batch_size: int, length: int, seed: int
-    ) -> None:
-        super().__init__()
-        self.x: np.ndarray = x
-        self.y: np.ndarray = y
-        self.batch_size: int = batch_size
-        self.length: int = length
-        self.rng: np.random.Generator = np.random.default_rng(seed)
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = self.rng.integers(len(self.x), size=self.batch_size)
-        return self.x[rows], self.y[rows]
-
-
 class BestStep(keras.callbacks.Callback):
     """Keeps the forecasts of the validation part at its least error.
 

@@ -9,9 +9,10 @@ from keras import ops
 
 from kerasseq.core import checks, packages
 from kerasseq.series.frames import SeriesTable, is_frame
-from kerasseq.tasks import columns, sources
+from kerasseq.tasks import input_rows, sources
 from kerasseq.tasks.base import BATCH_SIZE
-from kerasseq.tasks.data_checks import are_batches, as_array
+from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.input_rows import are_batches
 
 
 def require_pandas() -> Any:
@@ -44,7 +45,7 @@ def as_table(data: Any) -> Any:
     """
     if data is None or is_frame(data) or isinstance(data, SeriesTable | np.ndarray):
         return data
-    columns.check_is_read(data)
+    input_rows.check_is_read(data)
     if hasattr(data, "read_all"):  # a reader of Arrow
         data = data.read_all()
     if hasattr(data, "to_pandas") and hasattr(data, "column_names"):
@@ -53,7 +54,7 @@ def as_table(data: Any) -> Any:
     if names is not None and not isinstance(data, type):
         pandas = require_pandas()
         return pandas.DataFrame({name: _array(data[name]) for name in names})
-    is_column = hasattr(data, "to_numpy") or columns.is_column(data)
+    is_column = hasattr(data, "to_numpy") or input_rows.is_column(data)
     return _array(data) if is_column else data
 
 

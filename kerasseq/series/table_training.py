@@ -16,7 +16,6 @@ from kerasseq.series.selection import (
     LEAST_EPOCHS,
     STEPS,
     BestStep,
-    RandomWindows,
     Selection,
     checked_windows,
     rows_of_parts,
@@ -24,7 +23,7 @@ from kerasseq.series.selection import (
 )
 from kerasseq.series.windows import TableWindows
 from kerasseq.tasks.fit_call import FitCall
-from kerasseq.training.batches import BATCH_SIZE, KerasData
+from kerasseq.training.batches import BATCH_SIZE, KerasData, OrderedBatches
 
 # Arguments of `fit` for a table.
 OF_TABLE = ("value", "date", "group", "missing", "season", "length")
@@ -189,10 +188,16 @@ def selected_windows(model: Any, windows: TableWindows, call: FitCall) -> KerasD
 
 def drawn_windows(
     x: np.ndarray, y: np.ndarray, batch_size: int, every: int
-) -> RandomWindows:
+) -> OrderedBatches:
     """Returns the batches of an epoch of some steps, drawn at random."""
-    seed = int(np.random.randint(2**31))  # set by `keras.utils.set_random_seed`
-    return RandomWindows(x, y, batch_size, every, seed)
+    # Its seed is set by `keras.utils.set_random_seed`.
+    rng = np.random.default_rng(int(np.random.randint(2**31)))
+
+    def take(_):
+        rows = rng.integers(len(x), size=batch_size)
+        return x[rows], y[rows]
+
+    return OrderedBatches(range(every), take)
 
 
 def train_on(

@@ -12,9 +12,9 @@ from kerasseq.core.padding import bucket, padded
 from kerasseq.core.types import Config
 from kerasseq.datasets.resampling import resample
 from kerasseq.datasets.wave_files import check_rate, read_wave
-from kerasseq.tasks import text_inputs
+from kerasseq.tasks.labeled_data import Data
 from kerasseq.tasks.labels import plain_list
-from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.tasks.preprocessor import Preprocessor, check_tokenizer
 from kerasseq.text.tokenizers.conversion import is_path
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.batches import GroupedBatches
@@ -88,7 +88,7 @@ class AudioPreprocessor(Preprocessor):
     needs_tokenizer: bool = True
 
     def __init__(self, arguments: Config) -> None:
-        given = text_inputs.check_tokenizer(arguments["tokenizer"])
+        given = check_tokenizer(arguments["tokenizer"])
         if given is None and self.needs_tokenizer:
             raise TypeError(
                 "tokenizer must be a fitted tokenizer or the name of one, such as "

@@ -224,7 +224,7 @@ class SpeechRecognizer(LabeledModel):
             (x,) = batches[n]
             scores = TaskModel.scores_of(self, x, batch_size=size, **kwargs)
             frames = self.preprocessor.frames(x["lengths"])
-            for place, row in enumerate(batches.order[n * size :][: len(scores)]):
+            for place, row in enumerate(batches.parts[n]):
                 outputs[row] = scores[place, : frames[place]]
         return joined(windows, outputs)
 

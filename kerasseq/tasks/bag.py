@@ -15,8 +15,8 @@ import numpy as np
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.types import Config
 from kerasseq.tasks.architectures import BAG, refuse_bag
-from kerasseq.tasks.pooling import SequencePooling
-from kerasseq.tasks.sequence_inputs import SequencePreprocessor
+from kerasseq.tasks.preprocessor import SequencePreprocessor
+from kerasseq.tasks.sequence_layers import SequencePooling
 
 BUCKETS = 2**14  # ids of n-grams, which the hash shares out
 SIZES = (2, 3, 4)  # characters of an n-gram

@@ -1,37 +1,30 @@
 """What the models of all tasks share: inputs, saving, and how they compile."""
 
 import contextlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
 
 from kerasseq import kernels
-from kerasseq.core import checks, sublayers
+from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
 from kerasseq.core.layouts import layout_map
 from kerasseq.core.types import Config
 from kerasseq.tasks import (
     adapter_files,
     adapters,
-    compile_settings,
+    fit_call,
     loss_chunks,
+    loss_means,
     quantized,
     rematerialization,
+    saving,
     scoring,
-    seeds,
 )
-from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.fit_call import FitCall, TrainingRows, fit_arguments_of
-from kerasseq.tasks.fitted import check_ready, needs_fit
-from kerasseq.tasks.input_rows import check_not_empty
-from kerasseq.tasks.loss_means import LossMeans
-from kerasseq.tasks.output_losses import copied
-from kerasseq.tasks.plain import as_plain, from_plain
-from kerasseq.training.batches import BATCH_SIZE, KerasData
-
-FIT = inspect.signature(keras.Model.fit).parameters
+from kerasseq.tasks.fit_call import FitCall, check_ready, needs_fit
+from kerasseq.tasks.input_rows import are_batches, check_data, check_not_empty
+from kerasseq.training.batches import BATCH_SIZE, KerasData, TrainingRows
 
 
 @needs_fit
@@ -44,11 +37,16 @@ class TaskModel(keras.Model):
 
     Attributes:
         fit_options: Arguments of `fit` that this kind of model alone has.
+        evaluate_options: The same of `evaluate`.
+        predict_options: The same of `predict`.
     """
 
     awaits_fit: bool = False
     default_batch_size: int = BATCH_SIZE
     fit_options: tuple[str, ...] = ()
+    evaluate_options: tuple[str, ...] = ()
+    predict_options: tuple[str, ...] = ()
+    held_out: Any = None  # what `fit` validates on, prepared
     divides_weights: bool = True  # among devices
     loss_means: Any  # a `LossMeans`
     loss_chunks: Any = None  # `Chunks`, or None to compute all logits at once
@@ -62,6 +60,8 @@ class TaskModel(keras.Model):
     active_adapter: property = property(adapters.active_adapter)
     save_lora_weights: Callable[..., Any] = adapter_files.save_lora_weights
     load_lora_weights: Callable[..., Any] = adapter_files.load_lora_weights
+    quantize: Callable[..., None] = quantized.quantize
+    predict: Callable[..., Any] = scoring.predict
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -144,17 +144,13 @@ class TaskModel(keras.Model):
         rematerialization.set_mode(self, remat)
         optimizer = self.default_optimizer() if optimizer is None else optimizer
         jit_compile = kwargs.pop("jit_compile", "auto")
-        self._chosen = {
-            "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
-            "auto_scale_loss": kwargs.get("auto_scale_loss", True),
-            **({} if remat is None else {"remat": remat}),
-            **({} if micro_batches == 1 else {"micro_batches": micro_batches}),
-            **({} if chunks is None else chunks.chosen()),
-        }
+        self._chosen = saving.chosen_settings(
+            jit_compile, kwargs, remat, micro_batches, chunks
+        )
         if jit_compile == "auto":
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
-        means = LossMeans(loss, loss_weights, self.output)
+        means = loss_means.LossMeans(loss, loss_weights, self.output)
         means.check_accumulation(micro_batches, optimizer, self)
         # Not attributes for Keras, which would list a loss or metric twice.
         vars(self).update(loss_means=means, loss_chunks=chunks)
@@ -197,7 +193,8 @@ class TaskModel(keras.Model):
                 Keras reads arrays, and batches of them.
             y: Labels, targets or answers; None if `x` has them or needs none. For tags
                 a list for each row; for spans pairs of indices of characters.
-            batch_size: Rows in a batch; 32 if None, or 64 pairs.
+            batch_size: Rows in a batch; 32 if None, or 64 pairs. If `x` has batches,
+                of the data for validation alone.
             epochs: The last epoch. None for 1; for as many as help, where a
                 `Forecaster` reads a table.
             initial_epoch: Number of epochs trained before; their batches are skipped.
@@ -228,32 +225,33 @@ class TaskModel(keras.Model):
             TypeError: If an argument is unknown, or data have the wrong type.
             ValueError: If data are empty, damaged or do not fit the model.
         """
-        own = dict.fromkeys(self.fit_options)
-        check_names("fit", type(self).fit, (*FIT, *own), kwargs)
-        own = {name: kwargs.pop(name) for name in own if name in kwargs}
+        own = fit_call.own_options(self, "fit", self.fit_options, kwargs)
         batch_size = self.default_batch_size if batch_size is None else batch_size
         call = FitCall(
             x, y, sample_weight, class_weight, batch_size, epochs, initial_epoch,
             steps_per_epoch, validation_split, validation_data, patience, seed,
             own, kwargs,
         )  # fmt: skip
-        source, arguments = fit_arguments_of(self, call)
+        source, arguments = fit_call.fit_arguments_of(self, call)
         if call.history is not None:
             return call.history
         check_ready(self, arguments["x"])
-        with self.training_on(call, source, arguments) as arguments:
-            return super().fit(**arguments)
+        vars(self)["held_out"] = fit_call.first_part(arguments["validation_data"])
+        try:
+            with self.training_on(call, source, arguments) as arguments:
+                return super().fit(**arguments)
+        finally:
+            del vars(self)["held_out"]
 
     def training_data(self, call: FitCall) -> KerasData | TrainingRows:
-        """Returns what `fit` trains on, and learns what the layers need of it.
-
-        Args:
-            call: The arguments of `fit`, to which those for Keras may be added.
-        """
+        """Returns what `fit` trains on, and learns what the layers need of it."""
         return KerasData(call.x, call.y, call.sample_weight, call.class_weight)
 
     def held_out_data(self, call: FitCall) -> Any:
-        """Returns the `validation_data` of `fit` as Keras reads them."""
+        """Returns the data to validate on, or to evaluate, as Keras reads them."""
+        x = fit_call.first_part(call.validation_data)
+        check_not_empty(x, call.method)
+        check_data(x)
         return call.validation_data
 
     def training_on(
@@ -268,6 +266,61 @@ class TaskModel(keras.Model):
         """
         return contextlib.nullcontext(arguments)
 
+    def evaluating_on(
+        self, arguments: dict[str, Any]
+    ) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        """Returns a context in which Keras evaluates, as `training_on`."""
+        return contextlib.nullcontext(arguments)
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        *,
+        sample_weight: Any = None,
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Computes loss and metrics: those of `fit(validation_data=(x, y))`.
+
+        Args:
+            x: The data, as for `fit`. A text is read in whole blocks; `cross_entropy`
+                counts every token. Of a table all windows count, and the loss is that
+                of scaled values; `backtest` has errors in the unit of the series.
+            y: As for `fit`.
+            batch_size: Rows in a batch; that of `fit` if None.
+            sample_weight: Weight of each row.
+            steps: Number of batches, for a stream without an end.
+            **kwargs: Others of `keras.Model.evaluate`, and some of `fit`. With labels:
+                `missing`. Language models: `sequence_length`, the most tokens of a
+                block; those of shards, if fewer. Pre-training: `sequence_length` and
+                `masking`.
+
+        Raises:
+            TypeError: If an argument is unknown, or data have the wrong type.
+            ValueError: If data are empty, damaged or do not fit the model.
+        """
+        own = fit_call.own_options(self, "evaluate", self.evaluate_options, kwargs)
+        size = self.default_batch_size if batch_size is None else batch_size
+        if x is None or x is not self.held_out:  # `fit` has prepared its own
+            call = FitCall.of_evaluation((x, y, sample_weight), size, steps, own)
+            x, y, sample_weight = fit_call.prepared(self, call)
+            check_ready(self, x)
+        arguments = {"x": x, "y": y, "sample_weight": sample_weight, "steps": steps}
+        arguments["batch_size"] = None if are_batches(x) else size
+        with self.evaluating_on({**arguments, **kwargs}) as arguments:
+            return super().evaluate(**arguments)
+
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        """Returns the predictions for data in any form.
+
+        Args:
+            call: The call of `predict`.
+            outputs: Function from inputs of the graph, or rows, to the outputs.
+        """
+        return outputs(call.x)
+
     def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Computes what `predict` does, in `trace` and `intervene` too, uncompiled.
 
@@ -276,6 +329,7 @@ class TaskModel(keras.Model):
             batch_size: Rows that are processed at once.
             **kwargs: As for `keras.Model.predict`.
         """
+        check_ready(self, x)
         size = batch_size, BATCH_SIZE
         return scoring.outputs_of(self, x, super().predict, *size, kwargs)
 
@@ -287,11 +341,11 @@ class TaskModel(keras.Model):
         """
         metrics, means = super().metrics, vars(self).get("loss_means")
         metrics = metrics if means is None else means.beside(metrics)
-        return [*metrics, *loss_chunks.metrics_of(self)]
+        return [*metrics, *loss_means.metrics_of(self)]
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Computes the outputs; hidden states in a step with `loss_chunk_size`."""
-        if loss_chunks.returns_hidden(self):
+        if loss_means.returns_hidden(self):
             return self.loss_chunks.hidden(inputs, training=training, mask=mask)
         return super().call(inputs, training=training, mask=mask)
 
@@ -310,46 +364,22 @@ class TaskModel(keras.Model):
         several outputs.
         """
         sample_weight = self.counted(x, sample_weight)
-        if loss_chunks.returns_hidden(self):
+        if loss_means.returns_hidden(self):
             y_pred = self.loss_chunks.losses(y, y_pred, sample_weight)
-        loss = super().compute_loss(x, y, y_pred, copied(sample_weight), training)
+        weights = loss_means.copied(sample_weight)
+        loss = super().compute_loss(x, y, y_pred, weights, training)
         return self.loss_means.add(self.loss, loss, y, y_pred, sample_weight)
-
-    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
-        """Computes the outputs, as `keras.Model.predict`.
-
-        For arrays of 0 rows they are arrays of 0 rows. NaN and infinity in arrays are
-        an error.
-
-        Args:
-            x: Inputs, as for `keras.Model.predict`.
-            batch_size: Rows that are processed at once.
-            **kwargs: As for `keras.Model.predict`.
-        """
-        return self.scores_of(x, batch_size=batch_size, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """Computes the outputs of one batch, as `keras.Model.predict_on_batch`."""
         return kernels.unrepeated(super().predict_on_batch(x), x)
-
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates, as `keras.Model.evaluate`; no rows are an error.
-
-        Args:
-            x: Inputs, as for `keras.Model.evaluate`.
-            *args: As for `keras.Model.evaluate`.
-            **kwargs: As for `keras.Model.evaluate`.
-        """
-        check_not_empty(x, "evaluate")
-        check_data(x)
-        return super().evaluate(x, *args, **kwargs)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         """Updates the metrics, as `keras.Model.compute_metrics`."""
         sample_weight = self.counted(x, sample_weight)
-        return super().compute_metrics(x, y, y_pred, copied(sample_weight))
+        return super().compute_metrics(x, y, y_pred, loss_means.copied(sample_weight))
 
     def counted(self, x: Any, sample_weight: Any) -> Any:
         """Returns the weights in loss and metrics, such as 0 for steps of padding.
@@ -369,13 +399,13 @@ class TaskModel(keras.Model):
 
     def train_step(self, *args: Any) -> Any:
         """Runs Keras' step of training; on several devices, and in parts."""
-        with loss_chunks.in_step(self):
+        with loss_means.in_step(self):
             step, parts = super().train_step, self.micro_batches
             return kernels.train_step(self, step, parts, *args)
 
     def test_step(self, *args: Any) -> Any:
         """Runs Keras' step of evaluation; on several devices."""
-        with loss_chunks.in_step(self):
+        with loss_means.in_step(self):
             return kernels.evaluation_step(self, super().test_step, *args)
 
     def predict_step(self, *args: Any) -> Any:
@@ -414,15 +444,22 @@ class TaskModel(keras.Model):
         if not self.compiled:  # before `fit` has learned what the layers need
             return None
         self._build_optimizer()
-        return compile_settings.saved(super().get_compile_config(), self._chosen)
+        return saving.saved_settings(super().get_compile_config(), self._chosen)
 
     def _build_optimizer(self):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
+        self._finish_loading()
+
+    def _finish_loading(self):
+        """Does what a file of an older version needs after its optimizer was loaded."""
+        after_loading = vars(self).pop("after_loading", None)
+        if after_loading is not None:
+            after_loading()
 
     def compile_from_config(self, config: Config) -> None:
         """Compiles a loaded model as it was; Keras leaves that to an own `compile`."""
-        options, compiler = compile_settings.restored(config)
+        options, compiler = saving.restored_settings(config)
         self.compile(**options)
         self._chosen |= compiler
         self._build_optimizer()
@@ -439,62 +476,20 @@ class TaskModel(keras.Model):
     def save_own_variables(self, store: Any) -> None:
         """Saves the state of the seed generators, of which layers save none."""
         super().save_own_variables(store)
-        seeds.save(self, store)
+        saving.save_seeds(self, store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the state of the seed generators, if the file has any."""
-        super().load_own_variables(seeds.without(store))
-        seeds.load(self, store)
+        super().load_own_variables(saving.without_seeds(store))
+        saving.load_seeds(self, store)
 
     def get_config(self) -> Config:
         """Returns the arguments, and later settings of layers; see `core.sublayers`."""
-        plain = {name: as_plain(value) for name, value in self._arguments.items()}
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            sublayers.KEY: sublayers.settings_of(self),
-            **plain,
-        }
+        return saving.config_of(self)
 
     @classmethod
     def from_config(
         cls, config: Config, custom_objects: dict[str, Any] | None = None
     ) -> Self:
         """Makes the model again, of the dtype that it had, whatever is the default."""
-        config = dict(config)
-        settings = config.pop(sublayers.KEY, None)
-        with sublayers.default_policy(config.pop("dtype", None)):
-            model = cls(**{name: from_plain(value) for name, value in config.items()})
-        if settings is not None:
-            sublayers.apply_settings(model, settings)
-            adapters.restore(model)
-        return model
-
-    def quantize(
-        self,
-        mode: str | None = None,
-        config: Any = None,
-        filters: str | Sequence[str] | Callable[[keras.Layer], bool] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Rounds weights to few bits, as `keras.Model.quantize`; "nf4" is ours.
-
-        With "nf4" the kernels of the dense layers of kerasseq have 4.127 bits a weight,
-        those of a new head and of embeddings stay. The optimizer starts anew.
-
-        Args:
-            mode: "nf4", or "int8", "int4" or another mode of Keras.
-            config: As for Keras; None for "nf4".
-            filters: As for Keras: patterns of names, or a function of a layer.
-            **kwargs: As for `keras.Model.quantize`.
-
-        Raises:
-            ValueError: If no layer has a float kernel to round, or a `config` is given
-                for "nf4"; for other modes if there is an adapter with dropout.
-        """
-        if mode == quantized.NF4:
-            quantized.to_nf4(self, config, filters)
-        else:
-            quantized.check_no_dropout(self)
-            super().quantize(mode, config=config, filters=filters, **kwargs)
+        return saving.model_of(cls, config)

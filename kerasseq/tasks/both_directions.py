@@ -9,7 +9,7 @@ from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.tasks.last_step import last_step
+from kerasseq.tasks.sequence_layers import last_step
 
 
 @register

@@ -12,7 +12,7 @@ from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.class_labels import Classification, classify
 from kerasseq.tasks.heads import ClassHead
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.pooling import POOLINGS
+from kerasseq.tasks.sequence_layers import POOLINGS
 from kerasseq.tasks.sequence_model import SequenceModel
 from kerasseq.tasks.step_by_step import Steps, step_by_step
 from kerasseq.text.tokenizers.conversion import AnyTokenizer

@@ -1,6 +1,5 @@
 """Checks of what users pass as data: inputs, labels and sample weights."""
 
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,54 +9,13 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import pad_rows
-from kerasseq.tasks.input_rows import check_finite, number_of_rows
+from kerasseq.tasks.input_rows import (
+    are_batches,
+    check_data,
+    check_finite,
+    number_of_rows,
+)
 from kerasseq.tasks.labels import plain_list
-
-# Batches that `keras.Model.fit` takes, besides generators and `keras.utils.PyDataset`:
-# classes of PyTorch, Grain and Hugging Face,
-LOADERS = {"DataLoader", "MapDataset", "IterDataset", "IterableDataset"}
-# and attributes of data sets of TensorFlow and of Keras' data adapters.
-OF_DATASETS = ("element_spec", "get_numpy_iterator")
-
-
-def are_batches(x: Any) -> bool:
-    """Returns whether this gives batches one after the other, such as a `tf.data` set.
-
-    Examples:
-        >>> are_batches(each for each in [1]), are_batches([1])
-        (True, False)
-    """
-    if isinstance(x, types.GeneratorType | keras.utils.PyDataset):
-        return True
-    if any(hasattr(x, name) for name in ("__next__", *OF_DATASETS)):
-        return True
-    return any(each.__name__ in LOADERS for each in type(x).__mro__)
-
-
-def check_data(x: Any, name: str = "x") -> None:
-    """Raises unless inputs have rows, or are batches.
-
-    Args:
-        x: A list, an array of rank 1 or more, a column, a table, a dictionary of
-            arrays, batches, or one text.
-        name: The name of the argument, for the message.
-
-    Raises:
-        TypeError: If they are something else.
-
-    Examples:
-        >>> check_data(["a", "b"])
-        >>> check_data(3)
-        Traceback (most recent call last):
-        ...
-        TypeError: x must be a list, an array (rows, ...), a column of a table or \
-batches, received 3. Put a single row into a list, [row]
-    """
-    if not _is_data(x):
-        raise TypeError(
-            f"{name} must be a list, an array (rows, ...), a column of a table or "
-            f"batches, received {checks.short(x)}. Put a single row into a list, [row]"
-        )
 
 
 def check_arrays(x: Any) -> None:
@@ -72,21 +30,6 @@ def check_arrays(x: Any) -> None:
         if dtype.startswith("complex"):
             raise TypeError(f"x must be an array of real numbers, received {dtype}")
         check_finite("x", part)
-
-
-def _is_data(x):
-    if isinstance(x, type):
-        return False
-    if isinstance(x, Mapping):
-        return bool(x) and all(map(_has_rows, x.values()))
-    return isinstance(x, str) or _has_rows(x) or are_batches(x)
-
-
-def _has_rows(x):
-    shape = getattr(x, "shape", None)
-    if shape is not None:
-        return len(shape) > 0
-    return isinstance(x, list | tuple) or hasattr(x, "to_numpy")
 
 
 def sample_weights(given: Any, rows: int, steps: int | None = None) -> Any:
@@ -125,6 +68,44 @@ in [1, 2]
         )
     check_finite("sample_weight", weights)
     return weights[:, 0] if weights.shape == (rows, 1) and steps != 1 else weights
+
+
+def array_weights(x: Any, sample_weight: Any) -> Any:
+    """Returns sample weights for Keras, lists as arrays, or None.
+
+    Args:
+        x: Arrays, one or several, or batches.
+        sample_weight: A weight for each of their rows, or more of several outputs.
+
+    Raises:
+        TypeError: If they are not numbers.
+        ValueError: If they are not as many as the rows.
+
+    Examples:
+        >>> array_weights(np.zeros((2, 3)), [1, 2]).tolist()
+        [1.0, 2.0]
+        >>> array_weights(np.zeros((2, 3)), [1, 2, 3])
+        Traceback (most recent call last):
+        ...
+        ValueError: sample_weight must have a number for each of 2 rows, received 3 \
+in array([1., 2., 3.], dtype=float32)
+    """
+    is_list = isinstance(sample_weight, list | tuple)
+    if isinstance(sample_weight, str) or (is_list and not _are_arrays(sample_weight)):
+        sample_weight = number_array("sample_weight", sample_weight)
+    rows = number_of_rows(tuple(x) if isinstance(x, list) and _are_arrays(x) else x)
+    for part in keras.tree.flatten(sample_weight):
+        shape = tuple(getattr(part, "shape", ()))
+        if rows is not None and shape and shape[0] != rows and not are_batches(x):
+            raise ValueError(
+                f"sample_weight must have a number for each of {rows} rows, received "
+                f"{shape[0]} in {checks.short(part)}"
+            )
+    return sample_weight
+
+
+def _are_arrays(parts):
+    return all(hasattr(part, "shape") for part in parts)
 
 
 def product_of_weights(weights: Any, given: np.ndarray | None) -> Any:

@@ -1,6 +1,6 @@
 """Heads: the labels of a model, their loss and metrics, and what its outputs mean."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import keras
@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.types import Config
-from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
+from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks.data_checks import (
     check_labels_of_rows,
     product_of_weights,
@@ -197,3 +197,86 @@ def check_no_class_weight(class_weight: Any) -> None:
             "class_weight must be None for a head without labels, received "
             f"{class_weight!r}"
         )
+
+
+def encode_classes(
+    labels: Labels,
+    y: Any,
+    multi_label: bool = False,
+    class_weight: str | Mapping[Any, float] | None = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Converts labels to targets of the loss, and returns them with sample weights.
+
+    Args:
+        labels: The labels of the model.
+        y: A label for each row; with `multi_label`, a list of labels for each, or an
+            array of 0 and 1.
+        multi_label: Whether a row may have several labels.
+        class_weight: As for `fit`.
+
+    Examples:
+        >>> encode_classes(Labels(["cat", "dog"]), ["dog", "cat"])[0].tolist()
+        [1, 0]
+    """
+    if multi_label:
+        if class_weight is not None:
+            raise ValueError(
+                "class_weight must be None with multi_label=True, where a row has "
+                f"several labels or none, received {class_weight!r}"
+            )
+        return labels.encode_sets(y), None
+    y = labels.encode(y)
+    weights = labels.weights(class_weight, y)
+    return y, None if weights is None else weights[y]
+
+
+def class_loss(
+    multi_label: bool, from_logits: bool = True, **options: Any
+) -> keras.losses.Loss:
+    """Returns the cross-entropy of one label, or of several at once."""
+    if multi_label:
+        return keras.losses.BinaryCrossentropy(from_logits=from_logits, **options)
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=from_logits, **options
+    )
+
+
+@register
+class MultiLabelF1(keras.metrics.F1Score):
+    r"""F1 over all pairs of an input and a label, at a probability of 0.5.
+
+    $$F_1 = \frac{2\,TP}{2\,TP + FP + FN}$$
+
+    Args:
+        from_logits: Whether predictions are logits.
+        name: Name of the metric.
+        **kwargs: As for `keras.metrics.Metric`.
+
+    Examples:
+        >>> f1 = MultiLabelF1(from_logits=True)
+        >>> f1.update_state(np.array([[1.0, 0.0]]), np.array([[3.0, 2.0]]))
+        >>> round(float(f1.result()), 3)
+        0.667
+    """
+
+    def __init__(
+        self, from_logits: bool = False, name: str = "f1", **kwargs: Any
+    ) -> None:
+        super().__init__(average="micro", threshold=0.5, name=name, **kwargs)
+        self.from_logits = from_logits
+
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        y_pred = ops.convert_to_tensor(y_pred)
+        if self.from_logits:
+            y_pred = ops.sigmoid(y_pred)
+        super().update_state(y_true, y_pred, sample_weight)
+
+    def get_config(self) -> Mapping[str, Any]:
+        config = super().get_config()
+        return {
+            "from_logits": self.from_logits,
+            "name": config["name"],
+            "dtype": config["dtype"],
+        }

@@ -1,7 +1,8 @@
 """A model with labels: a preprocessor, layers and a head, trained and evaluated."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -12,9 +13,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks import reports
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
-from kerasseq.tasks.data_checks import are_batches
-from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import FitCall, check_learned, of_parts
 from kerasseq.tasks.heads import Head, Loss
 from kerasseq.tasks.input_rows import (
     check_not_empty,
@@ -22,8 +21,8 @@ from kerasseq.tasks.input_rows import (
     outputs_of_none,
 )
 from kerasseq.tasks.labeled_data import (
+    Data,
     complete_data,
-    evaluated,
     first_inputs,
     first_rows,
     for_complete_rows,
@@ -35,8 +34,8 @@ from kerasseq.tasks.labeled_data import (
     streamed_batches,
 )
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.preprocessor import Data, Preprocessor
-from kerasseq.tasks.row_outputs import outputs_of_rows
+from kerasseq.tasks.preprocessor import Preprocessor
+from kerasseq.tasks.scoring import outputs_of_rows
 from kerasseq.tasks.tagging import step_metrics
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
@@ -60,6 +59,8 @@ class LabeledModel(TaskModel):
     preprocessor: Preprocessor
     task: Head
     fit_options: tuple[str, ...] = ("missing",)
+    evaluate_options: tuple[str, ...] = ("missing",)
+    predict_options: tuple[str, ...] = ("missing",)
 
     def build_layers(self, arguments: Config, options: dict[str, Any]) -> None:
         """Builds the layers.
@@ -134,7 +135,7 @@ class LabeledModel(TaskModel):
         super().compile(optimizer, loss, loss_weights, metrics, **kwargs)
 
     def training_data(self, call: FitCall) -> KerasData | Rows:
-        missing = call.own.pop("missing", "error")
+        missing = call.own.get("missing", "error")
         fraction = call.validation_split or None
         refused = call.y, call.sample_weight, call.class_weight, fraction
         sizes = call.steps_per_epoch, call.batch_size
@@ -142,21 +143,26 @@ class LabeledModel(TaskModel):
         data = complete_data(self, missing, x, call.y, call.sample_weight)
         if self.awaits_fit or self.task.is_waiting:
             self._learn(*data[:2])
-        if call.validation_data is not None:
-            steps = call.keras.get("validation_steps")
-            held_out = first_rows(self, call.validation_data, steps, call.batch_size)
-            call.validation_data = complete_data(self, missing, *held_out)
         rows = labeled_rows(self, *data, call.class_weight)
         return KerasData(*data, call.class_weight) if rows is None else rows
 
     def held_out_data(self, call: FitCall) -> Any:
-        return evaluated(self, call.validation_data, call.batch_size)
+        missing, rows = call.own.get("missing", "error"), call.held_out_rows
+        data = first_rows(self, call.validation_data, rows)
+        data = complete_data(self, missing, *data, method=call.method)
+        rows = labeled_rows(self, *data)
+        return of_parts(*data) if rows is None else rows.in_order(call.held_out_size)
 
     @contextlib.contextmanager
     def training_on(
         self, call: FitCall, source: Any, arguments: dict[str, Any]
     ) -> Iterator[dict[str, Any]]:
         with self.reading(source):
+            yield arguments
+
+    @contextlib.contextmanager
+    def evaluating_on(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        with self.reading(arguments["x"]):
             yield arguments
 
     def reading(self, batches: Any) -> contextlib.AbstractContextManager[Any]:
@@ -211,68 +217,12 @@ class LabeledModel(TaskModel):
         """
         return self.task.learned(self._arguments, x, y)
 
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        batch_size: int | None = BATCH_SIZE,
-        sample_weight: Any = None,
-        missing: str = "error",
-        **kwargs: Any,
-    ) -> Any:
-        """Evaluates the model, as `keras.Model.evaluate`, on inputs as for `fit`.
-
-        Args:
-            x: As for `fit`.
-            y: As for `fit`.
-            batch_size: Rows in a batch.
-            sample_weight: Weight of each row.
-            missing: As for `fit`.
-            **kwargs: As for `keras.Model.evaluate`.
-        """
-        batch_size = batch_size or BATCH_SIZE  # None where `fit` evaluates
-        data = x, y, sample_weight
-        data = first_rows(self, data, kwargs.get("steps"), batch_size)
-        data = complete_data(self, missing, *data, method="evaluate")
-        rows = labeled_rows(self, *data)
-        if rows is None:
-            x, y, weights = data
-            if not are_batches(x):
-                kwargs["batch_size"] = batch_size
-            return super().evaluate(x, y, sample_weight=weights, **kwargs)
-        batches = rows.in_order(batch_size)
-        with self.reading(batches):
-            return super().evaluate(batches, **kwargs)
-
-    def predict(
-        self,
-        x: Any,
-        *,
-        batch_size: int | None = BATCH_SIZE,
-        missing: str = "error",
-        **kwargs: Any,
-    ) -> Any:
-        """Predicts the outputs for inputs as for `fit`, as `keras.Model.predict`.
-
-        Args:
-            x: As for `fit`.
-            batch_size: Rows that are processed at once.
-            missing: "skip" leaves rows with an empty cell, or a damaged file, without
-                prediction, and warns with their number; by default they are an error.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            The outputs, an array `(rows, labels)` for example; for tags `(rows, time,
-            labels)` with the time of the longest row, or for words a list of arrays
-            `(words, labels)`. Rows that are left out have NaN, or None in a list.
-        """
-
-        def predicted(rows):
-            return self.scores_of(rows, batch_size=batch_size, **kwargs)
-
-        x, kwargs = first_inputs(self, x, kwargs, batch_size or BATCH_SIZE)
-        return for_complete_rows(self, predicted, x, missing)
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x, is_stream = first_inputs(self, call.x, call.held_out_rows)
+        if is_stream:
+            outputs = functools.partial(outputs, steps=None)
+        missing = call.own.get("missing", "error")
+        return for_complete_rows(self, outputs, x, missing)
 
     def scores_of(
         self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any

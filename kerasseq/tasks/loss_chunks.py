@@ -21,6 +21,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.stateless import Scope, values_of
 from kerasseq.core.types import Config, Tensor
+from kerasseq.tasks.loss_means import returns_hidden
 from kerasseq.training.metrics import per_step
 
 
@@ -51,23 +52,6 @@ def scored(model: Any, h: Tensor) -> Tensor:
     """
     is_last = model.token_head is None or returns_hidden(model)
     return h if is_last else model.token_head.logits(h)
-
-
-def returns_hidden(model: Any) -> bool:
-    """Returns whether a model returns hidden states, of which the loss makes logits."""
-    return model.loss_chunks is not None and model.loss_chunks.is_open
-
-
-def metrics_of(model: Any) -> list[keras.metrics.Metric]:
-    """Returns the metrics that are updated chunk by chunk."""
-    chunks = model.loss_chunks
-    return [] if chunks is None else [metric for metric, _ in chunks.metrics]
-
-
-def in_step(model: Any) -> contextlib.AbstractContextManager[None]:
-    """Lets a model with `loss_chunk_size` return hidden states inside the block."""
-    chunks = model.loss_chunks
-    return contextlib.nullcontext() if chunks is None else chunks.opened()
 
 
 def checked_metrics(metrics: Any) -> list[keras.metrics.Metric]:

@@ -1,8 +1,9 @@
 """The loss of an epoch: the mean over all batches, each by what it is a mean over."""
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -10,10 +11,98 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.core.masks import has_mask
+from kerasseq.core.masks import attached_mask, has_mask
 from kerasseq.core.types import Tensor
-from kerasseq.tasks.output_losses import copied, only_loss, weights_of_losses
-from kerasseq.training.metrics import MeanOfLosses, RunningMean, averaged_over
+from kerasseq.training.metrics import RunningMean, per_token
+
+
+def weights_of_losses(loss: Any, given: Any, outputs: Any) -> dict[str, Any]:
+    """Returns the weights of the losses of several outputs, by the name of the output.
+
+    None of losses by name or of your own functions: their batches count by rows.
+    """
+    if not isinstance(outputs, Mapping) or len(outputs) == 1:
+        return {}
+    losses = dict(loss) if isinstance(loss, Mapping) else dict.fromkeys(outputs, loss)
+    losses = {name: each for name, each in losses.items() if each is not None}
+    are_known = all(isinstance(each, keras.losses.Loss) for each in losses.values())
+    if len(losses) == 1 or not are_known:
+        return {}
+    if given is not None and not isinstance(given, Mapping):
+        given = keras.tree.pack_sequence_as(losses, keras.tree.flatten(given))
+    return {name: 1.0 if given is None else given[name] for name in losses}
+
+
+def only_loss(
+    loss: Any, y: Any, y_pred: Any, sample_weight: Any
+) -> tuple[Any, ...] | None:
+    """Returns loss, labels, outputs and weights if one output has a loss, or None."""
+    if all(isinstance(part, Mapping) for part in (loss, y, y_pred)):
+        names = [name for name in loss if loss[name] is not None]
+        if len(names) != 1 or names[0] not in y:
+            return None
+        loss, y, y_pred = (part[names[0]] for part in (loss, y, y_pred))
+        if isinstance(sample_weight, Mapping):
+            sample_weight = sample_weight.get(names[0])
+    parts = [keras.tree.flatten(part) for part in (loss, y, y_pred)]
+    if any(len(part) != 1 for part in parts):
+        return None
+    return (*(part for (part,) in parts), keras.tree.flatten(sample_weight)[0])
+
+
+def copied(sample_weight: Any) -> Any:
+    """Returns copies of weights: Keras multiplies its own by a mask on PyTorch."""
+    return keras.tree.map_structure(
+        lambda weight: None if weight is None else ops.copy(weight), sample_weight
+    )
+
+
+def weights_of_positions(ids: Any, sample_weight: Any) -> Any:
+    """Returns weights of positions: that of a row counts for each of its own.
+
+    Keras would divide the sum over positions by the sum of the weights of rows.
+
+    Args:
+        ids: `(B, T)`.
+        sample_weight: `(B,)`, `(B, 1)`, `(B, T)`, or None.
+
+    Examples:
+        >>> weights = weights_of_positions(np.ones((2, 3)), np.array([0.5, 2.0]))
+        >>> keras.ops.convert_to_numpy(weights).tolist()
+        [[0.5, 0.5, 0.5], [2.0, 2.0, 2.0]]
+    """
+    if sample_weight is None:
+        return None
+    ones = ops.ones_like(ids, dtype="float32")
+    weight = ops.cast(sample_weight, ones.dtype)
+    return ones * ops.reshape(weight, (ops.shape(ones)[0], -1))
+
+
+class MeanOfLosses(RunningMean):
+    """The mean of a loss that is a sum of others, each a mean over other numbers.
+
+    What is added to it itself is the rest of the loss, such as regularization.
+
+    Args:
+        means: The means of the other losses, by name.
+        weights: The weight of each in the sum, by name.
+        name: The name of the metric.
+    """
+
+    def __init__(
+        self,
+        means: Mapping[str, RunningMean],
+        weights: Mapping[str, float],
+        name: str = "loss",
+    ) -> None:
+        super().__init__(name=name)
+        # In a function: the means of an attribute would be counted twice.
+        self.others: Callable[[], Tensor] = lambda: sum(
+            weights[name] * mean.result() for name, mean in means.items()
+        )
+
+    def result(self) -> Tensor:
+        return super().result() + self.others()
 
 
 class LossMeans:
@@ -200,3 +289,50 @@ def _counted(mean, value, over, of_part=kernels.of_part):
         value = ops.where(over > 0, value, ops.zeros_like(value))
     mean.update_state(ops.stop_gradient(value), sample_weight=over)
     return of_part(value, over)
+
+
+def averaged_over(loss: Any, y: Any, y_pred: Tensor, sample_weight: Any) -> Tensor:
+    """Returns what the loss of a batch is a mean over: a number of steps, or weights.
+
+    The mean of several batches weighs the loss of each by it.
+
+    Args:
+        loss: The loss of the model, a `keras.losses.Loss` or the name of one.
+        y: Targets, `(B, ...)`.
+        y_pred: Outputs, `(B, ..., C)`. Masked steps do not count.
+        sample_weight: Weights `(B,)` or of each step; or None.
+
+    Examples:
+        >>> loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=0)
+        >>> y = np.array([[2, 1, 0], [1, 0, 0]])
+        >>> float(averaged_over(loss, y, np.ones((2, 3, 5)), None))
+        3.0
+    """
+    if len(y_pred.shape) < 3 or getattr(loss, "per_row", False):  # one loss a row
+        weight = ops.ones(ops.shape(y_pred)[:1])
+    else:
+        weight = ops.cast(attached_mask(y_pred), "float32")
+    ignored = getattr(loss, "ignore_class", None)
+    if ignored is not None:
+        weight = weight * ops.cast(ops.not_equal(y, ignored), weight.dtype)
+    reduction = getattr(loss, "reduction", None)
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        weight = weight * per_token(sample_weight, weight)
+    return ops.sum(weight)
+
+
+def returns_hidden(model: Any) -> bool:
+    """Returns whether a model returns hidden states, of which the loss makes logits."""
+    return model.loss_chunks is not None and model.loss_chunks.is_open
+
+
+def metrics_of(model: Any) -> list[keras.metrics.Metric]:
+    """Returns the metrics that are updated chunk by chunk."""
+    chunks = model.loss_chunks
+    return [] if chunks is None else [metric for metric, _ in chunks.metrics]
+
+
+def in_step(model: Any) -> contextlib.AbstractContextManager[None]:
+    """Lets a model with `loss_chunk_size` return hidden states inside the block."""
+    chunks = model.loss_chunks
+    return contextlib.nullcontext() if chunks is None else chunks.opened()

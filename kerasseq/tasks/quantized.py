@@ -13,8 +13,38 @@ NF4 = "nf4"
 Filters = str | Sequence[str] | Callable[[keras.Layer], bool] | None
 
 
-def to_nf4(model: keras.Model, config: Any, filters: Filters) -> None:
-    """Rounds the kernels of dense layers; see `TaskModel.quantize`."""
+def quantize(
+    model: Any,
+    mode: str | None = None,
+    config: Any = None,
+    filters: Filters = None,
+    **kwargs: Any,
+) -> None:
+    """Rounds weights to few bits, as `keras.Model.quantize`; "nf4" is ours.
+
+    With "nf4" the kernels of the dense layers of kerasseq have 4.127 bits a weight,
+    those of a new head and of embeddings stay. The optimizer starts anew.
+
+    Args:
+        model: The model.
+        mode: "nf4", or "int8", "int4" or another mode of Keras.
+        config: As for Keras; None for "nf4".
+        filters: As for Keras: patterns of names, or a function of a layer.
+        **kwargs: As for `keras.Model.quantize`.
+
+    Raises:
+        ValueError: If no layer has a float kernel to round, or a `config` is given for
+            "nf4"; for other modes if there is an adapter with dropout.
+    """
+    if mode == NF4:
+        _to_nf4(model, config, filters)
+    else:
+        _check_no_dropout(model)
+        keras.Model.quantize(model, mode, config=config, filters=filters, **kwargs)
+
+
+def _to_nf4(model, config, filters):
+    """Rounds the kernels of dense layers."""
     if config is not None:
         raise ValueError(
             f'config must be None for "{NF4}", which has no settings, received '
@@ -31,7 +61,7 @@ def to_nf4(model: keras.Model, config: Any, filters: Filters) -> None:
     model.train_function = model.test_function = model.predict_function = None
 
 
-def check_no_dropout(model: keras.Model) -> None:
+def _check_no_dropout(model):
     """Raises a `ValueError` if an adapter has dropout: Keras would skip its layers."""
     for layer in dense_layers(model).values():
         if layer.lora_dropout is not None:

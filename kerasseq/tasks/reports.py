@@ -6,8 +6,8 @@ import numpy as np
 
 from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.labels import plain_list
+from kerasseq.tasks.preprocessor import sentences
 from kerasseq.tasks.tagging import real_rows
-from kerasseq.tasks.text_inputs import sentences
 from kerasseq.training.label_reports import LabelReport, label_report
 
 

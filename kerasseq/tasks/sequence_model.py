@@ -12,15 +12,15 @@ from kerasseq.core.types import Config
 from kerasseq.tasks.architectures import BAG, build_layers, first_output
 from kerasseq.tasks.bag import LEARNING_RATE, BagPreprocessor, bag_layers, check_bag
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.heads import Head
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.pooling import (
+from kerasseq.tasks.preprocessor import SequencePreprocessor
+from kerasseq.tasks.sequence_layers import (
     DEFAULT_POOLING,
     POOLING_OF_TEXTS,
+    move_padding_last,
     pooling_layer,
 )
-from kerasseq.tasks.sequence_inputs import SequencePreprocessor
 
 PADDING = "padding_id"  # in files
 
@@ -39,7 +39,6 @@ class SequenceModel(LabeledModel):
 
     task: Head
     preprocessor: SequencePreprocessor
-    _moves_optimizer_rows: bool = False  # after an older file was loaded
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         arguments["bidirectional"] = checks.flag(
@@ -128,7 +127,7 @@ class SequenceModel(LabeledModel):
         return self.get_layer("embedding").output
 
     def save_own_variables(self, store: Any) -> None:
-        self._move_optimizer_rows()
+        self._finish_loading()
         super().save_own_variables(store)
         if self.tokenizer is not None:
             store[PADDING] = np.array(self.padding_id)
@@ -138,18 +137,12 @@ class SequenceModel(LabeledModel):
         names = list(store.keys())
         if self.tokenizer is not None and PADDING not in names and self.layers:
             self.get_layer("embedding").loads_padding_first = True
-            self._moves_optimizer_rows = True
+            vars(self)["after_loading"] = self._move_optimizer_rows
         super().load_own_variables({n: store[n] for n in names if n != PADDING})
 
-    def _build_optimizer(self):
-        super()._build_optimizer()
-        self._move_optimizer_rows()
-
     def _move_optimizer_rows(self):
-        """Finishes the loading of an older file, in which the optimizer comes last."""
-        if self._moves_optimizer_rows:
-            self._moves_optimizer_rows = False
-            move_padding_last(self.get_layer("embedding"), self.optimizer.variables)
+        """Moves those of an older file, in which the optimizer comes last."""
+        move_padding_last(self.get_layer("embedding"), self.optimizer.variables)
 
     def move_padding_last(self) -> None:
         """Moves the rows of weights that were set in the order of older files."""

@@ -1,9 +1,8 @@
-"""Data of other libraries as inputs: columns, tables, and streams of rows.
+"""Streams of other libraries as inputs: rows of texts, or arrays, one after the other.
 
-Columns of pandas, polars, Arrow and Hugging Face, and what a `tf.data` set, a loader or
-a generator yields, texts or arrays of one row each, become lists of inputs, labels and
-sample weights. None of these packages is imported: their public methods tell what an
-object is.
+What a `tf.data` set, a loader or a generator yields, in batches or row by row, becomes
+lists of inputs, labels and sample weights. None of these packages is imported: their
+public methods tell what an object is.
 """
 
 import itertools
@@ -16,24 +15,21 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks import data_checks
-from kerasseq.tasks.columns import (
-    array_of,
+from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.input_rows import (
     as_mapping,
     chosen_columns,
     class_names,
     features_of,
-    first_value,
     holds_texts,
-    is_column,
-    is_table,
+    is_stream,
     label_columns,
     named,
-    names_of,
     plain,
+    rank,
+    read_columns,
     values_of,
 )
-from kerasseq.tasks.data_checks import as_array
-from kerasseq.tasks.input_rows import rank
 
 ENDLESS = 1 << 48  # more batches than any data have; grain counts up to 2^63 - 1
 KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()  # generators without texts
@@ -78,9 +74,7 @@ def read(
     """
     stream = text_stream(x, words=words, labels=labels)
     if stream is None:
-        x, y = _columns(x, y, words, labels)
-        data_checks.check_data(x)
-        return x, y, values_of(sample_weight)
+        return read_columns(x, y, sample_weight, words=words, labels=labels)
     if not isinstance(stream, TextStream):  # of arrays, whose first batch was read
         return stream, values_of(y, labels), values_of(sample_weight)
     return stream.lists(values_of(y, labels), values_of(sample_weight), rows)
@@ -110,7 +104,7 @@ def text_stream(
     """
     if isinstance(x, TextStream):
         return x
-    if not _is_stream(x):
+    if not is_stream(x):
         return None
     has_strings = _has_strings(getattr(x, "element_spec", "string"))
     if x in KNOWN or not (has_strings or is_row):
@@ -317,13 +311,6 @@ def generator_of(elements: Iterable[Any]) -> Iterator[Any]:
     return generator
 
 
-def _is_stream(x):
-    """Returns whether data come one after the other, also as an `IterableDataset`."""
-    if isinstance(x, type | str | Mapping) or is_column(x):
-        return False
-    return data_checks.are_batches(x)
-
-
 def elements_of(x: Any) -> Iterator[Any]:
     """Iterates over a stream; a `PyDataset` is one of batches by number."""
     if isinstance(x, keras.utils.PyDataset):
@@ -405,38 +392,3 @@ def _without_padding(row, others):
         count -= 1
     row = list(row[:count])
     return row, *[part[:count] for part in others[:1]], *others[1:]
-
-
-def _columns(x, y, words, labels):
-    """Inputs and labels, columns and tables of which become lists."""
-    if isinstance(x, Mapping) and x and all(map(is_table, x.values())):
-        raise ValueError(
-            "x must be one data set, received a dictionary of data sets, "
-            f"{', '.join(map(repr, x))}. Choose one: data[{next(iter(x))!r}]"
-        )
-    if not is_table(x):
-        return _texts(values_of(x, labels), words), _texts(values_of(y, labels), words)
-    if not len(x):
-        return [], [] if y is None else values_of(y, labels)
-    names, features = names_of(x), features_of(x)
-    samples = {name: first_value(x[name]) for name in names}
-    is_of_numbers = not any(map(holds_texts, samples.values()))
-    if is_of_numbers and not (y is None and label_columns(names, features)):
-        return array_of(x), values_of(y, labels)
-    texts = names
-    if y is None:
-        texts, label = chosen_columns(samples, features)
-        y = None if label is None else x[label]
-    columns = [values_of(x[name], labels) for name in texts]
-    rows = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
-    return rows, _texts(values_of(y, labels), words)
-
-
-def _texts(values, words):
-    """Returns tuples for strings of rank 2; for words, or a higher rank, lists."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "OU":
-        return values
-    of_lists = values.size and isinstance(values.flat[0], list | tuple | np.ndarray)
-    if words or of_lists or values.ndim > 2:
-        return values.tolist()
-    return list(map(tuple, values.tolist())) if values.ndim == 2 else values

@@ -14,8 +14,7 @@ from kerasseq.core.types import Tensor
 from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.last_step import LastStep
-from kerasseq.tasks.pooling import SequencePooling
+from kerasseq.tasks.sequence_layers import LastStep, SequencePooling
 from kerasseq.tasks.transformer_stack import TransformerStack
 from kerasseq.text.surprise import token_texts
 

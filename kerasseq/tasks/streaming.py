@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -10,7 +10,6 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks.sources import Row, TextStream, as_columns, text_stream
-from kerasseq.training.batches import BATCH_SIZE
 
 # Arguments of `fit` that need all rows.
 REFUSED = ("y", "sample_weight", "class_weight", "validation_split")
@@ -63,24 +62,6 @@ def streamed(
     if is_streamed:
         check_streamed(True, (None, None, None, validation_split or None))
     return x if stream is None else stream, is_streamed
-
-
-def rows_of_steps(
-    options: Mapping[str, Any], steps: str = "steps", batch_size: str = "batch_size"
-) -> int | None:
-    """Returns the number of rows of an evaluation; None for all.
-
-    Args:
-        options: Arguments of `keras.Model.evaluate`, or of `fit`.
-        steps: The name of the number of batches.
-        batch_size: The name of their size.
-
-    Examples:
-        >>> rows_of_steps({"steps": 3, "batch_size": 5}), rows_of_steps({})
-        (15, None)
-    """
-    count = options.get(steps)
-    return None if count is None else count * (options.get(batch_size) or BATCH_SIZE)
 
 
 def encoded_batches(

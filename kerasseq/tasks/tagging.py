@@ -9,12 +9,12 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.types import Method
-from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import as_array, check_labels_of_rows
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import check_learned
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labeled_data import for_complete_rows, inputs_of
 from kerasseq.tasks.labels import Label, Labels, plain_list
+from kerasseq.tasks.preprocessor import are_texts, are_words, is_one_sentence, sentences
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import per_step
 
@@ -79,9 +79,9 @@ def tag(
         return [[names[n] for n in row] for row in indices]
 
     x = inputs_of(model, x)
-    if text_inputs.is_one_sentence(x):
-        return tags_of(text_inputs.sentences(x))[0]
-    return for_complete_rows(model, tags_of, text_inputs.sentences(x), missing)
+    if is_one_sentence(x):
+        return tags_of(sentences(x))[0]
+    return for_complete_rows(model, tags_of, sentences(x), missing)
 
 
 def real_rows(model: Any, x: Any, outputs: Sequence[Any]) -> Sequence[np.ndarray]:
@@ -92,7 +92,7 @@ def real_rows(model: Any, x: Any, outputs: Sequence[Any]) -> Sequence[np.ndarray
         x: Rows of ids or vectors; or words, which have no padding.
         outputs: For each row something for each of its words.
     """
-    if text_inputs.are_texts(x) or text_inputs.are_words(x):
+    if are_texts(x) or are_words(x):
         return [np.ones(len(row), bool) for row in outputs]
     if isinstance(x, list | tuple) and len({len(row) for row in x}) > 1:
         x = [np.asarray(row)[None] for row in x]  # of several lengths

@@ -6,10 +6,9 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.types import Config
-from kerasseq.tasks import text_inputs
 from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.heads import Head, check_no_class_weight
-from kerasseq.tasks.preprocessor import Preprocessor
+from kerasseq.tasks.preprocessor import Preprocessor, train_tokenizer
 
 
 class TextHead(Head):
@@ -45,7 +44,7 @@ class TextHead(Head):
         for n, text in enumerate(y):
             if not isinstance(text, str):
                 raise TypeError(f"y[{n}] must be a text, received {checks.short(text)}")
-        return {"tokenizer": text_inputs.train_tokenizer(arguments["tokenizer"], y)}
+        return {"tokenizer": train_tokenizer(arguments["tokenizer"], y)}
 
     def weighted_targets(
         self, rows: Any, y: Any, sample_weight: Any = None, class_weight: Any = None

@@ -7,8 +7,9 @@ reading the batches before it.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import keras
 import numpy as np
 
 from kerasseq import kernels
@@ -35,6 +36,52 @@ class KerasData(NamedTuple):
     class_weight: Any = None
 
 
+class TrainingRows:
+    """Rows to train on, which know how to be divided and batched.
+
+    A subclass has a length.
+    """
+
+    def part(self, rows: slice) -> Self:
+        """Returns some of the rows."""
+        raise NotImplementedError(f"{type(self).__name__} must define part")
+
+    def split(self, fraction: float, seed: int) -> tuple[Self, Self]:
+        """Splits off the last rows for validation; each part has one at least.
+
+        Args:
+            fraction: The fraction for validation; 0 for the usual 15 %.
+            seed: Seed of a choice at random.
+
+        Raises:
+            ValueError: If there is one row.
+        """
+        fraction, rows = fraction or HELD_OUT, len(self)
+        count = max(round(rows * fraction), 1)
+        if count >= rows:
+            raise ValueError(
+                f"validation_split={fraction} of {rows} rows leaves none to train on. "
+                "Pass more rows, or validation_data"
+            )
+        return self.part(slice(-count)), self.part(slice(-count, None))
+
+    def for_keras(self) -> KerasData | None:
+        """Returns the rows as arrays, if Keras is to make the batches; else None."""
+        return None
+
+    def batches(self, batch_size: int, seed: int) -> Any:
+        """Returns batches to train on: `stream(start)` and `steps_per_epoch`."""
+        raise NotImplementedError(f"{type(self).__name__} must define batches")
+
+    def held_out(self, call: Any) -> Any:
+        """Returns the rows as data for validation, for `keras.Model.fit`.
+
+        Args:
+            call: The `FitCall`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define held_out")
+
+
 class NumberedBatches:
     """Batches by number, counted from 0 over all epochs, which `batch` returns.
 
@@ -52,29 +99,106 @@ class NumberedBatches:
         return (self.batch(number) for number in itertools.count(start))
 
 
-class _Batches(NumberedBatches):
-    """Shuffles rows in each epoch; rows that fill no batch are left out of it."""
+class ShuffledBatches(NumberedBatches):
+    """Shuffles rows in each epoch; rows that fill no batch are left out of it.
 
-    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
+    Args:
+        rows: Number of rows.
+        batch_size: Rows in a batch.
+        seed: Seed of the order.
+        take: Function from the indices of rows to arrays. A subclass may have a method
+            instead, like the next one.
+        change: Function from a batch and its number to what trains; None for the batch.
+        reader: What reads the files of rows, see `ImageReader`; or None.
+
+    Examples:
+        >>> batches = ShuffledBatches(3, 2, seed=0, take=lambda rows: 10 * rows)
+        >>> batches.steps_per_epoch, set(batches.batch(0).tolist()) < {0, 10, 20}
+        (1, True)
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        batch_size: int,
+        seed: int,
+        take: Callable[[np.ndarray], Any] | None = None,
+        change: Callable[[Any, int], Any] | None = None,
+        reader: Any = None,
+    ) -> None:
         checks.whole_number("batch_size", batch_size)
         self.rows = rows
         self.batch_size: int = min(batch_size, rows)
         self.seed: int = checks.whole_number("seed", seed, 0)
         self.steps_per_epoch: int = rows // self.batch_size
-        self._epoch, self._order = None, None
+        self.epoch: int | None = None  # of the batch that is made
+        self._order = None
+        if take is not None:
+            self.take: Callable[[np.ndarray], Any] = take
+        if change is not None:
+            self.change: Callable[[Any, int], Any] = change
+        self.reader: Any = reader
 
     def batch(self, number: int) -> Any:
         """Returns batch `number` of the run, counted from 0 over all epochs."""
         epoch, step = divmod(number, self.steps_per_epoch)
-        if epoch != self._epoch:
+        if epoch != self.epoch:
             rng = np.random.default_rng([self.seed, epoch])
-            self._epoch, self._order = epoch, self.order(rng)
+            self.epoch, self._order = epoch, self.order(rng)
         start = step * self.batch_size
-        return self.take(self._order[start : start + self.batch_size])
+        rows = self._order[start : start + self.batch_size]
+        return self.change(self.take(rows), number)
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """Returns the rows of an epoch in random order."""
         return rng.permutation(self.rows)
+
+    def change(self, batch: Any, number: int) -> Any:
+        """Returns a batch as it trains, such as with noise of its number."""
+        return batch
+
+
+class OrderedBatches(keras.utils.PyDataset):
+    """Batches by number that are not shuffled, such as all rows for evaluation.
+
+    Args:
+        parts: The indices of the rows of each batch.
+        take: Function from these to arrays.
+        reader: As for `ShuffledBatches`.
+
+    Examples:
+        >>> batches = OrderedBatches([[0, 2], [1]], np.array([3, 5, 7]).__getitem__)
+        >>> [batches[n].tolist() for n in range(len(batches))]
+        [[3, 7], [5]]
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Any],
+        take: Callable[[Any], Any],
+        reader: Any = None,
+    ) -> None:
+        super().__init__()
+        self.parts: Sequence[Any] = parts
+        self.take: Callable[[Any], Any] = take
+        self.reader: Any = reader
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.take(self.parts[number])
+
+
+def cut(order: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Cuts the indices of rows into those of batches.
+
+    Examples:
+        >>> [part.tolist() for part in cut(np.array([4, 2, 0]), batch_size=2)]
+        [[4, 2], [0]]
+    """
+    size = checks.whole_number("batch_size", batch_size)
+    return [order[n : n + size] for n in range(0, len(order), size)]
 
 
 def fit_arguments(
@@ -117,7 +241,7 @@ def fit_arguments(
     return {**options, "x": stream, "steps_per_epoch": steps, "shuffle": False}
 
 
-class ArrayBatches(_Batches):
+class ArrayBatches(ShuffledBatches):
     """Batches of arrays with corresponding rows.
 
     Args:
@@ -155,7 +279,7 @@ class ArrayBatches(_Batches):
         return self.x[rows], self.y[rows]
 
 
-class TextBatches(_Batches):
+class TextBatches(ShuffledBatches):
     """Batches of a text for language modeling: sequences, and the next tokens.
 
     Each epoch splits the text into sequences at another offset, and shuffles them.
@@ -213,7 +337,7 @@ class TextBatches(_Batches):
         return rows[:, :-1], rows[:, 1:]
 
 
-class GroupedBatches(_Batches):
+class GroupedBatches(ShuffledBatches):
     """Batches of rows of similar lengths, of a few shapes, as each is compiled.
 
     The rows are sorted by length into groups of equal size. A batch comes from one

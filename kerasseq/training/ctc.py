@@ -58,7 +58,7 @@ class CTC(keras.losses.Loss):
         Graves et al. 2006.
     """
 
-    per_row: bool = True  # and not for each frame: see `metrics.averaged_over`
+    per_row: bool = True  # and not for each frame: see `loss_means.averaged_over`
 
     def __init__(self, blank: int = -1, **kwargs: Any) -> None:
         dtype = kwargs.pop("dtype", None) or kernels.state_dtype(keras.config.floatx())

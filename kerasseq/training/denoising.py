@@ -24,7 +24,8 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.text.tokenizers.conversion import AnyTokenizer, fitted_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
-from kerasseq.training.denoising_batches import DenoisingBatches
+from kerasseq.training.batches import GroupedBatches
+from kerasseq.training.denoising_batches import denoising_batches
 
 KINDS = ("mask", "delete", "infill", "permute", "rotate")
 MASK_TOKENS = ("<mask>", "[MASK]")
@@ -201,7 +202,7 @@ class Denoising:
 
     def batches(
         self, model: Any, texts: Any, *, batch_size: int = 64, seed: int = 0
-    ) -> DenoisingBatches:
+    ) -> GroupedBatches:
         """Returns batches for a model, in which each epoch has other noise.
 
         They are for `model.fit(batches.stream(), steps_per_epoch=…)`, where
@@ -232,7 +233,7 @@ class Denoising:
             >>> len(history.history["loss"])
             3
         """
-        return DenoisingBatches(self, model, texts, batch_size, seed)
+        return denoising_batches(self, model, texts, batch_size, seed)
 
     def _count(self, n, draw):
         """Returns the number of tokens to change: `rate * n` on average."""

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
 INSERTED = 8  # positions for masks of empty spans; more are very rare, and have room
 
 
-class DenoisingBatches(GroupedBatches):
-    """Batches of sources, corrupted texts, and targets, the texts; of a few shapes.
+def denoising_batches(
+    denoising: "Denoising",
+    model: Any,
+    texts: Any,
+    batch_size: int = 64,
+    seed: int = 0,
+    groups: int = 3,
+) -> GroupedBatches:
+    """Returns batches of sources, corrupted texts, and targets, the texts.
 
     Args:
         denoising: A `Denoising`.
@@ -24,52 +31,40 @@ class DenoisingBatches(GroupedBatches):
         seed: Seed of the order.
         groups: Maximum number of shapes.
     """
+    source, target = _vocabularies(model)
+    highest = target.size - target.offset - 1
+    mask = denoising.mask_token_id
+    if mask is not None and mask > highest:
+        raise ValueError(
+            f"mask_token_id must be an id of the model, at most {highest}, "
+            f"received {mask}"
+        )
+    rows: list[np.ndarray] = target.token_ids(texts)
+    if not rows:
+        raise ValueError(f"texts must have at least one text, received {rows!r}")
+    targets = [target.model_ids(text) for text in rows]
+    marks = len(source.model_ids(rows[0])) - len(rows[0])
+    lengths = [
+        (len(text) + marks + INSERTED, len(wanted) + 1)  # and the end
+        for text, wanted in zip(rows, targets, strict=True)
+    ]
 
-    def __init__(
-        self,
-        denoising: "Denoising",
-        model: Any,
-        texts: Any,
-        batch_size: int = 64,
-        seed: int = 0,
-        groups: int = 3,
-    ) -> None:
-        self.source, self.target = _vocabularies(model)
-        highest = self.target.size - self.target.offset - 1
-        mask = denoising.mask_token_id
-        if mask is not None and mask > highest:
-            raise ValueError(
-                f"mask_token_id must be an id of the model, at most {highest}, "
-                f"received {mask}"
-            )
-        self.denoising = denoising
-        self.texts: list[np.ndarray] = self.target.token_ids(texts)
-        if not self.texts:
-            raise ValueError(f"texts must have at least one text, received {texts!r}")
-        self.targets: list[np.ndarray] = [
-            self.target.model_ids(text) for text in self.texts
-        ]
-        marks = len(self.source.model_ids(self.texts[0])) - len(self.texts[0])
-        lengths = [
-            (len(text) + marks + INSERTED, len(target) + 1)  # and the end
-            for text, target in zip(self.texts, self.targets, strict=True)
-        ]
-        super().__init__(np.array(lengths), batch_size, seed, groups)
-
-    def take(self, rows: np.ndarray) -> PairArrays:
-        first = self._epoch * self.rows
+    def arrays_of(chosen, source_length, target_length) -> PairArrays:
+        first = batches.epoch * len(rows)  # other noise in each epoch
         sources = [
-            self.source.model_ids(self.denoising(self.texts[row], first + row)[0])
-            for row in rows
+            source.model_ids(denoising(rows[row], first + row)[0]) for row in chosen
         ]
-        source_length, target_length = self.shape_of(rows)
         return pair_arrays(
             sources,
-            [self.targets[row] for row in rows],
+            [targets[row] for row in chosen],
             max(source_length, *map(len, sources)),
             target_length,
-            **self.target.pair_options,
+            **target.pair_options,
         )
+
+    options = {"groups": groups, "arrays_of": arrays_of}
+    batches = GroupedBatches(np.array(lengths), batch_size, seed, **options)
+    return batches
 
 
 def _vocabularies(model):

@@ -29,12 +29,12 @@ from kerasseq.core import checks
 from kerasseq.core.interrupts import deferred_interrupt
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import ShuffledBatches, fit_arguments
 from kerasseq.training.grpo_loss import token_losses
 from kerasseq.training.grpo_samples import (
-    PromptBatches,
     Reward,
     encoded_prompts,
+    prompt_batches,
     sampled,
     seed_of,
 )
@@ -316,7 +316,7 @@ class GRPO(PolicyModel):
 
     def batches(
         self, prompts: Any, batch_size: int = 8, seed: int = 0
-    ) -> PromptBatches:
+    ) -> ShuffledBatches:
         """Returns the batches of prompts on which `fit` trains, by number.
 
         Args:
@@ -324,7 +324,7 @@ class GRPO(PolicyModel):
             batch_size: Prompts in a batch; all if there are fewer.
             seed: Seed of the order and of the answers.
         """
-        return PromptBatches(*self._encoded(prompts), batch_size, seed)
+        return prompt_batches(*self._encoded(prompts), batch_size, seed)
 
     def _train(self, stream, epochs, steps, followed):
         """Makes the steps of some epochs, and tells the callbacks.

@@ -8,7 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
-from kerasseq.training.batches import ArrayBatches, NumberedBatches
+from kerasseq.training.batches import ShuffledBatches
 from kerasseq.training.grpo_loss import advantages
 
 Reward = Callable[[list[Any], list[Any]], Any]  # of prompts and answers
@@ -197,8 +197,10 @@ def _numbers(values):
         return None
 
 
-class PromptBatches(NumberedBatches):
-    """Batches of prompts by number, with a seed of the answers for each.
+def prompt_batches(
+    prompts: Sequence[Any], ids: Sequence[list[int]], batch_size: int, seed: int
+) -> ShuffledBatches:
+    """Returns batches of prompts by number, with a seed of the answers for each.
 
     Args:
         prompts: The prompts.
@@ -207,28 +209,19 @@ class PromptBatches(NumberedBatches):
         seed: Seed of the order and of the answers.
 
     Examples:
-        >>> batches = PromptBatches(["a", "b"], [[3], [5]], batch_size=2, seed=0)
+        >>> batches = prompt_batches(["a", "b"], [[3], [5]], batch_size=2, seed=0)
         >>> prompts, ids, seed = batches.batch(0)
         >>> sorted(prompts), sorted(ids), batches.steps_per_epoch
         (['a', 'b'], [[3], [5]], 1)
     """
 
-    def __init__(
-        self,
-        prompts: Sequence[Any],
-        ids: Sequence[list[int]],
-        batch_size: int,
-        seed: int,
-    ) -> None:
-        rows = np.arange(len(prompts))
-        self.rows = ArrayBatches(rows, rows, batch_size, seed)
-        self.steps_per_epoch: int = self.rows.steps_per_epoch
-        self.prompts, self.ids, self.seed = prompts, ids, seed
+    def take(rows):
+        return [[each[n] for n in rows] for each in (prompts, ids)]
 
-    def batch(self, number: int) -> tuple[list[Any], list[list[int]], int]:
-        rows, _ = self.rows.batch(number)
-        prompts, ids = ([each[n] for n in rows] for each in (self.prompts, self.ids))
-        return prompts, ids, seed_of(self.seed, number)
+    def change(batch, number):
+        return *batch, seed_of(seed, number)
+
+    return ShuffledBatches(len(prompts), batch_size, seed, take, change)
 
 
 def seed_of(seed: int, number: int) -> int:

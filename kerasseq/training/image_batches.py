@@ -7,13 +7,12 @@ flipped at random, so that a resumed run continues exactly.
 import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.training.batches import _Batches
+from kerasseq.training.batches import OrderedBatches, ShuffledBatches, cut
 from kerasseq.training.label_batches import check_rows
 
 Images: TypeAlias = np.ndarray | Sequence[str]  # pixels, or files
@@ -51,7 +50,7 @@ class ImageReader:
             raise self.error from None
 
 
-class ImageBatches(_Batches):
+class ImageBatches(ShuffledBatches):
     """Batches of images with labels, for training.
 
     Args:
@@ -92,8 +91,8 @@ class ImageBatches(_Batches):
         channels_first: bool = False,
     ) -> None:
         check_rows(images, y)
-        super().__init__(len(images), batch_size, seed)
-        self.reader: ImageReader = ImageReader(images, read)
+        reader = ImageReader(images, read)
+        super().__init__(len(images), batch_size, seed, reader=reader)
         self.y = y
         self.weights = weights
         self.shift: float = checks.number("shift", shift)
@@ -109,8 +108,9 @@ class ImageBatches(_Batches):
         batch = self.reader(rows), self.y[rows]
         return batch if self.weights is None else (*batch, self.weights[rows])
 
-    def batch(self, number: int) -> tuple[np.ndarray, ...]:
-        x, *others = super().batch(number)
+    def change(self, batch: Any, number: int) -> tuple[np.ndarray, ...]:
+        """Shifts and flips images at random, as `augmented`."""
+        x, *others = batch
         if self.shift or self.flip:
             rng = np.random.default_rng([self.seed, number, 1])  # not that of the order
             if self.channels_first:
@@ -133,8 +133,14 @@ class ImageBatches(_Batches):
                 yield batch
 
 
-class ImageSequence(keras.utils.PyDataset):
-    """All images once, in their order, for evaluation and prediction.
+def images_in_order(
+    images: Images,
+    y: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    batch_size: int = 32,
+    read: Read | None = None,
+) -> OrderedBatches:
+    """Returns all images once, in their order, for evaluation and prediction.
 
     Args:
         images: As for `ImageBatches`.
@@ -143,32 +149,14 @@ class ImageSequence(keras.utils.PyDataset):
         batch_size: Rows in a batch.
         read: As for `ImageBatches`.
     """
+    if y is not None:
+        check_rows(images, y)
+    reader = ImageReader(images, read)
 
-    def __init__(
-        self,
-        images: Images,
-        y: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
-        batch_size: int = 32,
-        read: Read | None = None,
-    ) -> None:
-        super().__init__()
-        if y is not None:
-            check_rows(images, y)
-        self.rows: int = len(images)
-        self.reader: ImageReader = ImageReader(images, read)
-        self.y = y
-        self.weights = weights
-        self.batch_size: int = checks.whole_number("batch_size", batch_size)
+    def take(rows):
+        return reader(rows), *(v[rows] for v in (y, weights) if v is not None)
 
-    def __len__(self) -> int:
-        return -(-self.rows // self.batch_size)
-
-    def __getitem__(self, number: int) -> tuple[np.ndarray, ...]:
-        first = number * self.batch_size
-        rows = np.arange(first, min(first + self.batch_size, self.rows))
-        others = [v[rows] for v in (self.y, self.weights) if v is not None]
-        return (self.reader(rows), *others)
+    return OrderedBatches(cut(np.arange(len(images)), batch_size), take, reader)
 
 
 def augmented(

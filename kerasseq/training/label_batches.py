@@ -14,7 +14,14 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket, padded
 from kerasseq.datasets.splitting import split_by_class
-from kerasseq.training.batches import HELD_OUT, GroupedBatches, KerasData
+from kerasseq.training.batches import (
+    HELD_OUT,
+    GroupedBatches,
+    KerasData,
+    OrderedBatches,
+    TrainingRows,
+    cut,
+)
 
 Row: TypeAlias = Sequence[int] | np.ndarray
 # Inputs, labels and, if there are any, sample weights.
@@ -22,7 +29,7 @@ LabelArrays: TypeAlias = tuple[Any, ...]
 
 
 @dataclasses.dataclass
-class Rows:
+class Rows(TrainingRows):
     """Rows as a model reads them, with their labels.
 
     Attributes:
@@ -156,8 +163,16 @@ class Rows:
         return GroupedBatches(self.lengths[:, None], batch_size, seed, **options)
 
     def in_order(self, batch_size: int = 32) -> Any:
-        """Returns all rows once, as `SortedBatches`, for evaluation and prediction."""
-        return SortedBatches(self, batch_size)
+        """Returns all rows once, for evaluation; by `longest_first` if they differ."""
+        if self.lengths is None:
+            return OrderedBatches(cut(np.arange(len(self)), batch_size), self.take)
+
+        def take(rows):
+            return self.take(rows, bucket(int(self.lengths[rows].max())))
+
+        return OrderedBatches(
+            cut(longest_first(self.lengths, batch_size), batch_size), take
+        )
 
     def held_out(self, call: Any) -> Any:
         """Returns the rows for validation, in a call of `fit`."""
@@ -185,32 +200,6 @@ def _taken(values, rows, length, dtype="int32", fill=0):
     if isinstance(values, list):
         return padded([values[row] for row in rows], length, dtype, fill)
     return keras.tree.map_structure(lambda each: each[rows][..., :length], values)
-
-
-class SortedBatches(keras.utils.PyDataset):
-    """All rows once, for evaluation; those with lengths in order of `longest_first`.
-
-    Args:
-        rows: The rows.
-        batch_size: Rows in a batch.
-    """
-
-    def __init__(self, rows: Rows, batch_size: int = 32) -> None:
-        super().__init__()
-        self.rows = rows
-        self.batch_size = batch_size
-        self.order: np.ndarray = np.arange(len(rows))
-        if rows.lengths is not None:
-            self.order = longest_first(rows.lengths, batch_size)
-
-    def __len__(self) -> int:
-        return -(-len(self.order) // self.batch_size)
-
-    def __getitem__(self, number: int) -> LabelArrays:
-        rows, length = self.order[number * self.batch_size :][: self.batch_size], None
-        if self.rows.lengths is not None:
-            length = bucket(int(self.rows.lengths[rows].max()))
-        return self.rows.take(rows, length)
 
 
 def longest_first(lengths: Sequence[int] | np.ndarray, batch_size: int) -> np.ndarray:

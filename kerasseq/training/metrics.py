@@ -1,7 +1,6 @@
 """Metrics of language models: perplexity, bits per character, token accuracy."""
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -36,7 +35,7 @@ class _MeanCrossEntropy(keras.metrics.Metric):
         )
         weight = ops.cast(attached_mask(y_pred), nats.dtype)
         if sample_weight is not None:
-            weight = weight * _per_token(sample_weight, weight)
+            weight = weight * per_token(sample_weight, weight)
         self.total.assign_add(ops.sum(nats * weight))
         self.count.assign_add(ops.sum(weight))
 
@@ -47,7 +46,7 @@ class _MeanCrossEntropy(keras.metrics.Metric):
         return {**super().get_config(), "from_logits": self.from_logits}
 
 
-def _per_token(sample_weight: Tensor, like: Tensor) -> Tensor:
+def per_token(sample_weight: Tensor, like: Tensor) -> Tensor:
     """Reshapes weights per row or per token so that they broadcast to `like`."""
     given = ops.cast(sample_weight, like.dtype)
     missing = (1,) * (len(like.shape) - len(given.shape))
@@ -107,63 +106,6 @@ class RunningMean(keras.metrics.Mean):
         """Loads nothing, also where an older file has a state."""
 
 
-class MeanOfLosses(RunningMean):
-    """The mean of a loss that is a sum of others, each a mean over other numbers.
-
-    What is added to it itself is the rest of the loss, such as regularization.
-
-    Args:
-        means: The means of the other losses, by name.
-        weights: The weight of each in the sum, by name.
-        name: The name of the metric.
-    """
-
-    def __init__(
-        self,
-        means: Mapping[str, RunningMean],
-        weights: Mapping[str, float],
-        name: str = "loss",
-    ) -> None:
-        super().__init__(name=name)
-        # In a function: the means of an attribute would be counted twice.
-        self.others: Callable[[], Tensor] = lambda: sum(
-            weights[name] * mean.result() for name, mean in means.items()
-        )
-
-    def result(self) -> Tensor:
-        return super().result() + self.others()
-
-
-def averaged_over(loss: Any, y: Any, y_pred: Tensor, sample_weight: Any) -> Tensor:
-    """Returns what the loss of a batch is a mean over: a number of steps, or weights.
-
-    The mean of several batches weighs the loss of each by it.
-
-    Args:
-        loss: The loss of the model, a `keras.losses.Loss` or the name of one.
-        y: Targets, `(B, ...)`.
-        y_pred: Outputs, `(B, ..., C)`. Masked steps do not count.
-        sample_weight: Weights `(B,)` or of each step; or None.
-
-    Examples:
-        >>> loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=0)
-        >>> y = np.array([[2, 1, 0], [1, 0, 0]])
-        >>> float(averaged_over(loss, y, np.ones((2, 3, 5)), None))
-        3.0
-    """
-    if len(y_pred.shape) < 3 or getattr(loss, "per_row", False):  # one loss a row
-        weight = ops.ones(ops.shape(y_pred)[:1])
-    else:
-        weight = ops.cast(attached_mask(y_pred), "float32")
-    ignored = getattr(loss, "ignore_class", None)
-    if ignored is not None:
-        weight = weight * ops.cast(ops.not_equal(y, ignored), weight.dtype)
-    reduction = getattr(loss, "reduction", None)
-    if reduction == "mean_with_sample_weight" and sample_weight is not None:
-        weight = weight * _per_token(sample_weight, weight)
-    return ops.sum(weight)
-
-
 @register
 class PerStep(keras.metrics.Metric):
     """Computes a metric of Keras over all steps of all batches.
@@ -200,7 +142,7 @@ class PerStep(keras.metrics.Metric):
     ) -> None:
         weight = ops.cast(attached_mask(y_pred), self.dtype)
         if sample_weight is not None:
-            weight = weight * _per_token(sample_weight, weight)
+            weight = weight * per_token(sample_weight, weight)
         y_true, y_pred = map(ops.convert_to_tensor, (y_true, y_pred))
         per_step = (-1, y_pred.shape[-1])
         one_hot = len(y_true.shape) == len(y_pred.shape)
@@ -277,7 +219,7 @@ class TokenAccuracy(keras.metrics.Metric):
         predicted = ops.argmax(y_pred, axis=-1)
         weight = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
         if sample_weight is not None:
-            weight = weight * _per_token(sample_weight, weight)
+            weight = weight * per_token(sample_weight, weight)
         right = ops.cast(
             ops.equal(ops.cast(y_true, predicted.dtype), predicted), self.dtype
         )

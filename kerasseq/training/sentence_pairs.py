@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.training.batches import NumberedBatches, _Batches
+from kerasseq.training.batches import NumberedBatches, ShuffledBatches
 from kerasseq.training.masked_lm import MaskedLMMaskGenerator
 
 # Inputs, labels and weights.
@@ -23,7 +23,7 @@ MaskedBatch: TypeAlias = tuple[
 ]
 
 
-class SentencePairs(_Batches):
+class SentencePairs(ShuffledBatches):
     """Batches of sentence pairs from documents, drawn anew in each epoch.
 
     Args:

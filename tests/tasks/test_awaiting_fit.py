@@ -8,7 +8,7 @@ import pytest
 
 import kerasseq
 from kerasseq import tracing
-from kerasseq.tasks.fitted import PROPERTIES
+from kerasseq.tasks.fit_call import PROPERTIES
 
 pytestmark = pytest.mark.everywhere("layers of PyTorch are modules, others are not")
 

@@ -14,7 +14,7 @@ from kerasseq.models import (
     SequenceTagger,
     ViT,
 )
-from kerasseq.tasks.data_checks import are_batches
+from kerasseq.tasks.input_rows import are_batches
 from kerasseq.text import CharacterTokenizer, WordPieceTokenizer, WordTokenizer
 
 pytestmark = pytest.mark.once("checks of arguments before a backend computes")

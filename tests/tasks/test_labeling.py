@@ -10,7 +10,7 @@ import kerasseq
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import SequenceClassifier, SequenceTagger
 from kerasseq.tasks.architectures import RECURRENT
-from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.sequence_layers import LastStep
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

@@ -6,7 +6,7 @@ import pytest
 
 import kerasseq
 from kerasseq import models, training
-from kerasseq.tasks import loss_chunks
+from kerasseq.tasks import loss_means
 
 pytestmark = pytest.mark.once("the chunks are the same on each backend")
 V = 11
@@ -122,7 +122,7 @@ def test_a_part_without_rows():
     """As on a device of TensorFlow that has none of a small batch."""
     model = gpt()()
     model.compile(loss_chunk_size=4)
-    with loss_chunks.in_step(model):
+    with loss_means.in_step(model):
         h = model(IDS)[:0]
         assert h.shape == (0, 7, 8)
         loss = model.compute_loss(IDS[:0], NEXT[:0], h)

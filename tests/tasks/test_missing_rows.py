@@ -78,7 +78,7 @@ def test_the_first_rows_are_named():
 
 
 def test_weights_and_order_of_the_rows_that_are_left():
-    from kerasseq.tasks.missing_rows import complete_rows
+    from kerasseq.tasks.labeled_data import complete_rows
 
     with pytest.warns(UserWarning, match="5 of 8 rows"):
         x, y, weights = complete_rows(TEXTS, LABELS, np.arange(8.0), "skip")

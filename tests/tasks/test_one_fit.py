@@ -24,12 +24,13 @@ BERT = models.BERT(
 )
 
 
-def test_no_model_has_a_fit_of_its_own():
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_no_model_has_a_method_of_its_own(method):
     every = [getattr(models, name) for name in models.__all__]
     tasks = [each for each in every if isinstance(each, type)]
     tasks = [each for each in tasks if issubclass(each, TaskModel)]
     assert len(tasks) >= 18
-    assert {each.fit for each in tasks} == {TaskModel.fit}
+    assert {getattr(each, method) for each in tasks} == {getattr(TaskModel, method)}
 
 
 EIGHT = (
@@ -102,6 +103,21 @@ WRONG = {
         {"x": iter([("a", "b")] * 9), "steps_per_epoch": 2, "class_weight": {0: 2.0}},
         "class_weight must be left out for a stream of pairs",
     ),
+    "weights of the labels of a forecaster": (
+        lambda: models.Forecaster("gru", units=3),
+        {"x": np.arange(30.0), "class_weight": {0: 2.0}},
+        "class_weight must be left out for a Forecaster",
+    ),
+    "a seed of batches": (
+        lambda: models.SequenceClassifier("gru", 2, vocabulary_size=5, units=3),
+        {"x": iter([(np.ones((2, 3), int), np.zeros(2))]), "seed": 1},
+        "seed must be left out for batches",
+    ),
+    "missing cells of batches": (
+        lambda: models.SequenceClassifier("gru", 2, vocabulary_size=5, units=3),
+        {"x": iter([(np.ones((2, 3), int), np.zeros(2))]), "missing": "skip"},
+        "must be left out for batches of arrays",
+    ),
     "shifts of batches": (
         lambda: models.ViT(2, image_size=4, patch_size=2, **SMALL),
         {"x": iter([(np.ones((2, 4, 4, 3)), np.zeros(2))]), "shift": 0.1},
@@ -128,9 +144,10 @@ NUMBERS = {
     "seed": (-1, "a"),
     "validation_batch_size": (0,),
     "validation_steps": (0,),
+    "validation_freq": (0, "a", None),
     "callbacks": ("x", [3]),
     "class_weight": ("balanced",),
-    "sample_weight": ("a", [1.0, "b"]),
+    "sample_weight": ("a", [1.0, "b"], [1.0, 2.0], np.ones((2, 3))),
     "validation_data": ((), (1, 2, 3, 4)),
 }
 
@@ -181,6 +198,56 @@ def test_a_text_holds_out_its_end():
     wanted = LETTERS.encode(ids)[-round(0.25 * len(ids)) :]
     assert np.asarray(validated["x"]).reshape(-1)[:19].tolist() == wanted[:19].tolist()
     assert evaluate(ids, sequence_length=3, verbose=0)
+
+
+WORDS = text.WordPieceTokenizer(30).fit("ab cd")
+TEXTS = {"x": ["ab", "cd ab", "cd", "ab ab cd"] * 3, "y": ["p", "q", "q", "p"] * 3}
+TAGS = {"x": [["ab"], ["cd", "ab"], ["cd"]], "y": [["p"], ["q", "p"], ["q"]]}
+IMAGES = {"x": np.arange(7 * 16).reshape(7, 4, 4, 1), "y": [0, 1, 1, 0, 1, 0, 1]}
+WINDOWS = {"x": np.sin(np.arange(55.0)).reshape(11, 5, 1), "y": np.ones((11, 1))}
+PAIRS = {"x": ["ab", "cd ab", "c"], "y": ["b", "dc", "a"]}
+EVALUATED = {
+    "SequenceClassifier": (
+        lambda: models.SequenceClassifier("gru", tokenizer="word", units=3), TEXTS,
+    ),
+    "SequenceTagger": (
+        lambda: models.SequenceTagger("gru", tokenizer="word", units=3), TAGS,
+    ),
+    "Forecaster": (lambda: models.Forecaster("gru", units=3), WINDOWS),
+    "BERT": (lambda: models.BERT(WORDS, **SMALL, head="classify"), TEXTS),
+    "GPTTask": (
+        lambda: models.GPT(LETTERS, **SMALL).with_head("classify"), TEXTS,
+    ),
+    "ViT": (
+        lambda: models.ViT(2, image_size=4, channels=1, patch_size=2, **SMALL), IMAGES,
+    ),
+    "LanguageModel": (language_model, {"x": "abcdefg" * 13}),
+    "answers": (language_model, {"x": ["ab", "a"], "y": ["dc", "b"]}),
+    "answers beside a memory": (
+        lambda: models.GPT(LETTERS, **SMALL, position="rope", memory_length=3),
+        {"x": ["ab", "a"], "y": ["dc", "b"]},
+    ),
+    "a text with a memory": (
+        lambda: models.GPT(LETTERS, **SMALL, position="rope", memory_length=3),
+        {"x": "abcdefg" * 31},
+    ),
+    "Seq2Seq": (lambda: models.Seq2Seq("gru", LETTERS, LETTERS, units=3), PAIRS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVALUATED)
+def test_evaluate_gives_the_figures_of_the_validation(name):
+    model, data = EVALUATED[name]
+    assert {*EIGHT} <= {*EVALUATED}
+    model, options = model(), {"batch_size": 3, "verbose": 0}
+    held_out = tuple(data.values())
+    if "y" in data and name != "Seq2Seq":
+        held_out += (np.linspace(0.5, 2.0, len(data["x"])),)
+    history = model.fit(**data, validation_data=held_out, **options).history
+    given = dict(zip(("x", "y", "sample_weight"), held_out, strict=False))
+    found = model.evaluate(**given, **options, return_dict=True)
+    wanted = {k.removeprefix("val_"): v for k, (v,) in history.items() if "val_" in k}
+    assert {**wanted} == pytest.approx(found, rel=1e-5) and len(found) > 1
 
 
 ANSWERS = [Row(np.arange(n), np.ones(n)) for n in range(2, 22)]

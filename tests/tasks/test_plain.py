@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq.core.method_layer import MethodLayer
-from kerasseq.tasks.plain import as_plain, from_plain
+from kerasseq.tasks.saving import as_plain, from_plain
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 from kerasseq.training import ScheduledSampling
 

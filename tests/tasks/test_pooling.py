@@ -6,7 +6,7 @@ import pytest
 
 import kerasseq
 from kerasseq.models import SequenceClassifier
-from kerasseq.tasks.pooling import SequencePooling
+from kerasseq.tasks.sequence_layers import SequencePooling
 from tests import layer_checks as checks
 from tests.tasks.helpers import array
 

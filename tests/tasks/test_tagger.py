@@ -7,7 +7,7 @@ from keras import ops
 
 import kerasseq
 from kerasseq.models import SequenceTagger
-from kerasseq.tasks.text_inputs import word_rows
+from kerasseq.tasks.preprocessor import word_rows
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
 from kerasseq.training import entity_scores, label_report
 from tests.tasks.helpers import array

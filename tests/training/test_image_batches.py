@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kerasseq.training import ImageBatches
-from kerasseq.training.image_batches import ImageSequence, augmented
+from kerasseq.training.image_batches import augmented, images_in_order
 
 pytestmark = pytest.mark.once("NumPy alone")
 
@@ -58,7 +58,7 @@ def test_a_stream_goes_on_where_another_ended(files):
 
 
 def test_evaluation_has_every_row_and_its_weight():
-    data = ImageSequence(FILES, np.arange(23), np.arange(23) / 2, 5, Read())
+    data = images_in_order(FILES, np.arange(23), np.arange(23) / 2, 5, Read())
     assert len(data) == 5
     parts = [data[n] for n in range(5)]
     x, y, weights = (np.concatenate(values) for values in zip(*parts, strict=True))
@@ -104,7 +104,7 @@ def test_the_error_of_a_file_is_kept():
     def broken(file):
         raise ValueError(f"{file} is broken")
 
-    data = ImageSequence(FILES, np.arange(23), read=broken)
+    data = images_in_order(FILES, np.arange(23), read=broken)
     with pytest.raises(ValueError, match=r"0\.png is broken"), \
             data.reader.original_errors():  # fmt: skip
         try:
@@ -112,7 +112,7 @@ def test_the_error_of_a_file_is_kept():
         except ValueError as error:
             raise RuntimeError("of a backend") from error
     with pytest.raises(RuntimeError, match="other"), \
-            ImageSequence(FILES).reader.original_errors():  # fmt: skip
+            images_in_order(FILES).reader.original_errors():  # fmt: skip
         raise RuntimeError("other")
 
 

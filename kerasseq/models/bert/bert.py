@@ -31,7 +31,7 @@ from kerasseq.models.headed_model import (
 from kerasseq.models.text_blocks import known_ids
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
-from kerasseq.tasks.fit_call import FitCall
+from kerasseq.tasks.fit_call import FitCall, first_part
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training import MaskedLMMaskGenerator
@@ -142,6 +142,7 @@ class BERT(HeadedModel):
     preprocessor: BERTPreprocessor
 
     fit_options: tuple[str, ...] = ("missing", *PRETRAINING)
+    evaluate_options: tuple[str, ...] = fit_options
 
     @checked_arguments(
         num_segments=optional(checks.size),
@@ -238,35 +239,13 @@ class BERT(HeadedModel):
         return super().training_data(call)
 
     def held_out_data(self, call: FitCall) -> Any:
-        if not is_pretraining(self, call.x, call.y):
-            return super().held_out_data(call)
         data = call.validation_data
-        if is_pretraining(self, data, None):
-            data = self.batches(data, **pretraining_options(call)).all()
-        return data
-
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        sequence_length: int | None = None,
-        masking: MaskedLMMaskGenerator | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Evaluates, as `keras.Model.evaluate` does, on texts as for `fit`.
-
-        Args:
-            x: As for `fit`.
-            y: As for `fit`.
-            sequence_length: As for `fit`.
-            masking: As for `fit`.
-            **kwargs: As for `SequenceClassifier.evaluate`.
-        """
-        if is_pretraining(self, x, y):
-            options = {"sequence_length": sequence_length, "masking": masking}
-            x, y, kwargs["sample_weight"] = self.batches(x, **options).all()
-        return super().evaluate(x, y, **kwargs)
+        if is_pretraining(self, *(data if isinstance(data, tuple) else (data,))[:2]):
+            documents = first_part(data)
+            return self.batches(documents, **pretraining_options(call)).all()
+        # Beside documents Keras reads arrays as they are.
+        is_of_documents = is_pretraining(self, call.x, call.y)
+        return data if is_of_documents else super().held_out_data(call)
 
     def batches(
         self,

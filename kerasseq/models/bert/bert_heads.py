@@ -29,8 +29,8 @@ from kerasseq.core.masks import lowest
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.tasks import heads
-from kerasseq.tasks.class_labels import MultiLabelF1, class_loss
 from kerasseq.tasks.data_checks import as_array
+from kerasseq.tasks.heads import MultiLabelF1, class_loss
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.metrics import PerStep
 from kerasseq.transformer.feed_forward import FEED_FORWARDS

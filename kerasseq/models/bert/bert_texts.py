@@ -10,8 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
 from kerasseq.tasks.data_checks import as_array
-from kerasseq.tasks.preprocessor import Preprocessor
-from kerasseq.tasks.text_inputs import word_ids
+from kerasseq.tasks.preprocessor import Preprocessor, word_ids
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.label_batches import Rows
 from kerasseq.training.masked_lm import special_id

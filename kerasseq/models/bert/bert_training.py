@@ -7,11 +7,12 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
+from kerasseq.training.batches import TrainingRows
 
 PRETRAINING = ("sequence_length", "masking")  # arguments of `fit` on documents
 
 
-def is_pretraining(model: Any, x: Any, y: Any) -> bool:
+def is_pretraining(model: Any, x: Any, y: Any = None) -> bool:
     """Returns whether a model is trained on documents, lists of sentences."""
     is_list = y is None and isinstance(x, list) and len(x) > 0
     return is_list and isinstance(x[0], list) and model.head == "pretraining"
@@ -55,7 +56,7 @@ def pretraining_batches(
     return MaskedPairs(pairs, masking)
 
 
-class PretrainingRows:
+class PretrainingRows(TrainingRows):
     """Documents to train a BERT on.
 
     Args:
@@ -69,7 +70,6 @@ class PretrainingRows:
     def __init__(self, model: Any, call: FitCall) -> None:
         names = "sample_weight", "class_weight", "validation_split", "missing"
         call.refuse("to pre-train on documents", *names)
-        call.keras.setdefault("validation_batch_size", call.batch_size)
         self.model: Any = model
         self.documents: Any = call.x
         self.patience: int | None = call.patience
@@ -80,9 +80,6 @@ class PretrainingRows:
             f"patience={self.patience} needs data for validation, other documents, "
             "received none. Give validation_data"
         )
-
-    def for_keras(self) -> None:
-        return None
 
     def batches(self, batch_size: int, seed: int) -> MaskedPairs:
         """Returns pairs of sentences with hidden tokens."""

@@ -33,7 +33,7 @@ from kerasseq.models.gpt.gpt_rewards import Reward
 from kerasseq.tasks import heads
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.labels import plain_list
-from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.sequence_layers import LastStep
 from kerasseq.training.label_batches import Rows
 
 

@@ -31,9 +31,8 @@ from kerasseq.models.headed_model import (
     plain_labels,
 )
 from kerasseq.tasks.base import BATCH_SIZE
-from kerasseq.tasks.labeled_data import inputs_of
+from kerasseq.tasks.labeled_data import Data, inputs_of
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.preprocessor import Data
 
 if TYPE_CHECKING:  # which imports this module
     from kerasseq.models.gpt.gpt import GPT

@@ -23,7 +23,7 @@ from kerasseq.core import checks, masks
 from kerasseq.core.carried_state import checked_states
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Shape, Tensor
-from kerasseq.models.text_blocks import Block, Encode, Fit, Options, TextCut, encoded
+from kerasseq.models.text_blocks import Block, Encode, Options, TextCut, encoded
 from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.positions.transformer_xl import TransformerXLPosition
 from kerasseq.rnn.batch_states import BatchStates
@@ -390,10 +390,14 @@ class Consecutive(TextCut):
         with self.memory.over_batches("train", batch_size):
             yield arguments
 
-    def evaluate(self, evaluate: Fit, x: Any, y: Any, options: Options) -> Any:
-        batch_size = _consecutive_rows(x, options.get("batch_size"))
+    @contextlib.contextmanager
+    def evaluating_on(self, arguments: Options) -> Iterator[Options]:
+        if np.ndim(arguments["sample_weight"]) == 2:  # of answers, which stand alone
+            yield arguments
+            return
+        batch_size = _consecutive_rows(arguments["x"], arguments["batch_size"])
         with self.memory.over_batches("test", batch_size):
-            return evaluate(x, y, **{**options, "batch_size": batch_size})
+            yield {**arguments, "batch_size": batch_size}
 
 
 def _consecutive_rows(x, batch_size):

@@ -8,7 +8,7 @@ from kerasseq import decoding
 from kerasseq.models.multimodal.writing import Writing, sampler_of
 from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.tasks.base import BATCH_SIZE
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import check_learned
 
 
 class Drawing(Writing):

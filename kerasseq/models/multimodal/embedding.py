@@ -12,7 +12,7 @@ from kerasseq.core.padding import bucket, padded
 from kerasseq.models.multimodal.kinds import AUDIO, IMAGES, TEXTS
 from kerasseq.models.multimodal.rows import as_fractions, original_errors
 from kerasseq.tasks.base import BATCH_SIZE
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import check_learned
 from kerasseq.tracing.listeners import pause
 
 

@@ -1,5 +1,6 @@
 """Pictures, films, sounds and words as tokens of one Transformer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,11 @@ from kerasseq.models.multimodal.sizes import check_sizes
 from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.vit import pixels
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
-from kerasseq.tasks.plain import as_plain
+from kerasseq.tasks.saving import as_plain
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
@@ -291,27 +293,12 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             rows.y, _ = self.task.weighted_targets(rows, y)
         return rows.batch()
 
-    def predict(
-        self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
-    ) -> Any:
-        """Computes what the model makes of rows.
-
-        Args:
-            x: As for `fit`; with "contrastive" of some kinds or of all; with "draw" the
-                texts.
-            batch_size: Rows that are processed at once.
-            **kwargs: As for `SequenceClassifier.predict`; with "caption" alone.
-
-        Returns:
-            With "contrastive" the unit vectors `(rows, D)` of each kind that is given,
-            by its name; with "caption" the logits `(rows, 1, V)` of the first word.
-            For those of a text call the model on `encode(x, y)`. With "draw" pictures,
-            as `draw(x)`.
-        """
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x, size = call.x, call.batch_size
         if self._arguments["head"] == DRAW and not are_inputs(x):
-            return self.draw(x, batch_size=batch_size or BATCH_SIZE)
+            return self.draw(x, batch_size=size)
         if self.awaits_fit or self._arguments["head"] != CONTRASTIVE:
-            return super().predict(x, batch_size=batch_size, **kwargs)
+            return super().predicted(call, outputs)
         parts, texts, _ = self.weighted_inputs(self.preprocessor.several(x), None, None)
         if texts is not None:
             parts = {**parts, TEXTS: texts}
@@ -320,7 +307,6 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
             AUDIO: self.embed_audio,
             TEXTS: self.embed_texts,
         }
-        size = batch_size or BATCH_SIZE
         return {k: embed[k](part, batch_size=size) for k, part in parts.items()}
 
     def outputs_of(

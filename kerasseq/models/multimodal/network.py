@@ -23,7 +23,7 @@ from kerasseq.models.multimodal.kinds import (
 from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor
 from kerasseq.models.multimodal.sequence import JoinKinds, SplitKinds
 from kerasseq.models.multimodal.stack import Stack
-from kerasseq.tasks.pooling import SequencePooling
+from kerasseq.tasks.sequence_layers import SequencePooling
 
 
 class Network:

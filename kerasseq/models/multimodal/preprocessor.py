@@ -25,12 +25,10 @@ from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
 from kerasseq.models.vit import inputs, sizes
 from kerasseq.speech.audio_inputs import AudioPreprocessor
 from kerasseq.speech.transcripts import unknown_finder
-from kerasseq.tasks import text_inputs
-from kerasseq.tasks.data_checks import are_batches
-from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.tasks.input_rows import are_batches, check_not_empty
+from kerasseq.tasks.labeled_data import MISSING, SKIP, Data
 from kerasseq.tasks.labels import plain_list
-from kerasseq.tasks.missing_rows import MISSING, SKIP
-from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.tasks.preprocessor import Preprocessor, check_tokenizer
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -66,7 +64,7 @@ class MultimodalPreprocessor(Preprocessor):
     def __init__(
         self, arguments: Config, codebook: PictureTokenizer | None = None
     ) -> None:
-        given = text_inputs.check_tokenizer(arguments["tokenizer"])
+        given = check_tokenizer(arguments["tokenizer"])
         if given is None:
             raise TypeError(
                 "tokenizer must be a fitted tokenizer or the name of one, such as "

@@ -5,13 +5,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
-import keras
 import numpy as np
 
 from kerasseq.core.padding import bucket, padded
 from kerasseq.models.multimodal.kinds import AUDIO, CODES, IMAGES, PADDING
 from kerasseq.speech.audio_inputs import AudioRows
-from kerasseq.training.batches import _Batches
+from kerasseq.training.batches import OrderedBatches, ShuffledBatches
 from kerasseq.training.image_batches import ImageReader
 from kerasseq.training.label_batches import LabelArrays, Rows
 
@@ -117,8 +116,8 @@ class MultimodalRows(Rows):
 
     def batches(
         self, batch_size: int = 32, seed: int = 0, **options: Any
-    ) -> "MultimodalBatches":
-        """Returns batches to train on, see `MultimodalBatches`.
+    ) -> ShuffledBatches:
+        """Returns batches to train on, each of the same size.
 
         Args:
             batch_size: Rows in a batch.
@@ -133,65 +132,21 @@ class MultimodalRows(Rows):
                 "a contrastive model compares at least 2 rows of a batch, received "
                 f"batch_size={batch_size} and {len(self)} rows. Choose a larger batch"
             )
-        return MultimodalBatches(self, batch_size, seed)
+        functions = {"take": self.take, "reader": self.reader}
+        return ShuffledBatches(len(self), batch_size, seed, **functions)
 
     def in_order(self, batch_size: int = 32) -> Any:
-        """Returns all rows once, for evaluation and prediction."""
-        return EvenBatches(self, batch_size)
+        """Returns all rows once, in batches whose sizes differ by at most one.
+
+        A contrastive loss depends on the number of rows: a last batch of few would
+        lower the mean.
+        """
+        count = max(1, -(-len(self) // batch_size))
+        parts = np.array_split(np.arange(len(self)), count)
+        return OrderedBatches(parts, self.take, self.reader)
 
     def batch(self) -> Any:
         return self.take(np.arange(len(self)))[0]
-
-
-class MultimodalBatches(_Batches):
-    """Batches to train on, each of the same size.
-
-    Args:
-        rows: The rows.
-        batch_size: Rows in a batch.
-        seed: Seed of the order.
-    """
-
-    def __init__(self, rows: MultimodalRows, batch_size: int, seed: int) -> None:
-        super().__init__(len(rows), batch_size, seed)
-        self.source = rows
-
-    @property
-    def reader(self) -> ImageReader | None:
-        """What reads the pictures."""
-        return self.source.reader
-
-    def take(self, rows: np.ndarray) -> LabelArrays:
-        return self.source.take(rows)
-
-
-class EvenBatches(keras.utils.PyDataset):
-    """All rows once, in batches whose sizes differ by at most one.
-
-    A contrastive loss depends on the number of rows: a last batch of few would lower
-    the mean.
-
-    Args:
-        rows: The rows.
-        batch_size: The most rows in a batch.
-    """
-
-    def __init__(self, rows: MultimodalRows, batch_size: int = 32) -> None:
-        super().__init__()
-        self.rows = rows
-        count = max(1, -(-len(rows) // batch_size))
-        self.parts: list[np.ndarray] = np.array_split(np.arange(len(rows)), count)
-
-    @property
-    def reader(self) -> ImageReader | None:
-        """What reads the pictures."""
-        return self.rows.reader
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, number: int) -> LabelArrays:
-        return self.rows.take(self.parts[number])
 
 
 def numbers(texts: list[np.ndarray]) -> np.ndarray:

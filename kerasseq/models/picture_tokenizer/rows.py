@@ -9,10 +9,10 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config
 from kerasseq.models.vit import inputs
 from kerasseq.models.vit.preprocessor import ImagePreprocessor, ImageRows
-from kerasseq.tasks.data_checks import are_batches, sample_weights
+from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.heads import Head, check_no_class_weight
-from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.tasks.preprocessor import Data
+from kerasseq.tasks.input_rows import are_batches, number_of_rows
+from kerasseq.tasks.labeled_data import Data
 
 
 class PicturePreprocessor(ImagePreprocessor):

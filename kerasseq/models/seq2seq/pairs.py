@@ -5,9 +5,10 @@ from typing import Any
 from kerasseq.core import checks
 from kerasseq.datasets.pairs import Pairs, are_tuples, two_lists
 from kerasseq.tasks import sources
-from kerasseq.tasks.data_checks import check_data, check_labels_of_rows
-from kerasseq.tasks.input_rows import number_of_rows
-from kerasseq.training.batches import HELD_OUT
+from kerasseq.tasks.data_checks import check_labels_of_rows
+from kerasseq.tasks.fit_call import parts_of
+from kerasseq.tasks.input_rows import check_data, number_of_rows
+from kerasseq.training.batches import TrainingRows
 from kerasseq.training.pair_batches import PairBatches
 
 
@@ -56,18 +57,20 @@ def read_pairs(
     return Pairs(x, y)
 
 
-def held_out_pairs(data: Any, rows: int | None) -> Pairs | Any:
-    """Returns validation data as `Pairs`; arrays and batches as they are.
+def held_out_pairs(data: Any, rows: int | None) -> tuple[Any, Any, Any]:
+    """Returns validation data: `Pairs`, or arrays or batches, targets and weights.
 
     Args:
-        data: As for `read_pairs`; or a list of two, sources and targets.
+        data: As for `read_pairs`, with weights as a third part; or a list of two,
+            sources and targets.
         rows: How many rows of a stream to read; all if None.
     """
     is_list = isinstance(data, list) and len(data) == 2
     if is_list and not (are_tuples(data) or isinstance(data[0], dict)):
         data = tuple(data)
-    x, y = pairs = read_pairs(data, rows=rows)
-    return x if y is None and not isinstance(pairs, Pairs) else pairs
+    x, y, weights = parts_of(data)
+    x, y = pairs = read_pairs(x, y, rows=rows)
+    return (pairs, None, weights) if isinstance(pairs, Pairs) else (x, y, weights)
 
 
 def refuse_weights(weights: Any) -> None:
@@ -106,7 +109,7 @@ received {'source': [1]}
         )
 
 
-class PairRows:
+class PairRows(TrainingRows):
     """Pairs of a source and a target to train on.
 
     Args:
@@ -123,25 +126,11 @@ class PairRows:
         self.model: Any = model
         self.pairs: Pairs = pairs
 
-    def split(self, fraction: float, seed: int) -> "tuple[PairRows, PairRows]":
-        """Splits off the last pairs for validation; each part has one at least."""
-        fraction = checks.fraction("validation_split", fraction) or HELD_OUT
-        rows = len(self.pairs.sources)
-        count = round(rows * fraction)
-        if not 0 < count < rows:
-            raise ValueError(
-                "validation_split must leave at least one pair for training and one "
-                f"for validation, received validation_split={fraction} of {rows} "
-                "pairs. Choose another fraction, or pass `validation_data`"
-            )
-        first, last = (
-            PairRows(self.model, Pairs(*(part[rows_of] for part in self.pairs)))
-            for rows_of in (slice(-count), slice(-count, None))
-        )
-        return first, last
+    def __len__(self) -> int:
+        return len(self.pairs.sources)
 
-    def for_keras(self) -> None:
-        return None
+    def part(self, rows: slice) -> "PairRows":
+        return PairRows(self.model, Pairs(*(part[rows] for part in self.pairs)))
 
     def batches(self, batch_size: int, seed: int) -> PairBatches:
         """Returns batches of pairs of similar lengths."""

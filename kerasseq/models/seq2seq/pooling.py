@@ -9,7 +9,7 @@ from kerasseq.core import checks, masks
 from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
-from kerasseq.tasks.last_step import last_step
+from kerasseq.tasks.sequence_layers import last_step
 
 MODES = ("last", "both_ends", "mean")
 

@@ -28,8 +28,8 @@ from kerasseq.models.seq2seq.translator import BATCH_SIZE, Translator
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.inputs import embedding_width
 from kerasseq.tasks.loss_chunks import TokenHead
+from kerasseq.tasks.sequence_layers import embedding_width
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.tracing.listeners import pause
 from kerasseq.training import Reinforcement, ScheduledSampling

@@ -1,5 +1,6 @@
 """T5: encoder-decoder Transformers from text to text, and their encoder alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -24,8 +25,8 @@ from kerasseq.models.seq2seq.vocabulary import PublishedIds, Rows, Vocabulary
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.published.architectures import Architecture
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.sources import read
-from kerasseq.tasks.streaming import rows_of_steps
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
@@ -279,27 +280,13 @@ class T5Encoder(TaskModel):
     def default_loss(self) -> None:
         return None
 
-    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Computes the vectors of texts, as `keras.Model.predict` does.
-
-        Args:
-            x: A list, a column or a stream of texts; a list of rows of ids; or an array
-                of ids `(B, S)`, in which 0 is padding.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            `(B, S, D)`. Vectors at padding are not meaningful.
-
-        Raises:
-            TypeError: If a row is not a string, or not ids for a model without a
-                tokenizer.
-            ValueError: If a row is empty, or an id is out of range.
-        """
-        x = x if isinstance(x, str) else read(x, rows=rows_of_steps(kwargs))[0]
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x = call.x
+        x = x if isinstance(x, str) else read(x, rows=call.held_out_rows)[0]
         is_list = isinstance(x, list | tuple) and len(x)
         if isinstance(x, str) or is_list or has_texts(x):
             x = pad_rows(self.encode(x))
-        return super().predict(x, **kwargs)
+        return outputs(x)
 
     def encode(self, x: Rows) -> np.ndarray:
         """Returns texts as the batch of ids that the model reads.

@@ -36,12 +36,16 @@ from kerasseq.models.seq2seq.pairs import (
 from kerasseq.models.seq2seq.translation import Translation, group_by_length, row_seeds
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import check_data
-from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
-from kerasseq.tasks.output_losses import weights_of_positions
+from kerasseq.tasks.fit_call import FitCall, of_parts
+from kerasseq.tasks.input_rows import (
+    check_data,
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+)
+from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.sources import read
-from kerasseq.tasks.streaming import encoded_batches, rows_of_steps, streamed
+from kerasseq.tasks.streaming import encoded_batches, streamed
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.batches import KerasData
 from kerasseq.training.pair_batches import pair_arrays
@@ -81,7 +85,6 @@ class Translator(GenerationMixin, TaskModel):
 
     def training_data(self, call: FitCall) -> KerasData | PairRows:
         check_not_empty(call.x)
-        call.keras.setdefault("validation_batch_size", call.batch_size)
         x, is_streamed = streamed(
             call.x, call.y, call.steps_per_epoch, call.validation_split
         )
@@ -99,9 +102,12 @@ class Translator(GenerationMixin, TaskModel):
         return KerasData(*pairs, call.sample_weight, call.class_weight)
 
     def held_out_data(self, call: FitCall) -> Any:
-        rows = rows_of_steps(call.keras, "validation_steps", "validation_batch_size")
-        pairs = held_out_pairs(call.validation_data, rows)
-        return self.arrays(*pairs) if isinstance(pairs, Pairs) else pairs
+        x, y, weights = held_out_pairs(call.validation_data, call.held_out_rows)
+        if isinstance(x, Pairs):
+            check_not_empty(x.sources, call.method)
+            x, y = self.arrays(*x)
+        self._check_ids(x, y)
+        return of_parts(x, y, weights)
 
     def _encode_rows(self, x, y, weights):
         """Returns the arrays of rows of a stream."""
@@ -184,28 +190,13 @@ class Translator(GenerationMixin, TaskModel):
             )
         return pair_arrays(rows, ends, **vocabulary.pair_options)[0]
 
-    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
-        """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
-        x, y = pairs = read_pairs(x, y, rows=rows_of_steps(kwargs))
-        if isinstance(pairs, Pairs):
-            check_not_empty(x, "evaluate")
-            x, y = self.arrays(x, y)
-        self._check_ids(x, y)
-        return super().evaluate(x, y, **kwargs)
-
-    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Computes logits `(B, T, V)`, as `keras.Model.predict`.
-
-        Args:
-            x: Arrays of ids, as from `encode`, or batches of them; or pairs of texts,
-                as for `fit`, whose targets are read token by token.
-            **kwargs: As for `keras.Model.predict`.
-        """
+    def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
+        x = call.x
         if not are_arrays(x) and not is_empty_list(x):
-            x, y = pairs = read_pairs(x, rows=rows_of_steps(kwargs))
+            x, y = pairs = read_pairs(x, rows=call.held_out_rows)
             x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)
-        return super().predict(x, **kwargs)
+        return outputs(x)
 
     def _check_ids(self, x, y=None):
         """Raises if an array has ids that are out of range."""

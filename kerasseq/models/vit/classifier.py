@@ -13,8 +13,7 @@ from kerasseq.models.vit.patches import PatchEmbedding
 from kerasseq.models.vit.preprocessor import ImagePreprocessor, reading, trained
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.class_labels import Classification, classify
-from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import FitCall, check_learned
 from kerasseq.tasks.heads import ClassHead, Head
 from kerasseq.tasks.labeled_model import LabeledModel
 from kerasseq.tasks.labels import Label, Labels

@@ -9,7 +9,7 @@ from keras import ops
 from kerasseq import kernels, tracing
 from kerasseq.core.types import Tensor
 from kerasseq.models.vit import inputs, pixels, sizes
-from kerasseq.tasks.fitted import check_fitted
+from kerasseq.tasks.fit_call import check_fitted
 from kerasseq.tasks.labels import Label
 
 

@@ -13,12 +13,13 @@ from kerasseq.core import checks
 from kerasseq.core.types import Config
 from kerasseq.datasets.image_reading import convert, read_image, readable_rows
 from kerasseq.models.vit import inputs, pixels, sizes
-from kerasseq.tasks.data_checks import as_array, check_data
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.fit_call import FitCall
-from kerasseq.tasks.missing_rows import SKIP, taken
-from kerasseq.tasks.preprocessor import Data, Preprocessor
+from kerasseq.tasks.input_rows import check_data
+from kerasseq.tasks.labeled_data import SKIP, Data, taken
+from kerasseq.tasks.preprocessor import Preprocessor
 from kerasseq.training.batches import KerasData
-from kerasseq.training.image_batches import ImageBatches, ImageSequence
+from kerasseq.training.image_batches import ImageBatches, images_in_order
 from kerasseq.training.label_batches import Rows
 
 
@@ -60,7 +61,7 @@ class ImageRows(Rows):
 
     def in_order(self, batch_size: int = 32) -> Any:
         data = self.arrays, self.y, self.weights, batch_size
-        return ImageSequence(*data, self.read)
+        return images_in_order(*data, self.read)
 
     def batch(self) -> np.ndarray:
         if self.read is None:
@@ -197,7 +198,7 @@ def reading(model: keras.Model, batches: Any) -> Iterator[None]:
         model: The model that reads batches.
         batches: The batches; those with a `reader` may fail.
     """
-    if not hasattr(batches, "reader"):
+    if getattr(batches, "reader", None) is None:
         yield
         return
     with batches.reader.original_errors(), kernels.keep_variables(model):

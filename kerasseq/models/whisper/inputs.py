@@ -12,7 +12,7 @@ from kerasseq.core.types import Config
 from kerasseq.models.whisper.settings import WhisperGeneration
 from kerasseq.speech.audio_inputs import AudioPreprocessor, AudioRows
 from kerasseq.tasks.data_checks import as_array
-from kerasseq.tasks.preprocessor import Data
+from kerasseq.tasks.labeled_data import Data
 from kerasseq.training.batches import GroupedBatches
 from kerasseq.training.label_batches import LabelArrays
 

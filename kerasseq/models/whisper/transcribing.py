@@ -18,7 +18,7 @@ from kerasseq.models.whisper.transcription import (
 )
 from kerasseq.models.whisper.transcripts import WhisperTranscript
 from kerasseq.models.whisper.window_decoding import Fallback, check_temperatures
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import check_learned
 
 # Tried in this order while a text repeats itself or is improbable, as in Whisper.
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

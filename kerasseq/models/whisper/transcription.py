@@ -24,7 +24,7 @@ from kerasseq.models.whisper.window_decoding import (
     padded_rows,
     taken,
 )
-from kerasseq.tasks.fitted import check_learned
+from kerasseq.tasks.fit_call import check_learned
 from kerasseq.tasks.labeled_data import inputs_of
 
 # A function of the seconds so far and in total.

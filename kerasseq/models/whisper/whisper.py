@@ -248,7 +248,7 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         batches = rows.in_order(batch_size or BATCH_SIZE)
         outputs = TaskModel.scores_of(self, batches, **kwargs)
         length = int(rows.lengths.max())  # the rest is padding
-        return outputs[np.argsort(batches.order), :length]
+        return outputs[np.argsort(np.concatenate(batches.parts)), :length]
 
     def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: sounds in a window, to the state before the first token."""
