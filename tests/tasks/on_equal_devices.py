@@ -16,7 +16,7 @@ ROWS, STEPS = 9, 7  # batches of 4, 4 and 1: on two devices one is left without 
 LENGTHS = np.array([7, 2, 1, 5, 3, 7, 1, 4, 2])
 IDS = RNG.integers(1, 11, (ROWS, STEPS)) * (np.arange(STEPS) < LENGTHS[:, None])
 WEIGHTS = RNG.random(ROWS).astype("float32") + 0.1
-SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "vocabulary_size": 11}
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "vocabulary_size": 12}
 OF_TOKENS = (IDS > 0).astype("float32")
 EPOCHS = 4  # of three steps
 
@@ -48,11 +48,14 @@ CASES = {
     ),
     "bert": (pretraining, None),
 }
-DIVIDED = "/divided"  # after the name of a case: the weights too, on PyTorch
+DIVIDED = "/divided"  # after the name of a case: the weights too, not on TensorFlow
 USUAL, EVERY = ("tagger",), tuple(CASES)
+OF_PROCESSES = ("tagger", "gpt")
 if keras.backend.backend() == "torch":
     USUAL += ("gpt" + DIVIDED,)
     EVERY += ("gpt" + DIVIDED, "bert" + DIVIDED)
+if keras.backend.backend() == "jax":
+    OF_PROCESSES += ("gpt" + DIVIDED, "bert" + DIVIDED)
 PARTS = {name: {"micro_batches": 2} for name in ("gpt", "bert")}
 if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
     PARTS["tagger"] = {"micro_batches": 2}
@@ -91,7 +94,8 @@ def main(devices, names):
             pass  # which does not end the outer block
         assert kernels.divides_rows() or keras.backend.backend() == "jax"
         found = {name: on_several(name, f"{folder}/{name}") for name in names}
-        if any(name.endswith(DIVIDED) for name in names):
+        is_torch = keras.backend.backend() == "torch"
+        if is_torch and any(name.endswith(DIVIDED) for name in names):
             check_memory(devices)
         if training.is_first_process():
             kept = {name: checkpoint.read(f"{folder}/{name}/{FILE}") for name in names}
