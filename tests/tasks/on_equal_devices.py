@@ -33,6 +33,19 @@ def pretraining():
     return model
 
 
+UNKNOWN = 11  # a token in a row of the second process
+WITH_UNKNOWN = np.where(np.arange(ROWS * STEPS).reshape(ROWS, STEPS) == 37, UNKNOWN, IDS)
+
+
+def overflowing():
+    """A GPT whose gradients are NaN in the second process, in one batch of three."""
+    model = models.GPT(max_sequence_length=STEPS, tie_embeddings=False, **SIZES)
+    embedding = model.weights[0]
+    rows = np.arange(SIZES["vocabulary_size"])[:, None] == UNKNOWN
+    embedding.assign(np.where(rows, np.nan, embedding.numpy()))
+    return model
+
+
 CASES = {
     "tagger": (
         lambda: models.SequenceTagger("elman", 5, vocabulary_size=11, units=3),
@@ -47,13 +60,25 @@ CASES = {
         {"x": IDS, "y": np.roll(IDS, -1, axis=1), "sample_weight": OF_TOKENS},
     ),
     "bert": (pretraining, None),
+    "factored": (
+        # Without biases of keys, whose gradients are rounding errors that the optimizer
+        # divides by their size.
+        lambda: models.GPT(
+            max_sequence_length=STEPS, use_query_key_value_bias=False, **SIZES
+        ),
+        {"x": IDS, "y": np.roll(IDS, -1, axis=1), "sample_weight": OF_TOKENS},
+    ),
+    "scaled": (
+        overflowing,
+        {"x": WITH_UNKNOWN, "y": IDS, "sample_weight": OF_TOKENS},
+    ),
 }
 DIVIDED = "/divided"  # after the name of a case: the weights too, not on TensorFlow
-USUAL, EVERY = ("tagger",), tuple(CASES)
+USUAL, EVERY = ("tagger",), ("tagger", "classifier", "gpt", "bert")
 OF_PROCESSES = ("tagger", "gpt")
 if keras.backend.backend() == "torch":
     USUAL += ("gpt" + DIVIDED,)
-    EVERY += ("gpt" + DIVIDED, "bert" + DIVIDED)
+    EVERY += tuple(f"{name}{DIVIDED}" for name in ("gpt", "bert", "factored", "scaled"))
 if keras.backend.backend() == "jax":
     OF_PROCESSES += ("gpt" + DIVIDED, "bert" + DIVIDED)
 PARTS = {name: {"micro_batches": 2} for name in ("gpt", "bert")}
@@ -69,8 +94,14 @@ def compiled(name, **options):
     model = make()
     # On one device of TensorFlow Keras takes the norm of the rows of an embedding
     # before they are added up, if no other layer has its weights.
-    clip = {"global_clipnorm": 0.5} if name == "gpt" else {}
-    model.compile(keras.optimizers.SGD(0.2, momentum=0.9, **clip), **options)
+    clip = {"global_clipnorm": 0.5} if name in ("gpt", "scaled") else {}
+    optimizer = keras.optimizers.SGD(0.2, momentum=0.9, **clip)
+    if name == "factored":
+        optimizer = keras.optimizers.Adafactor(0.05)
+    if name == "scaled":
+        scale = {"initial_scale": 2.0**10, "dynamic_growth_steps": 2}
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, **scale)
+    model.compile(optimizer, **options)
     data = data or dict(zip(("x", "y", "sample_weight"), model.rows, strict=True))
     return model, {**data, "batch_size": 4, "shuffle": False, "verbose": 0}
 
@@ -81,7 +112,9 @@ def results(model, data):
     del data["shuffle"]
     scores = model.evaluate(**data, return_dict=True)
     outputs = model.predict(data["x"], batch_size=ROWS, verbose=0)
-    return {"outputs": outputs, "weights": model.get_weights(), **scores}
+    states = [keras.ops.convert_to_numpy(v) for v in model.optimizer.variables]
+    found = {"outputs": outputs, "weights": model.get_weights(), "states": states}
+    return {**found, **scores}
 
 
 def main(devices, names):
@@ -145,9 +178,6 @@ def check_memory(devices):
         model.compile(keras.optimizers.Adam())
         model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
         held = torch_memory.size_of_tensors() - before
-        model.compile("adafactor")
-        with np.testing.assert_raises_regex(ValueError, "received Adafactor"):
-            model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
     whole = 4 * model.count_params()  # weights, gradients and two states of Adam
     print(f"{held / whole:.3f} of the numbers on each of {devices}", file=sys.stderr)
     assert held < 1.05 * whole / devices

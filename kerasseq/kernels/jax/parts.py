@@ -22,7 +22,7 @@ from kerasseq.kernels import parts as common
 from kerasseq.kernels.jax.divided import Kept
 
 # What an error of the network says, after another process was lost.
-LOST = re.compile(r"gloo|nccl|closed|connection|heartbeat|unavailable", re.IGNORECASE)
+LOST = re.compile(r"gloo .*failed|nccl|connection (reset|closed)", re.IGNORECASE)
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
@@ -239,7 +239,7 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     try:
         with chosen.scope():
             yield
-    except jax.errors.JaxRuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # JAX raises both
         if jax.process_count() == 1 or not LOST.search(str(error)):
             raise
         raise RuntimeError(common.LOST) from error
