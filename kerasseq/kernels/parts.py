@@ -35,6 +35,22 @@ _totals: contextvars.ContextVar[Mapping[str, Tensor] | None] = contextvars.Conte
 )
 ROWS = "rows of the batch"  # no output has a name with spaces
 
+GONE = (
+    "the weights of this model were divided among processes, and after the block of "
+    "on_devices only the first process has them, received a call of another. Use the "
+    "model if training.is_first_process(), or inside the block"
+)
+ALONE = (
+    "the weights are divided among processes, so all of them must read or save these "
+    "at the same place of the program, but one does not. Call save, get_weights and "
+    "predict in each process, or after the block of on_devices in the first"
+)
+LOST = (
+    "another process of the training has ended, or computes something else, so this "
+    "one stops. Start all of them again: with training.Checkpoint and "
+    "training.restore, training resumes from the last checkpoint"
+)
+
 
 def only_jax(argument: str) -> str:
     """Returns the message about an argument that another backend does not take."""
@@ -283,6 +299,16 @@ def divide_weights(
         backend_module("parts").divide_weights(model, blocks)
 
 
+def track(model: keras.Model) -> None:
+    """Notes that the optimizer of a model is divided, where processes of JAX divide it.
+
+    Args:
+        model: A model whose optimizer has its variables.
+    """
+    if keras.backend.backend() == "jax":
+        backend_module("parts").track(model)
+
+
 def divides_weights() -> bool:
     """Returns whether all processes must take part where a weight is read.
 
@@ -290,7 +316,7 @@ def divides_weights() -> bool:
         >>> divides_weights()
         False
     """
-    return keras.backend.backend() == "torch" and (
+    return keras.backend.backend() != "tensorflow" and (
         backend_module("parts").divides_weights()
     )
 
@@ -302,7 +328,7 @@ def is_any(value: bool) -> bool:
         >>> is_any(True)
         True
     """
-    if keras.backend.backend() != "torch":
+    if keras.backend.backend() == "tensorflow":
         return value
     return backend_module("parts").is_any(value)
 

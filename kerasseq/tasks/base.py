@@ -433,7 +433,10 @@ class TaskModel(keras.Model):
     def _has_changed(self, step):
         """Returns whether layers have changed since the last call for a step."""
         changed = []
-        kernels.programs(self).get("keras", step, lambda: changed.append(True))
+        # Keras compiles a step on JAX for the devices of the block that is open.
+        devices = keras.distribution.distribution()
+        made = kernels.programs(self)
+        made.get(f"keras {step}", devices, lambda: changed.append(True), kept=1)
         return bool(changed)
 
     def get_compile_config(self) -> Config | None:
@@ -449,6 +452,7 @@ class TaskModel(keras.Model):
     def _build_optimizer(self):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
+        kernels.track(self)
         self._finish_loading()
 
     def _finish_loading(self):

@@ -261,8 +261,8 @@ def _numbered(arrays: Mapping[str, np.ndarray], letter: str) -> list[np.ndarray]
 
 
 def _array(variable: Any) -> np.ndarray:
-    plain = keras.ops.cast(variable, _plain(variable.dtype))
-    return keras.ops.convert_to_numpy(plain)
+    array = keras.ops.convert_to_numpy(variable)
+    return array.astype(_plain(variable.dtype), copy=False)
 
 
 def _variables(model: keras.Model) -> list[keras.Variable]:

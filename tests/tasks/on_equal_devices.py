@@ -16,7 +16,7 @@ ROWS, STEPS = 9, 7  # batches of 4, 4 and 1: on two devices one is left without 
 LENGTHS = np.array([7, 2, 1, 5, 3, 7, 1, 4, 2])
 IDS = RNG.integers(1, 11, (ROWS, STEPS)) * (np.arange(STEPS) < LENGTHS[:, None])
 WEIGHTS = RNG.random(ROWS).astype("float32") + 0.1
-SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "vocabulary_size": 11}
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "vocabulary_size": 12}
 OF_TOKENS = (IDS > 0).astype("float32")
 EPOCHS = 4  # of three steps
 
@@ -30,6 +30,19 @@ def pretraining():
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6}
     model = models.BERT(tokenizer, **sizes, dropout=0.0, head="pretraining")
     vars(model)["rows"] = model.batches(TEXTS, sequence_length=13, batch_size=4).all()
+    return model
+
+
+UNKNOWN = 11  # a token in a row of the second process
+WITH_UNKNOWN = np.where(np.arange(ROWS * STEPS).reshape(ROWS, STEPS) == 37, UNKNOWN, IDS)
+
+
+def overflowing():
+    """A GPT whose gradients are NaN in the second process, in one batch of three."""
+    model = models.GPT(max_sequence_length=STEPS, tie_embeddings=False, **SIZES)
+    embedding = model.weights[0]
+    rows = np.arange(SIZES["vocabulary_size"])[:, None] == UNKNOWN
+    embedding.assign(np.where(rows, np.nan, embedding.numpy()))
     return model
 
 
@@ -47,12 +60,27 @@ CASES = {
         {"x": IDS, "y": np.roll(IDS, -1, axis=1), "sample_weight": OF_TOKENS},
     ),
     "bert": (pretraining, None),
+    "factored": (
+        # Without biases of keys, whose gradients are rounding errors that the optimizer
+        # divides by their size.
+        lambda: models.GPT(
+            max_sequence_length=STEPS, use_query_key_value_bias=False, **SIZES
+        ),
+        {"x": IDS, "y": np.roll(IDS, -1, axis=1), "sample_weight": OF_TOKENS},
+    ),
+    "scaled": (
+        overflowing,
+        {"x": WITH_UNKNOWN, "y": IDS, "sample_weight": OF_TOKENS},
+    ),
 }
-DIVIDED = "/divided"  # after the name of a case: the weights too, on PyTorch
-USUAL, EVERY = ("tagger",), tuple(CASES)
+DIVIDED = "/divided"  # after the name of a case: the weights too, not on TensorFlow
+USUAL, EVERY = ("tagger",), ("tagger", "classifier", "gpt", "bert")
+OF_PROCESSES = ("tagger", "gpt")
 if keras.backend.backend() == "torch":
     USUAL += ("gpt" + DIVIDED,)
-    EVERY += ("gpt" + DIVIDED, "bert" + DIVIDED)
+    EVERY += tuple(f"{name}{DIVIDED}" for name in ("gpt", "bert", "factored", "scaled"))
+if keras.backend.backend() == "jax":
+    OF_PROCESSES += ("gpt" + DIVIDED, "bert" + DIVIDED)
 PARTS = {name: {"micro_batches": 2} for name in ("gpt", "bert")}
 if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
     PARTS["tagger"] = {"micro_batches": 2}
@@ -66,8 +94,14 @@ def compiled(name, **options):
     model = make()
     # On one device of TensorFlow Keras takes the norm of the rows of an embedding
     # before they are added up, if no other layer has its weights.
-    clip = {"global_clipnorm": 0.5} if name == "gpt" else {}
-    model.compile(keras.optimizers.SGD(0.2, momentum=0.9, **clip), **options)
+    clip = {"global_clipnorm": 0.5} if name in ("gpt", "scaled") else {}
+    optimizer = keras.optimizers.SGD(0.2, momentum=0.9, **clip)
+    if name == "factored":
+        optimizer = keras.optimizers.Adafactor(0.05)
+    if name == "scaled":
+        scale = {"initial_scale": 2.0**10, "dynamic_growth_steps": 2}
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, **scale)
+    model.compile(optimizer, **options)
     data = data or dict(zip(("x", "y", "sample_weight"), model.rows, strict=True))
     return model, {**data, "batch_size": 4, "shuffle": False, "verbose": 0}
 
@@ -78,7 +112,9 @@ def results(model, data):
     del data["shuffle"]
     scores = model.evaluate(**data, return_dict=True)
     outputs = model.predict(data["x"], batch_size=ROWS, verbose=0)
-    return {"outputs": outputs, "weights": model.get_weights(), **scores}
+    states = [keras.ops.convert_to_numpy(v) for v in model.optimizer.variables]
+    found = {"outputs": outputs, "weights": model.get_weights(), "states": states}
+    return {**found, **scores}
 
 
 def main(devices, names):
@@ -91,7 +127,8 @@ def main(devices, names):
             pass  # which does not end the outer block
         assert kernels.divides_rows() or keras.backend.backend() == "jax"
         found = {name: on_several(name, f"{folder}/{name}") for name in names}
-        if any(name.endswith(DIVIDED) for name in names):
+        is_torch = keras.backend.backend() == "torch"
+        if is_torch and any(name.endswith(DIVIDED) for name in names):
             check_memory(devices)
         if training.is_first_process():
             kept = {name: checkpoint.read(f"{folder}/{name}/{FILE}") for name in names}
@@ -141,9 +178,6 @@ def check_memory(devices):
         model.compile(keras.optimizers.Adam())
         model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
         held = torch_memory.size_of_tensors() - before
-        model.compile("adafactor")
-        with np.testing.assert_raises_regex(ValueError, "received Adafactor"):
-            model.fit(ids, np.roll(ids, -1, axis=1), verbose=0)
     whole = 4 * model.count_params()  # weights, gradients and two states of Adam
     print(f"{held / whole:.3f} of the numbers on each of {devices}", file=sys.stderr)
     assert held < 1.05 * whole / devices

@@ -6,16 +6,23 @@ the activations of one part.
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import keras
+import numpy as np
 from jax import numpy as jnp
+from jax.experimental import multihost_utils
 from keras import distribution, tree
 
 from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.kernels import parts as common
+from kerasseq.kernels.jax.divided import Kept
+
+# What an error of the network says, after another process was lost.
+LOST = re.compile(r"gloo .*failed|nccl|connection (reset|closed)", re.IGNORECASE)
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
@@ -97,7 +104,19 @@ def evaluation_step(
 
 def predict_step(step: Callable[..., Nested], state: Any, data: Nested) -> Nested:
     """See `kerasseq.kernels.predict_step`."""
-    return step(state, divided(data))
+    outputs, fixed = step(state, divided(data))
+    return _in_each_process(outputs), fixed
+
+
+def _in_each_process(outputs):
+    """Lets each process have all outputs, of which it could not read a part."""
+    chosen = distribution.distribution()
+    if not isinstance(chosen, _WholeBatches) or jax.process_count() == 1:
+        return outputs
+    return tree.map_structure(
+        lambda y: distribution.distribute_tensor(y, chosen.get_data_layout(y.shape)),
+        outputs,
+    )
 
 
 def _loss(model):
@@ -167,10 +186,28 @@ class _DataParallel(_WholeBatches, distribution.DataParallel):
 
 
 class _ModelParallel(_WholeBatches, distribution.ModelParallel):
-    """`keras.distribution.ModelParallel` that says which weight it cannot divide."""
+    """`keras.distribution.ModelParallel` that says which weight it cannot divide.
+
+    Attributes:
+        kept: The variables of the block if processes divide them, else None.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.kept: Kept | None = Kept() if jax.process_count() > 1 else None
 
     def get_variable_layout(self, variable: Any) -> Any:
         layout = super().get_variable_layout(variable)
+        self._check(variable, layout)
+        self.keep(variable, any(axis is not None for axis in layout.axes))
+        return layout
+
+    def keep(self, variable: Any, is_divided: bool) -> None:
+        """Notes a variable of the block, if it is to be put together at the end."""
+        if self.kept is not None:
+            self.kept.add(variable, is_divided)
+
+    def _check(self, variable, layout):
         sizes = dict(
             zip(self.device_mesh.axis_names, self.device_mesh.shape, strict=True)
         )
@@ -182,19 +219,12 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
                     f"{size} in {variable.path} {tuple(variable.shape)}. Choose other "
                     "sizes or devices, or leave layout_map out"
                 )
-        return layout
 
 
 @contextlib.contextmanager
 def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     """See `kerasseq.kernels.on_devices`."""
     _connect()
-    if parallel == "model" and jax.distributed.is_initialized():
-        raise ValueError(
-            'parallel must be "data" where several processes train on JAX, received '
-            f'"model" in one of {jax.process_count()}: none could read the parts of '
-            "the others, to write a file. Use one process for all devices, or PyTorch"
-        )
     devices = _devices(count)
     # Each process reads the same batches, of which the step takes the rows of each.
     options = {"auto_shard_dataset": False}
@@ -205,8 +235,37 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
         mesh = distribution.DeviceMesh(sizes, ["batch", "model"], devices)
         options |= {"layout_map": layout(mesh), "batch_dim_name": "batch"}
         chosen = _ModelParallel(**options)
-    with chosen.scope():
-        yield
+    outer = distribution.distribution()
+    try:
+        with chosen.scope():
+            yield
+    except (RuntimeError, ValueError) as error:  # JAX raises both
+        if jax.process_count() == 1 or not LOST.search(str(error)):
+            raise
+        raise RuntimeError(common.LOST) from error
+    if isinstance(chosen, _ModelParallel) and chosen.kept is not None:
+        chosen.kept.put_together(outer)
+
+
+def track(model: keras.Model) -> None:
+    """See `kerasseq.kernels.track`."""
+    if divides_weights():
+        for state in model.optimizer.variables:
+            is_divided = not state.value.is_fully_replicated
+            distribution.distribution().keep(state, is_divided)
+
+
+def divides_weights() -> bool:
+    """See `kerasseq.kernels.divides_weights`."""
+    chosen = distribution.distribution()
+    return isinstance(chosen, _ModelParallel) and chosen.kept is not None
+
+
+def is_any(value: bool) -> bool:
+    """See `kerasseq.kernels.is_any`."""
+    if not divides_weights():
+        return value
+    return bool(multihost_utils.process_allgather(np.array(value)).any())
 
 
 def _connect():

@@ -6,6 +6,8 @@ The gradients of replicas are added up by Keras' optimizers.
 import contextlib
 import json
 import os
+import random
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,8 @@ from keras import tree
 
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels import parts as common
+
+UNSEEDED = 87654321  # what TensorFlow returns in place of a global seed
 
 
 def is_divided() -> bool:
@@ -224,7 +228,34 @@ def _strategy(count):
             f"devices must be {found}, the number of all devices of the {len(workers)} "
             f"processes in TF_CONFIG, received {count}. Leave it out"
         )
+    _share_random_state(strategy)
     return strategy
+
+
+def _share_random_state(strategy):
+    """Gives all processes a seed of the first, unless their random states agree.
+
+    The order of the data follows from it, which must be the same in each of them.
+    """
+    is_seeded = _seed_of_tensorflow() != UNSEEDED
+    states = [random.getstate(), np.random.get_state(), _seed_of_tensorflow()]
+    state = zlib.crc32(repr(states).encode()) if is_seeded else 0
+    own = tf.constant([[state, random.getrandbits(31)]], tf.int64)
+
+    @tf.function
+    def exchanged():
+        return strategy.run(
+            lambda: tf.distribute.get_replica_context().all_gather(own, axis=0)
+        )
+
+    found = strategy.experimental_local_results(exchanged())[0].numpy()  # (devices, 2)
+    if not is_seeded or len({*found[:, 0]}) > 1:
+        keras.utils.set_random_seed(int(found[0, 1]))
+
+
+def _seed_of_tensorflow():
+    """Returns the global seed; `UNSEEDED` if there is none."""
+    return tf.compat.v1.random.get_seed(1)[0]
 
 
 def make_virtual_devices(count: int) -> None:

@@ -28,10 +28,10 @@ from torch.distributed.tensor import (
 from torch.distributed.tensor.experimental import implicit_replication
 
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels import parts as common
 from kerasseq.kernels.torch import private
 
 WAIT = datetime.timedelta(minutes=5)  # until all processes read a weight
-UNDIVIDED = (keras.optimizers.Adafactor, keras.optimizers.LossScaleOptimizer)
 LEAVING = -1  # in place of the number of a weight
 
 
@@ -64,12 +64,7 @@ class Meeting:
                 raise
             is_same = False
         if not is_same:
-            raise RuntimeError(
-                "the weights are divided among processes, so all of them must read "
-                "or save these at the same place of the program, but one does not. "
-                "Call save, get_weights and predict in each process, or after the "
-                "block of on_devices in the first"
-            )
+            raise RuntimeError(common.ALONE)
 
 
 class _Unit(torch.nn.Module):
@@ -131,7 +126,8 @@ class _Part:
                 self.placements,
                 src_data_rank=None,  # each process has the value
             )
-        with torch.no_grad():
+        with torch.no_grad():  # the optimizer may have summed over divided rows
+            value = value.redistribute(placements=self.placements)
             part.to_local().copy_(value.to_local())
 
     def put_together(self, keeps: bool) -> None:
@@ -146,11 +142,7 @@ class _Part:
 
 
 def _gone(*_):
-    raise ValueError(
-        "the weights of this model were divided among processes, and after the block "
-        "of on_devices only the first process has them, received a call of another. "
-        "Use the model if training.is_first_process(), or inside the block"
-    )
+    raise ValueError(common.GONE)
 
 
 class Divided:
@@ -217,51 +209,49 @@ class Divided:
     def divide_optimizer(self) -> None:
         """Divides the state of the optimizer as its weights, or makes it divided.
 
-        Raises:
-            ValueError: For an optimizer that scales the loss.
+        A state of another shape than its weight, as the means over rows and columns of
+        Adafactor, is whole in each process.
         """
         optimizer = self.model.optimizer
         if optimizer is self.optimizer or optimizer is None:
             return
-        if isinstance(optimizer, UNDIVIDED):
-            raise ValueError(
-                'parallel="model" on PyTorch takes optimizers with states of the shape '
-                "of the weights, and which do not scale the loss, received "
-                f"{type(optimizer).__name__}. Use AdamW, and the policy mixed_bfloat16"
-            )
         self.optimizer = optimizer
         weights = {part.variable.path: part for part in self.parts}
-        if optimizer.built:
-            for state in optimizer.variables:
+        known = {id(part.variable) for part in self.parts}
+        if not optimizer.built:
+            # The one inside, if another scales the loss, has states of the weights.
+            inner = getattr(optimizer, "inner_optimizer", optimizer)
+            add = inner.add_variable_from_reference
+
+            def add_divided(reference, *args, **kwargs):
+                state = add(reference, *args, **kwargs)
+                weight = weights.get(reference.path)
+                self._divide_state(state, weight)
+                known.add(id(state))
+                return state
+
+            vars(inner)[add.__name__] = add_divided
+            optimizer.build(self.model.trainable_variables)
+            del vars(inner)[add.__name__]
+        for state in optimizer.variables:
+            if id(state) not in known and len(state.shape):
                 self._divide_state(state, _reference(state, weights))
-            return
-        add = optimizer.add_variable_from_reference
-
-        def add_divided(reference, *args, **kwargs):
-            state = add(reference, *args, **kwargs)
-            self._divide_state(state, weights.get(reference.path))
-            return state
-
-        vars(optimizer)[add.__name__] = add_divided
-        optimizer.build(self.model.trainable_variables)
-        del vars(optimizer)[add.__name__]
 
     def _divide_state(self, state, weight):
-        if weight is not None and state.shape == weight.variable.shape:
-            mesh, whole = self.meeting.mesh, state.value.detach()
-            whole = whole.to(mesh.device_type)
-            value = distribute_tensor(
-                whole, mesh, weight.placements, src_data_rank=None
-            )
-            value = DTensor.from_local(  # a copy, as the whole one is let go
-                value.to_local().clone(),
-                mesh,
-                weight.placements,
-                run_check=False,
-                shape=value.shape,
-                stride=value.stride(),
-            )
-            self._add(state, lambda: value)
+        is_alike = weight is not None and state.shape == weight.variable.shape
+        placements = weight.placements if is_alike else [Replicate()]
+        mesh, whole = self.meeting.mesh, state.value.detach()
+        whole = whole.to(mesh.device_type)
+        value = distribute_tensor(whole, mesh, placements, src_data_rank=None)
+        value = DTensor.from_local(  # a copy, as the whole one is let go
+            value.to_local().clone(),
+            mesh,
+            placements,
+            run_check=False,
+            shape=value.shape,
+            stride=value.stride(),
+        )
+        self._add(state, lambda: value)
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:

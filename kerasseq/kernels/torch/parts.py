@@ -160,7 +160,7 @@ def _divided_step(divided, parts, data):
         divided.zero_grad()
         with divided.step():
             _add_gradients(divided, parts, rows)
-        gradients = divided.gradients()
+        gradients = [_mean_of_all(d) for d in divided.gradients()]
         with divided.update():
             model.optimizer.apply(gradients, model.trainable_weights)
     return model.get_metrics_result()
@@ -188,15 +188,26 @@ def _add_gradients(divided, parts, data):
             r = of_all / count.clamp(min=1e-30)
             for d in before:
                 if d is not None:
-                    d.to_local().mul_((1 - r).to(d.dtype))
+                    _local(d).mul_((1 - r).to(d.dtype))
             loss = loss * (share * r).to(loss.dtype)
-        loss.backward()
+        model.optimizer.scale_loss(loss).backward()
         if not is_given:
             for variable, value in zip(model.metrics_variables, metrics, strict=True):
                 variable.assign(value)
         else:
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
             model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _local(d):
+    return d.to_local() if hasattr(d, "to_local") else d
+
+
+def _mean_of_all(d):
+    """The mean over the processes; of a divided weight it is one already."""
+    if d is None or hasattr(d, "to_local"):
+        return d
+    return _processes.total(d) / _processes.count
 
 
 def _of_all_processes(gradients, count):
