@@ -260,3 +260,13 @@ def test_a_mask_runs_derived(runs):
     layer, _ = pair("lstm")
     layer(X, mask=np.ones((B, T), bool))
     assert not runs
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_transformed_by_vmap_the_steps_run(name, runs):
+    layer, steps = pair(name)
+    both = torch.tensor(np.stack([X, 2 * X]))
+    found = torch.vmap(layer)(both)
+    for y, x in zip(found, both, strict=True):
+        torch.testing.assert_close(y, steps(x), atol=1e-5, rtol=1e-5)
+    assert not runs

@@ -7,7 +7,7 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels import cudnn
 from kerasseq.kernels.recurrence import Native
-from kerasseq.kernels.torch import derived
+from kerasseq.kernels.torch import derived, private
 from kerasseq.kernels.torch.functions import check_fixed_length
 
 LONG = 256  # steps; longer LSTMs are trained by the derived loop
@@ -28,8 +28,8 @@ def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
     """
     if not x.is_floating_point() or not x.shape[0] * x.shape[1]:
         return False
-    if x.device.type == "meta":  # no numbers to try it with
-        return False
+    if x.device.type == "meta" or private.is_transformed():
+        return False  # no numbers to try it with
     if x.device.type != "cpu":
         return use_cudnn is not False
     if torch.compiler.is_compiling():  # nor can it be tried inside

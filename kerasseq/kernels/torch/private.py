@@ -34,19 +34,31 @@ def no_tracing() -> Iterator[None]:
 def in_dispatch_mode() -> bool:
     """Returns whether `make_fx` records operations, or `torch.func` transforms them.
 
-    Name: `torch.utils._python_dispatch._get_current_dispatch_mode`,
-        `torch._C._are_functorch_transforms_active`.
+    Name: `torch.utils._python_dispatch._get_current_dispatch_mode`.
     Known in: PyTorch 2.6 to 2.13.
     Why: A compiled loop is no operation that could be recorded or transformed.
     Without it: The answer is True, and the plain loop runs.
     """
     try:
-        from torch._C import _are_functorch_transforms_active
         from torch.utils._python_dispatch import _get_current_dispatch_mode
     except ImportError:
         return True
-    recorded = _get_current_dispatch_mode() is not None
-    return recorded or _are_functorch_transforms_active()
+    return _get_current_dispatch_mode() is not None or is_transformed()
+
+
+def is_transformed() -> bool:
+    """Returns whether `torch.func` transforms operations, as `torch.vmap` does.
+
+    Name: `torch._C._are_functorch_transforms_active`.
+    Known in: PyTorch 2.6 to 2.13.
+    Why: `vmap` knows neither a compiled loop nor PyTorch's own kernels.
+    Without it: The answer is True, and the plain loop runs.
+    """
+    try:
+        from torch._C import _are_functorch_transforms_active
+    except ImportError:
+        return True
+    return _are_functorch_transforms_active()
 
 
 @contextlib.contextmanager
