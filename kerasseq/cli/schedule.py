@@ -14,7 +14,7 @@ import numpy as np
 
 from kerasseq.cli import options
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import shared
+from kerasseq.cli.task_options import shared
 from kerasseq.core import checks
 
 if TYPE_CHECKING:
