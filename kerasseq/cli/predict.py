@@ -155,8 +155,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("expected one of --text and --file")
     check_no_forecast(args)
     if args.file is None:
-        of_file = given(args, "column", "missing")
-        refuse(of_file, "is for a file: add --file, or leave it out")
+        refuse(given(args, "column"), "is for a table: add --file, or leave it out")
+        refuse(given(args, "missing"), "is for a file: add --file, or leave it out")
         if not args.text.strip():
             raise ValueError("expected a text, received an empty one")
     elif args.next is not None:
