@@ -229,6 +229,9 @@ def show(console: Console, results: runs.Results) -> None:
         )
 
 
+# What is read: conversations, and a text
+
+
 def read(
     settings: options.Settings,
 ) -> tuple[tuple[dict[int, list[Message]], str], dict[str, Any]]:

@@ -266,6 +266,9 @@ def whisper_sizes(
     }
 
 
+# Scores, beside those of two transcripts that need no model
+
+
 def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:
     """Writes down sounds.
 
