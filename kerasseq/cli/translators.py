@@ -52,7 +52,7 @@ NEW_NAMES = 1 / 3  # share of the generated held-out pairs whose names are new
 HEADS, LAYERS = 2, 2  # of the Transformer; the others have one layer
 RATES = {"rnnenc": 1e-2, "rnnsearch": 1e-2, "transformer": 4e-3}
 WARM_UP = 100  # steps, at most a quarter of all
-UNKNOWN = "<unk>"
+UNKNOWN_TOKEN = "<unk>"
 _TESTED = "held-out pairs; of a file, at most a fifth"
 _SIZE = "parameters of each model, within 5 %%"
 _SENTENCE = "a sentence that all translate (default: the longest with a new name)"
@@ -288,7 +288,7 @@ def make_tokenizers(
                 for texts in training
             ]
         both = kerasseq.text.BytePairTokenizer(
-            vocabulary_size, level="character", unknown=UNKNOWN
+            vocabulary_size, level="character", unknown=UNKNOWN_TOKEN
         )
         return [both.fit("\n".join([*training.sources, *training.targets]))] * 2
 
