@@ -33,6 +33,14 @@ from kerasseq.cli.errors import UsageError, truncate_word
 from kerasseq.cli.text_tables import JSON_LINES
 from kerasseq.core.files import parse_json, read_text
 
+ANSWERS = ("a", "b", "t", "s", "q")
+QUESTION = "Which is better, a or b? (t tie, s skip, q quit) "
+MAX_ANSWER = 1000  # characters of a line
+MAX_USELESS = 20  # pairs in a row
+_prior = options.bounded(lambda x: x == 0 or 1e-3 <= x <= 1e6, "0, or at least 0.001")
+
+# The files: prompts, and votes that are appended one by one
+
 
 class Prompt(NamedTuple):
     """A prompt.
@@ -136,11 +144,7 @@ def append_vote(file: str, row: Mapping[str, Any]) -> None:
             raise
 
 
-ANSWERS = ("a", "b", "t", "s", "q")
-QUESTION = "Which is better, a or b? (t tie, s skip, q quit) "
-MAX_ANSWER = 1000  # characters of a line
-MAX_USELESS = 20  # pairs in a row
-_prior = options.bounded(lambda x: x == 0 or 1e-3 <= x <= 1e6, "0, or at least 0.001")
+# The command
 
 
 class Pair(NamedTuple):

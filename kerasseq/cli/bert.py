@@ -22,8 +22,8 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, set_seed, status
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 
@@ -51,7 +51,7 @@ _MARKED = "fraction of these that becomes [MASK]"
 _RANDOM = "fraction that becomes a random token"
 _NEXT = "fraction of the pairs whose second sentence follows the first"
 _MASKS = "masked tokens and sentence pairs"
-OPTIONS = options.table(
+OPTIONS = task_table(
     Option("--text FILE", "data", str, "a file: a text"),
     shared("data", names=TEXTS),
     shared("encoding", "utf-8"),
@@ -75,7 +75,7 @@ OPTIONS = options.table(
     shared("epochs", None, "passes over the text, such as 2.5"),
     shared("steps", None, f"training steps, instead of --epochs (default: {STEPS})"),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -40,8 +40,8 @@ from kerasseq.cli import (
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import status
 from kerasseq.cli.multimodal_data import Captioned
-from kerasseq.cli.options import shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import shared, task_defaults, task_table
 
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
@@ -52,12 +52,12 @@ SHOWN = 8  # captions that are printed
 FREQUENT = "the most frequent caption"
 PLACES = "the most frequent word at each place"
 NEAREST = "the caption of the nearest picture, by pixels"
-OPTIONS = options.table(
+OPTIONS = task_table(
     *multimodal_data.OPTIONS,
     *models.OPTIONS,
     shared("learning_rate", 2e-3, models.RATE),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -28,8 +28,8 @@ from kerasseq import datasets
 from kerasseq.cli import contest, options, runs, schedule, verdict
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import backend
 from kerasseq.core.files import sha256
 
@@ -230,7 +230,7 @@ def train_cell(
 
 # The command
 
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared(
         "models",
         ["elman", "gated", "lstm", "peephole_lstm", "gru"],
@@ -245,7 +245,7 @@ OPTIONS = options.table(
     Option("--test-examples N", "training", _FEW, "test rows of each task", 2000),
     shared("seeds", [0, 1, 2]),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -22,8 +22,9 @@ import kerasseq
 from kerasseq.cli import labeled, options, runs, schedule, text_models, text_tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets.splitting import split_by_class
 
@@ -37,7 +38,7 @@ FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
 
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "gru", names=MODELS),
     shared("file", None, f"a file: {text_tables.KINDS}"),
     shared("data", names=DATA),
@@ -79,7 +80,7 @@ OPTIONS = options.table(
         f"small table, up to {schedule.LONG_EPOCHS})",
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -71,9 +71,9 @@ COMMANDS = Modules(
     }
 )
 
-# Each task has `DEFAULTS`, its arguments; `FILE`, the one that names a file of the
-# user; `CHOICES`, `HELP` and `OPTIONS`, as `options.add_task` reads them; and `train`,
-# which trains, evaluates and draws the figures. Its docstring is the help.
+# Each task has `OPTIONS`, a row each, and `DEFAULTS`, its arguments; `FILE`, the one
+# that names a file of the user; and `train`, which trains, evaluates and draws the
+# figures. Its docstring is the help.
 _COMPARISONS = {
     "translators": "compare RNNenc, RNNsearch and a Transformer of equal size",
     "cells": "compare recurrent cells on four tasks",

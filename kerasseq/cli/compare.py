@@ -42,8 +42,14 @@ from kerasseq.cli import (
 from kerasseq.cli.commands import COMMANDS, COMPARISONS
 from kerasseq.cli.console import clock, note, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import (
+    Option,
+    add_task,
+    shared,
+    task_defaults,
+    task_table,
+)
 from kerasseq.core.files import sha256
 from kerasseq.datasets import text_file
 from kerasseq.datasets.splitting import split_by_class
@@ -83,7 +89,7 @@ _SEPARATOR += "cell (default: found in the cells)"
 _LABELS = "column of the labels, one or several in a cell"
 _STEPS = "steps of the pre-training of BERT"
 _SAMPLES = "bootstrap samples of the held-out texts"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("models", learners.DEFAULT, names=learners.NAMES),
     shared("file", None, f"a file: {text_tables.KINDS}"),
     shared("data", names=DATA),
@@ -109,13 +115,13 @@ OPTIONS = options.table(
     shared("seeds", [0, 1, 2]),
     Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("compare")
-    options.add_task(parser, "compare", sys.modules[__name__])
+    add_task(parser, "compare", sys.modules[__name__])
 
 
 def run(args: argparse.Namespace) -> None:

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import image_data, labeled, multimodal_data, options, runs, verdict
+from kerasseq.cli import image_data, labeled, multimodal_data, runs, verdict
 from kerasseq.cli import multimodal_models as models
 from kerasseq.cli.console import Console, status
 from kerasseq.cli.multimodal_data import Captioned
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 
 CANDIDATES = 256  # held-out pairs among which the right one is found, at most
 NEAR = 5  # a second score: the right one is among so many
@@ -39,14 +39,14 @@ FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER
 LOSSES = ("softmax", "sigmoid")
 DRAWN = 16  # pictures
-OPTIONS = options.table(
+OPTIONS = task_table(
     *multimodal_data.OPTIONS,
     Option("--loss NAME", "model", LOSSES, "as in CLIP or as in SigLIP", "softmax"),
     *models.OPTIONS,
     shared("batch_size", 64, "pairs in a batch, which are compared with each other"),
     shared("learning_rate", 1e-3, models.RATE),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

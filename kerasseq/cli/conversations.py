@@ -40,8 +40,8 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.core.messages import Message
 from kerasseq.datasets import text_file
@@ -54,7 +54,7 @@ PATHS = ("file", "text")
 _FILE = 'conversations: JSON lines with "messages"'
 _TEXT = "a text whose blocks are mixed with the conversations"
 _WEIGHT = "what a token of the text counts, beside 1 of an answer"
-OPTIONS = options.table(
+OPTIONS = task_table(
     text_models.BASE._replace(help="the language model to train further"),
     *text_models.OPTIONS,
     Option("--file FILE", "data", str, _FILE),
@@ -73,7 +73,7 @@ OPTIONS = options.table(
         "epochs", None, f"passes over the conversations (default: {options.EPOCHS})"
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 MOST_ASKED = 100  # held-out conversations whose last question is answered
 ADVICE = "more conversations or another --learning-rate"
 BLOCK = 64  # tokens of a block of the text
@@ -227,6 +227,9 @@ def show(console: Console, results: runs.Results) -> None:
             "The model needs more bits for the text than before: it has forgotten "
             "some of it. A larger --text-weight or a smaller --learning-rate helps."
         )
+
+
+# What is read: conversations, and a text
 
 
 def read(

@@ -37,9 +37,9 @@ from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.control import phase
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.multimodal_data import Captioned
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.runs import CODEBOOK
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _MINUTES += "them are for the codebook"
 _PATCH = "height and width of a patch, which is one id (default: 3 for scenes of "
 _PATCH += f"{multimodal_data.SIZE} pixels, else for at most about 8 × 8)"
 _NOISE = "of the pixels of scenes; the codebook needs clean pictures"
-OPTIONS = options.table(
+OPTIONS = task_table(
     *(row for row in multimodal_data.OPTIONS if row.argument not in NOT_DRAWN),
     Option("--noise X", "scenes", options.rate, _NOISE, 0.0),
     Option("--patch-size N", "data", options.integer(at_most=4096), _PATCH),
@@ -68,7 +68,7 @@ OPTIONS = options.table(
     shared("max_minutes", None, _MINUTES),
     shared("learning_rate", 2e-3, f"{models.RATE}, for both trainings"),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 REPEATED = "Scenes without noise repeat: they differ by what captions say, and a little"
 REPEATED += " by place"
 _ONLY_PICTURES = "kerasseq train draw writes single pictures, so scenes have no "

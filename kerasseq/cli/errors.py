@@ -75,7 +75,8 @@ def check_new_file(option: str, file: str, endings: tuple[str, ...]) -> None:
         raise UsageError(f"{option} must end in {listed}, received {file!r}")
     if os.path.lexists(file):
         raise UsageError(
-            f"{option} {file} exists, and nothing is overwritten. Choose another name"
+            f"{option} {file} exists already, and nothing is overwritten. Choose "
+            "another name"
         )
     folder = pathlib.Path(file).parent
     if not folder.is_dir():

@@ -40,6 +40,7 @@ from kerasseq.cli import (
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.cli.run import repeated_rows
+from kerasseq.cli.task_options import add_rows, add_shared
 from kerasseq.datasets.conversation_files import conversation_rows
 
 BATCH_SIZE = 32  # conversations
@@ -53,8 +54,8 @@ def add_command(add: options.Add) -> None:
     text = "column of the {} (default: that of the training)"
     for name in ("text", "label"):
         options.add(parser, f"--{name}", str, text.format(f"{name}s"), "COLUMN")
-    options.add_shared(parser, "no_header", "missing")
-    options.add_rows(parser, tag.COLUMNS)
+    add_shared(parser, "no_header", "missing")
+    add_rows(parser, tag.COLUMNS)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)

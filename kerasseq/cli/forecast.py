@@ -28,8 +28,8 @@ from kerasseq.cli import figures, options, runs, schedule, tables, text_tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import checks
 from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import Series, series
@@ -73,7 +73,7 @@ _KNOWN += "categories, as is --with"
 _CALENDAR = "features of the dates: day,month,year,weekday,hour"
 _GAPS = f"empty cells and missing dates: {', '.join(MISSING)}"
 _SEASON = "steps of a season (default: by the dates, such as 12 for months)"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "lstm", names=options.CAUSAL),
     shared("file", None, f"a table: {text_tables.KINDS}"),
     shared("data", names=SERIES),
@@ -104,7 +104,7 @@ OPTIONS = options.table(
     Option("--horizon N", "", options.length, "steps ahead to forecast", 12),
     shared("seed", 0),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 class Source(NamedTuple):

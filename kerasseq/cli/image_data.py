@@ -119,9 +119,9 @@ def keys(images: Any) -> list[bytes]:
     """Returns what tells equal images: checksums of pixels, or of parts of a file.
 
     Args:
-        images: Files or arrays.
+        images: Files or arrays, of pictures or sounds.
     """
-    if not isinstance(images, list):
+    if not isinstance(images, list) or not isinstance(images[0], str):
         return [hashlib.sha256(each.tobytes()).digest() for each in images]
     with status("comparing the files", len(images)):
         return [_key(file) for file in images]

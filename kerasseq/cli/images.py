@@ -24,8 +24,8 @@ import kerasseq
 from kerasseq.cli import figures, image_data, labeled, options, runs, schedule
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.datasets import image_reading, splitting
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _PATCH = f"height and width of a patch (default: for about {PATCHES} × {PATCHES
 _CHANNELS = "1 for gray, 3 for color, 4 with transparency (default: from the images)"
 _SHIFT = "largest random shift, as a share of the size; 0 for none"
 _FLIP = "mirror half of the training images from left to right"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "vit", names=MODELS),
     Option("file FOLDER", "data", str, "a folder with a subfolder for each class"),
     Option("--file FOLDER", "data", str, "the same"),
@@ -77,7 +77,7 @@ OPTIONS = options.table(
         f"many as {LEAST_STEPS:,} steps take)",
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

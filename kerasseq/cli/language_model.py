@@ -30,8 +30,9 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
@@ -65,7 +66,7 @@ _APART = "of a folder of ids: no block reads over the end of a document"
 _CHAT = "give the tokenizer a chat template, for  kerasseq train conversations"
 _REMAT = "what the backward pass computes again, to save memory"
 _NGRAMS = "maximum number of characters that the n-gram models are fitted to"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "peephole_lstm", names=MODELS),
     text_models.BASE,
     *text_models.OPTIONS,
@@ -94,7 +95,7 @@ OPTIONS = options.table(
         "epochs", None, f"passes over the text, such as 2.5 (default: {options.EPOCHS})"
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 RUN = 32  # characters; copies of at least 2 * RUN - 1 are found for certain
 
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import kerasseq
 from kerasseq.cli import config, console, control, devices, errors, options
 from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
+from kerasseq.cli.task_options import add_task
 from kerasseq.core import checks
 
 # The advice on an option of a task that is not named.
@@ -270,7 +271,7 @@ def _add(subparsers, table: Modules, used: Iterable[str]):
             table[name].add_command(add)
         else:
             parser = add(name)
-            options.add_task(parser, name, table[name])
+            add_task(parser, name, table[name])
             devices.add_options(parser)
     return made
 

@@ -11,7 +11,7 @@ from kerasseq import datasets
 from kerasseq.cli import classify, image_data, labeled, options
 from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.options import Option, shared
+from kerasseq.cli.task_options import SHARED, Option, shared, task_defaults
 from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages
@@ -41,7 +41,7 @@ OF_FOLDER = (
 )
 _FOLDER = "a folder of pictures with a table of their names and captions (default: "
 _FOLDER += "scenes of colored shapes, which are generated)"
-_DATA = f"which are generated, {options.SHARED['data'].help}"
+_DATA = f"which are generated, {SHARED['data'].help}"
 _SIZE = f"height and width of the pictures (default: {SIZE} for scenes, else from the "
 _SIZE += f"files, at most {image_data.LARGEST_SIZE})"
 _PATCH = "height and width of a patch (default: for at most about 8 × 8)"
@@ -51,7 +51,7 @@ _TEXT = "column of the captions (default: text, caption or sentence)"
 _TABLE = "the table, csv, tsv or jsonl (default: the only one in the folder)"
 _FRAMES = "frames of a film of one moving shape; 1 for pictures"
 _SOUND = "scenes have a sound as well, tones that tell what there is to see"
-_TOKENIZER = options.SHARED["tokenizer"].help + " (default: word for scenes, else bpe)"
+_TOKENIZER = SHARED["tokenizer"].help + " (default: word for scenes, else bpe)"
 OPTIONS = (
     Option("file FOLDER", "data", str, _FOLDER),
     Option("--file FOLDER", "data", str, "the same"),
@@ -82,7 +82,7 @@ OPTIONS = (
     shared("tokenizer", None, _TOKENIZER),
     shared("vocabulary_size", options.VOCABULARY_SIZE),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def check(settings: options.Settings, task: str) -> None:

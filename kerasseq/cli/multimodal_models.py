@@ -20,8 +20,8 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared
 from kerasseq.core import checks
 
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.

@@ -15,7 +15,6 @@ from kerasseq.cli import (
     image_data,
     labeled,
     multimodal_data,
-    options,
     runs,
     text_tables,
 )
@@ -30,6 +29,7 @@ from kerasseq.cli.errors import (
     refuse,
 )
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
+from kerasseq.cli.task_options import MISSING
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
 from kerasseq.datasets import text_file
@@ -131,8 +131,8 @@ def check_others(args: argparse.Namespace) -> None:
         refuse(of_table, "is for a table: add --captions")
     if args.missing is None:
         return
-    if args.file is None or args.missing not in options.MISSING:
-        expected = " or ".join(options.MISSING)
+    if args.file is None or args.missing not in MISSING:
+        expected = " or ".join(MISSING)
         raise UsageError(
             f"--missing is for damaged pictures of --file: expected {expected}, "
             f"received {args.missing}"

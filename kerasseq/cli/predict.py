@@ -48,6 +48,7 @@ from kerasseq.cli.classify import TEXT_NAMES, cut
 from kerasseq.cli.console import choose_backend, print_json, print_result
 from kerasseq.cli.errors import UsageError, about, check_new_file, given, refuse
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
+from kerasseq.cli.task_options import MISSING, add_rows, add_shared
 from kerasseq.cli.text_tables import write
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file
@@ -90,8 +91,8 @@ def add_command(add: options.Add) -> None:
     group = parser.add_argument_group("a model that draws")
     generate.add_sampler(group)
     options.add_seed(group, None)
-    options.add_shared(parser, "no_header")
-    options.add_rows(parser, COLUMNS)
+    add_shared(parser, "no_header")
+    add_rows(parser, COLUMNS)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)
@@ -154,8 +155,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("expected one of --text and --file")
     check_no_forecast(args)
     if args.file is None:
-        of_file = given(args, "column", "missing")
-        refuse(of_file, "is for a file: add --file, or leave it out")
+        refuse(given(args, "column"), "is for a table: add --file, or leave it out")
+        refuse(given(args, "missing"), "is for a file: add --file, or leave it out")
         if not args.text.strip():
             raise ValueError("expected a text, received an empty one")
     elif args.next is not None:
@@ -165,10 +166,10 @@ def check_arguments(args: argparse.Namespace) -> None:
 def check_no_forecast(args: argparse.Namespace) -> None:
     """Raises if arguments of a forecast are given for another model."""
     refuse(given(args, "horizon"), "is for the run of a forecast")
-    if args.missing not in (None, *options.MISSING):
+    if args.missing not in (None, *MISSING):
         raise UsageError(
             f"--missing {args.missing} is for the run of a forecast: expected "
-            f"{' or '.join(options.MISSING)}"
+            f"{' or '.join(MISSING)}"
         )
 
 

@@ -251,6 +251,9 @@ def _is_own(value, module):
     return callable(value) and getattr(value, "__module__", "") == module.__name__
 
 
+# What training changed: scores on held-out votes or prompts
+
+
 def of_votes(trainer: Any, votes: Sequence[Vote]) -> dict[str, np.ndarray]:
     """Returns the scores of both answers of votes.
 

@@ -35,8 +35,9 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 
 
 class PerMethod(PerModel):
@@ -63,7 +64,7 @@ _PROMPTS = "of grpo: one prompt on each line, or JSON lines"
 _REWARD = "of grpo: the run of a reward model, or a function as file.py:function"
 _UNSCALED = "of grpo: do not divide rewards by their deviation in a group"
 _EPSILON = "of grpo: ratios beyond 1 - X and 1 + X are cut"
-OPTIONS = options.table(
+OPTIONS = task_table(
     Option("--method NAME", "model", METHODS, "how to train", "dpo"),
     text_models.BASE._replace(help="the language model to train further"),
     *text_models.OPTIONS,
@@ -119,7 +120,7 @@ OPTIONS = options.table(
         "at least 200 steps)",
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

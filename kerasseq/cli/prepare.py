@@ -227,7 +227,7 @@ def name_or_folder(names: tuple[str, ...]) -> Any:
                 value if are_shards(value) else options.data_set(names, "text")(value)
             )
         except argparse.ArgumentTypeError as error:
-            text = f"{error}, or a folder of kerasseq prepare"
+            text = f"{error}, or give a folder of kerasseq prepare"
             raise argparse.ArgumentTypeError(text) from None
 
     return check

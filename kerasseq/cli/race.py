@@ -32,8 +32,8 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import backend
 
 FILE = None  # there are no data of the user
@@ -54,7 +54,7 @@ _HALF = options.bounded(lambda share: 0 <= share <= 0.5, "from 0 to 0.5")
 _CLIP = "largest norm of the gradient; a longer one is scaled (default: none)"
 _TESTED = "strings in each test set"
 _PROCESSES = "competitors that train at the same time, each in a process of its own"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared(
         "model",
         ["elman", "gated", "lstm", "peephole_lstm", "gru"],
@@ -79,7 +79,7 @@ OPTIONS = options.table(
     shared("seeds", [0]),
     Option("--processes N", "training", _NUMBER, _PROCESSES, 1),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

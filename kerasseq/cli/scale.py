@@ -42,8 +42,14 @@ from kerasseq.cli import (
 from kerasseq.cli.commands import COMMANDS
 from kerasseq.cli.console import clock, set_seed, status
 from kerasseq.cli.errors import UsageError, about, given, refuse
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import (
+    Option,
+    add_task,
+    shared,
+    task_defaults,
+    task_table,
+)
 from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:
@@ -123,7 +129,7 @@ BATCH_SIZE = 200  # of a test
 _HELD_OUT = "maximum number of characters held out, at most a tenth of the text"
 _ENTROPY = "E, in bits a token, if it is known"
 _SAMPLES = "bootstrap samples of the seeds"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "gpt", names=language_model.MODELS),
     Option("--text FILE", "data", str, "a file: a text"),
     shared("data", names=NAMES),
@@ -163,13 +169,13 @@ OPTIONS = options.table(
     Option("--entropy BITS", "", options.positive, _ENTROPY),
     Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add("scale")
-    options.add_task(parser, "scale", sys.modules[__name__])
+    add_task(parser, "scale", sys.modules[__name__])
 
 
 def run(args: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ there stand in the history, which is a part of each checkpoint. So a run that is
 goes on counting, and needs no other state than the best weights. Loads no Keras.
 """
 
+import contextvars
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import numpy as np
 
 from kerasseq.cli import options
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import shared
+from kerasseq.cli.task_options import shared
 from kerasseq.core import checks
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ SQUARES |= {"linear_attention": 12, "gla": 13, "retention": 13, "delta_net": 13}
 SQUARES |= {"mlstm": 13, "s4d": 10, "mamba": 6, "rwkv4": 13, "rwkv7": 12}
 SQUARES["conformer"] = 24
 SQUARES_OF_LSTM = 8  # of any other layer: 4 gates, each of input and state
+# In how many parts a batch is computed, by `--micro-batches`.
+parts: contextvars.ContextVar[int] = contextvars.ContextVar("parts", default=1)
 
 
 def set_patience(settings: SimpleNamespace, is_own: bool) -> None:
@@ -171,12 +174,16 @@ def check_memory(
     count += 2 * vocabulary_size * settings.units
     sizes = f"--units {settings.units:,} and --num-layers {settings.num_layers:,}"
     _check_bytes(count * COPIES * BYTES, f"{sizes} need at least {count:,} parameters")
-    batch = min(settings.batch_size, rows)
+    batch = -(-min(settings.batch_size, rows) // parts.get())
     time_steps = getattr(settings, "sequence_length", 1)
     length = f"--sequence-length {time_steps:,}"
     if patches is not None:
         time_steps, length = patches, f"{patches:,} patches of --patch-size"
-    width = settings.num_layers * settings.units + vocabulary_size
+    # The backward pass needs outputs of each kernel, unless it computes them again.
+    kept = 1 if getattr(settings, "remat", None) else max(1, squares // 2)
+    if getattr(settings, "loss_chunk_size", None):
+        vocabulary_size = 0  # the logits of few positions exist at a time
+    width = kept * settings.num_layers * settings.units + vocabulary_size
     values = batch * time_steps * width
     sizes = f"--batch-size {batch:,}, {length}, {sizes}"
     _check_bytes(values * BYTES, f"{sizes} need at least {values:,} values in a step")

@@ -42,9 +42,9 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import refuse
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.speech_data import MORSE
+from kerasseq.cli.task_options import SHARED, Option, shared, task_defaults, task_table
 from kerasseq.datasets.recordings import Recordings
 
 WHISPER = "whisper"
@@ -69,7 +69,7 @@ _NORM = "of the convolution of a conformer"
 _AUGMENT = "mask random bands and moments of the spectrogram in training"
 _MELS = "bands of the spectrogram (default: 80; 20 for morse)"
 _COUNT = "messages in Morse code"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "conformer", names=MODELS),
     Option("--data FOLDER", "data", str, _DATA, MORSE),
     Option("--count N", "data", options.integer(2, 10**6), _COUNT, 2000),
@@ -99,11 +99,7 @@ OPTIONS = options.table(
         "the best weights; 0 trains all steps. At first nothing is learned: choose at "
         "least 10",
     ),
-    shared(
-        "loss_chunk_size",
-        None,
-        f"{options.SHARED['loss_chunk_size'].help}; of a whisper",
-    ),
+    shared("loss_chunk_size", None, f"{SHARED['loss_chunk_size'].help}; of a whisper"),
     shared(
         "epochs",
         None,
@@ -111,7 +107,7 @@ OPTIONS = options.table(
         f"{LEAST_STEPS:,} steps take)",
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 SHOWN = 8  # transcripts that are printed
 PART = 256  # sounds that are transcribed between two messages
 EMPTY, FREQUENT = "the empty text", "the most frequent text"
@@ -268,6 +264,9 @@ def whisper_sizes(
         "window": float(min(math.ceil(longest), MOST_SECONDS)),
         "max_length": max(map(len, learned)) + SPECIALS,
     }
+
+
+# Scores, beside those of two transcripts that need no model
 
 
 def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:

@@ -26,8 +26,9 @@ import kerasseq
 from kerasseq.cli import labeled, options, runs, schedule, text_models
 from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
@@ -51,7 +52,7 @@ COLUMNS = (
     ),
 )
 CRF = "find the tags of a sentence together, by a conditional random field"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "lstm", names=MODELS),
     shared("file", None, "a file: words with tags"),
     shared("data", names=DATA),
@@ -72,7 +73,7 @@ OPTIONS = options.table(
     shared("learning_rate", PerModel(3e-3, bert=1e-3, gpt=1e-3)),
     *schedule.STOPPED,
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -21,7 +21,7 @@ import os
 import pathlib
 from typing import Any
 
-from kerasseq.cli import control, devices, options, prepare, runs, text_models
+from kerasseq.cli import control, devices, options, prepare, runs, schedule, text_models
 from kerasseq.cli.commands import ALIASES, TASKS
 from kerasseq.cli.console import Console, choose_backend, name_backend, note, print_json
 from kerasseq.cli.errors import UsageError, refuse
@@ -85,6 +85,7 @@ def execute(run: Run) -> runs.Results:
             else:
                 count = run.devices.count
                 choose_backend(run.backend_name, run.threads, count)
+            schedule.parts.set(run.devices.micro_batches)
             with run.devices.in_run():
                 return TASKS[run.task].train(run)
     except DryRun as ended:

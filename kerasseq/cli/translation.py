@@ -24,8 +24,9 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
 from kerasseq.datasets import split as split_pairs
@@ -61,7 +62,7 @@ _PRESETS = "; ".join(
     for preset, (steps, pairs) in PRESETS.items()
 )
 _STRICT = "stop at a line of the file that is not a pair"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "gru", names=MODELS),
     Option("--pairs FILE", "data", str, _PAIRS),
     shared("data", names=PAIRS),
@@ -85,7 +86,7 @@ OPTIONS = options.table(
     shared("seed", 0),
     shared("loss_chunk_size"),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

@@ -30,9 +30,9 @@ from kerasseq.cli import (
 )
 from kerasseq.cli.console import choose_backend, set_seed, status
 from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.options import Option, shared
 from kerasseq.cli.run import Run
 from kerasseq.cli.schedule import BYTES, COPIES
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import backend, checks, packages
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, named_sentences
@@ -52,14 +52,14 @@ NEW_NAMES = 1 / 3  # share of the generated held-out pairs whose names are new
 HEADS, LAYERS = 2, 2  # of the Transformer; the others have one layer
 RATES = {"rnnenc": 1e-2, "rnnsearch": 1e-2, "transformer": 4e-3}
 WARM_UP = 100  # steps, at most a quarter of all
-UNKNOWN = "<unk>"
+UNKNOWN_TOKEN = "<unk>"
 _TESTED = "held-out pairs; of a file, at most a fifth"
 _SIZE = "parameters of each model, within 5 %%"
 _SENTENCE = "a sentence that all translate (default: the longest with a new name)"
 _SAMPLES = "bootstrap samples of the held-out pairs"
 _PROCESSES = "models that train at the same time, each in a process of its own"
 _COUNT = options.integer(20, 10**6)
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("models", list(MODELS), names=MODELS),
     Option("--tokenizers --tokenizer NAME", "data", TOKENIZERS, "", list(TOKENIZERS)),
     *(row for row in translation.OPTIONS if row.argument in ("pairs", "strict")),
@@ -83,7 +83,7 @@ OPTIONS = options.table(
     Option("--bootstrap N", "", options.integer(at_most=100_000), _SAMPLES, 1000),
     Option("--sentence TEXT", "", str, _SENTENCE),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:
@@ -288,7 +288,7 @@ def make_tokenizers(
                 for texts in training
             ]
         both = kerasseq.text.BytePairTokenizer(
-            vocabulary_size, level="character", unknown=UNKNOWN
+            vocabulary_size, level="character", unknown=UNKNOWN_TOKEN
         )
         return [both.fit("\n".join([*training.sources, *training.targets]))] * 2
 

@@ -25,8 +25,9 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, schedule
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
-from kerasseq.cli.options import Option, PerModel, shared
+from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
+from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import checks, packages
 from kerasseq.core.files import regular, sha256
 from kerasseq.datasets import analogies, python_reference
@@ -47,7 +48,7 @@ SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
 _SMALL, _RARE = options.integer(at_most=1000), "words that are rarer are left out"
 _NEGATIVES = "negative words for each, not for glove"
 _SUBSAMPLE = "threshold of the random omission of frequent words; 0 keeps all"
-OPTIONS = options.table(
+OPTIONS = task_table(
     shared("model", "skip_gram", names=MODELS),
     Option("text TEXT", "data", str, "a text, as --text"),
     Option("--text FILE", "data", str, "a file: a text"),
@@ -73,7 +74,7 @@ OPTIONS = options.table(
         "epochs", None, f"passes over the text, such as 2.5 (default: {options.EPOCHS})"
     ),
 )
-DEFAULTS = options.defaults(OPTIONS)
+DEFAULTS = task_defaults(OPTIONS)
 
 
 def train(run: Run) -> runs.Results:

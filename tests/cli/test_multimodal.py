@@ -278,7 +278,10 @@ def test_wrong_arguments(captions, contrastive, refused, tmp_path):
     folder = str(contrastive)
     for words, message in (
         (["train", "captions", "no"], "there is no folder"),
-        (["train", "captions", "--data", "three"], "give a folder of pictures"),
+        (
+            ["train", "captions", "--data", "three"],
+            "or give your own data as --file three",
+        ),
         (["train", "captions", "three", "--frames", "4"], "--frames is for scenes"),
         (["train", "captions", "--table", "a.csv"], "--table is for --file"),
         (["train", "contrastive", "three"], "at least 4 pictures"),

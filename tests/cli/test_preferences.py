@@ -6,13 +6,12 @@ import pathlib
 import random
 import shutil
 import sys
-import types
 
 import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import main, preference_data
+from kerasseq.cli import main, options, preference_data
 from kerasseq.core.files import read_json
 from tests.cli.conftest import at_step, snapshot
 
@@ -256,7 +255,7 @@ def test_votes_between_messages_are_written_by_the_chat_template(tmp_path):
     asked = [{"role": "user", "content": "7"}]
     row = {"prompt": asked, "chosen": "2", "rejected": "3"}
     write(tmp_path / "v.jsonl", [row, {**row, "chosen": "4"}])
-    settings = types.SimpleNamespace(file=str(tmp_path / "v.jsonl"))
+    settings = options.Settings(file=str(tmp_path / "v.jsonl"))
     votes, _ = preference_data.read_votes(settings)
     with pytest.raises(ValueError, match=r"v\.jsonl, line 1: messages need the chat"):
         preference_data.encode_votes(model, votes, "v.jsonl")

@@ -121,7 +121,7 @@ def test_wrong_uses(write, folder, words, name, message):
 def test_nothing_is_overwritten(write, tmp_path):
     (tmp_path / "page.md").write_text("mine")
     done, page = write(*ALL, code=2)
-    assert page == "mine" and "exists, and nothing is overwritten" in done.err
+    assert page == "mine" and "exists already, and nothing is overwritten" in done.err
 
 
 def test_pages_escape_what_they_are_given():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import fitting, schedule, verdict
+from kerasseq.cli import errors, fitting, options, schedule, verdict
 from tests.cli.test_labels import TINY, rows, write
 
 pytestmark = pytest.mark.once("the command line")
@@ -160,3 +160,20 @@ def test_a_bag_is_trained_explained_and_used(command, tmp_path, drawn):
     assert "What moved the decision for vowel" in done.out
     assert "No figures: the model has no gates and no attention weights" in done.out
     assert not (tmp_path / "o").exists()
+
+
+def test_memory_of_a_batch_counts_what_the_backward_pass_needs(monkeypatch):
+    monkeypatch.setattr("kerasseq.core.checks.memory", lambda: 10**9)
+    sizes = {"num_layers": 1, "units": 100, "sequence_length": 100, "batch_size": 10**6}
+    lstm = options.Settings(model="lstm", remat=None, loss_chunk_size=None, **sizes)
+    schedule.check_memory(lstm, rows=6000, vocabulary_size=13)
+    with pytest.raises(errors.UsageError, match="7,000, --sequence-length 100, --un"):
+        schedule.check_memory(lstm, rows=7000, vocabulary_size=13)
+    for change in ({"remat": "full"}, {"model": "elman"}):
+        less = options.Settings(**{**vars(lstm), **change})
+        schedule.check_memory(less, rows=7000, vocabulary_size=13)
+    lstm.loss_chunk_size = 7
+    schedule.check_memory(lstm, rows=6200, vocabulary_size=10_000)
+    token = schedule.parts.set(10)  # --micro-batches
+    schedule.check_memory(lstm, rows=50_000)
+    schedule.parts.reset(token)
