@@ -336,7 +336,8 @@ def is_any(value: bool) -> bool:
 def make_virtual_devices(count: int) -> None:
     """Divides a CPU into devices, unless the backend has begun or has a GPU.
 
-    On PyTorch each process is a device.
+    On PyTorch each process is a device. On JAX several processes have those that they
+    have, and are connected.
     """
     if keras.backend.backend() != "torch":
         backend_module("parts").make_virtual_devices(count)

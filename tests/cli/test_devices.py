@@ -162,7 +162,7 @@ def test_sizes_that_devices_do_not_divide_are_told_by_the_options(monkeypatch):
 
     def message():
         errors.typed_options.set({"devices": "--devices"})
-        with devices.Devices(2, "model").in_run():
+        with devices.Devices(2, "model").in_run(pathlib.Path("run")):
             return errors.exit_code_and_message(error)
 
     found = contextvars.copy_context().run(message)
