@@ -233,7 +233,7 @@ def in_own_folder(args: argparse.Namespace) -> Iterator[None]:
             args.run = folder
         else:
             args.resume = shutil.copytree(args.resume, folder)
-        with contextlib.redirect_stdout(nothing):
+        with contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
             yield
 
 

@@ -1,4 +1,4 @@
-"""Weights of which no process of JAX has all: how they are read; names that JAX hides."""
+"""Weights of which no process of JAX has all, and names that JAX hides."""
 
 import keras
 import numpy as np
@@ -14,7 +14,8 @@ from kerasseq.kernels.jax import divided, private
 
 pytestmark = pytest.mark.everywhere("JAX alone has these")
 
-CLIENT = "jax._src.distributed.global_state.client"
+GLOBAL = "jax._src.distributed.global_state"
+CLIENT = f"{GLOBAL}.client"
 
 
 class Client:
@@ -54,7 +55,7 @@ def test_what_processes_exchange(monkeypatch):
 
 @pytest.mark.usefixtures("_two_processes")
 def test_without_the_name_nothing_is_compared(monkeypatch):
-    monkeypatch.delattr(CLIENT.removesuffix(".client"))
+    monkeypatch.delattr(GLOBAL)
     assert private.exchange("key", "a", 3) == ["a", "a"]
     private.forget("key")
 
@@ -81,9 +82,12 @@ def test_a_weight_that_another_process_has():
     assert weight.numpy().tolist() == [0, 1, 2]
 
 
-def test_variables_that_keep_their_values_elsewhere():
+@pytest.mark.parametrize("name", ["_layout", "_value"])
+def test_variables_that_keep_their_values_elsewhere(name):
+    weight = keras.Variable(np.arange(3.0))
+    del vars(weight)[name]
     with pytest.raises(RuntimeError, match='Leave parallel="model" out'):
-        private.place(type("Other", (), {})(), divided.Gone, None, None)
+        private.place(weight, divided.Gone, None, None)
 
 
 def test_variables_of_a_block():

@@ -34,7 +34,8 @@ def pretraining():
 
 
 UNKNOWN = 11  # a token in a row of the second process
-WITH_UNKNOWN = np.where(np.arange(ROWS * STEPS).reshape(ROWS, STEPS) == 37, UNKNOWN, IDS)
+WITH_UNKNOWN = IDS.copy()
+WITH_UNKNOWN[5, 2] = UNKNOWN
 
 
 def overflowing():

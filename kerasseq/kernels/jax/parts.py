@@ -252,7 +252,7 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
 
 
 def track(model: keras.Model) -> None:
-    """See `kerasseq.kernels.track`."""
+    """Notes the optimizer of a model where processes divide it as the weights."""
     if divides_weights():
         for state in model.optimizer.variables:
             is_divided = not state.value.is_fully_replicated
