@@ -31,7 +31,7 @@ LINES = ("Name: ", "Known in: ", "Why: ", "Without it: ")  # of a docstring in a
 PUBLIC = {
     *("_asdict", "_replace", "_fields", "_make", "_repr_png_"),
     *("_ActionsContainer", "_SubParsersAction", "_actions", "_group_actions"),
-    "_thread",
+    *("_thread", "_exit"),
 }
 # Classes told by a public name, as their package may not be installed.
 PUBLIC |= {f"class {name}" for name in ("bool", "bool_", "UnidentifiedImageError")}

@@ -2,11 +2,14 @@
 
 On JAX and TensorFlow one process has all devices. On PyTorch each has a process of its
 own: the command starts itself once for each, as torchrun does. Only the first writes
-into the folder of the run and prints; the others end after training.
+into the folder of the run and prints; the others end after training. On JAX a user may
+start the command in several processes, such as one on each machine.
 """
 
 import argparse
+import atexit
 import contextlib
+import contextvars
 import os
 import pathlib
 import re
@@ -35,8 +38,11 @@ PARALLEL = ("data", "model")
 MAX = 64  # devices of one machine
 MAX_PARTS = 1024  # of a batch
 WORKERS = "KERASSEQ_WORKERS"  # folder that the processes of a run share
+OF_JAX = ("KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID")
 RUN = "run"  # file in it: the folder of the run; there while it trains
 GRACE = 20.0  # seconds in which a process ends by itself after another was lost
+# The block of `on_devices` around a run.
+_block: contextvars.ContextVar[contextlib.ExitStack] = contextvars.ContextVar("block")
 _LOST = re.compile(r"gloo|nccl|closed by peer|connection (re|was)", re.IGNORECASE)
 
 
@@ -85,8 +91,15 @@ class Devices(NamedTuple):
     micro_batches: int = 1
 
     @contextlib.contextmanager
-    def in_run(self) -> Iterator[None]:
-        """Divides batches in a whole run, on JAX and TensorFlow."""
+    def in_run(self, folder: pathlib.Path) -> Iterator[None]:
+        """Divides batches in a whole run, on JAX and TensorFlow.
+
+        Args:
+            folder: The folder of the run.
+
+        Raises:
+            UsageError: If another of several processes was lost.
+        """
         if self.count == 1 or backend.chosen() == "torch":
             yield
             return
@@ -97,8 +110,18 @@ class Devices(NamedTuple):
             names = {**errors.typed_options.get(), "layout_map": "--parallel"}
             errors.typed_options.set(names)
         layout = models.GPT.get_layout_map if is_model else None  # one for all classes
-        with training.on_devices(self.count, layout_map=layout):
-            yield
+        try:
+            with contextlib.ExitStack() as block:
+                devices = training.on_devices(self.count, layout_map=layout)
+                block.enter_context(devices)
+                _block.set(block)
+                yield
+        except RuntimeError as error:
+            if "another process" not in str(error):
+                raise
+            # What connects the processes would wait for the lost one at the end.
+            atexit.register(os._exit, 2)
+            raise UsageError(_lost(folder)) from error
 
     @contextlib.contextmanager
     def in_fit(self, model: "keras.Model", folder: pathlib.Path) -> Iterator[None]:
@@ -127,6 +150,12 @@ class Devices(NamedTuple):
             else contextlib.nullcontext()
         ):
             yield
+        if self.parallel == "model" and is_one_of_jax():
+            from kerasseq import training
+
+            _block.get().close()  # then the first process has all weights
+            if not training.is_first_process():
+                raise SystemExit(0)
 
 
 @contextlib.contextmanager
@@ -166,6 +195,47 @@ def _kept(stopped: list[control.Stopped]) -> Iterator[None]:
         yield
     except control.Stopped as error:
         stopped.append(error)
+
+
+def is_one_of_jax() -> bool:
+    """Returns whether the environment names several processes, for JAX."""
+    is_jax = backend.chosen() == "jax"
+    return is_jax and int(os.environ.get(OF_JAX[0]) or 0) > 1
+
+
+@contextlib.contextmanager
+def in_own_folder(args: argparse.Namespace) -> Iterator[None]:
+    """Lets one process of several on JAX write files: the first.
+
+    The others write into folders that are thrown away, and print errors alone. Which
+    processes there are is in the variables that `keras.distribution.initialize` reads.
+
+    Args:
+        args: The arguments of the command; the folder of the run is changed.
+
+    Raises:
+        UsageError: If the number of their devices is not given.
+    """
+    count, number = (int(os.environ.get(name) or 0) for name in OF_JAX)
+    if count < 2 or (vars(args).get("backend") or backend.chosen()) != "jax":
+        yield
+        return
+    if not vars(args).get("devices"):
+        raise UsageError(
+            f"expected --devices N, the number of all devices, as {OF_JAX[0]} is "
+            f"{count}, received none. Add it, or unset the variable"
+        )
+    if not number:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as shared, open(os.devnull, "w") as nothing:
+        folder = str(pathlib.Path(shared, RUN))
+        if args.resume is None:
+            args.run = folder
+        else:
+            args.resume = shutil.copytree(args.resume, folder)
+        with contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
+            yield
 
 
 def given(args: argparse.Namespace) -> Devices:

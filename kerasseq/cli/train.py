@@ -50,6 +50,11 @@ def run(args: argparse.Namespace) -> None:
             f"expected a task: {', '.join(TASKS)}; or --resume DIR. "
             "See  kerasseq train --help"
         )
+    with devices.in_own_folder(args):
+        _run(args)
+
+
+def _run(args):
     console = Console(stderr=bool(args.json))
     if args.resume is None:
         words = args.task, given(args), args.run, console, args.backend
@@ -86,7 +91,7 @@ def execute(run: Run) -> runs.Results:
                 count = run.devices.count
                 choose_backend(run.backend_name, run.threads, count)
             schedule.parts.set(run.devices.micro_batches)
-            with run.devices.in_run():
+            with run.devices.in_run(run.folder):
                 return TASKS[run.task].train(run)
     except DryRun as ended:
         return ended.args[0]

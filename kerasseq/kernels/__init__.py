@@ -67,6 +67,7 @@ from kerasseq.kernels.operations import (  # noqa: E402
     train_steps,
 )
 from kerasseq.kernels.parts import (  # noqa: E402
+    build_optimizer,
     divide_weights,
     divides_rows,
     divides_weights,
@@ -81,7 +82,6 @@ from kerasseq.kernels.parts import (  # noqa: E402
     on_devices,
     predict_step,
     restartable,
-    track,
     train_step,
     unrepeated,
     unscaled,
@@ -110,6 +110,7 @@ __all__ = [
     "add_to_rows",
     "block_length",
     "blockwise_attention",
+    "build_optimizer",
     "compiled",
     "compiler",
     "constant",
@@ -169,7 +170,6 @@ __all__ = [
     "tanh",
     "to_onnx",
     "top_k",
-    "track",
     "train_step",
     "train_steps",
     "uncompiled",

@@ -299,12 +299,21 @@ def divide_weights(
         backend_module("parts").divide_weights(model, blocks)
 
 
-def track(model: keras.Model) -> None:
-    """Notes that the optimizer of a model is divided, where processes of JAX divide it.
+def build_optimizer(model: keras.Model) -> None:
+    """Makes the variables of the optimizer of a model, unless it has them.
 
     Args:
-        model: A model whose optimizer has its variables.
+        model: A compiled model.
+
+    Examples:
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        >>> model.compile("sgd", "mse")
+        >>> build_optimizer(model)
+        >>> model.optimizer.built
+        True
     """
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
     if keras.backend.backend() == "jax":
         backend_module("parts").track(model)
 
@@ -336,7 +345,8 @@ def is_any(value: bool) -> bool:
 def make_virtual_devices(count: int) -> None:
     """Divides a CPU into devices, unless the backend has begun or has a GPU.
 
-    On PyTorch each process is a device.
+    On PyTorch each process is a device. On JAX several processes have those that they
+    have, and are connected.
     """
     if keras.backend.backend() != "torch":
         backend_module("parts").make_virtual_devices(count)

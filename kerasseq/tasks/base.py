@@ -432,10 +432,8 @@ class TaskModel(keras.Model):
 
     def _has_changed(self, step):
         """Returns whether layers have changed since the last call for a step."""
-        changed = []
-        # Keras compiles a step on JAX for the devices of the block that is open.
-        devices = keras.distribution.distribution()
-        made = kernels.programs(self)
+        changed, made = [], kernels.programs(self)
+        devices = keras.distribution.distribution()  # a step of JAX is compiled for
         made.get(f"keras {step}", devices, lambda: changed.append(True), kept=1)
         return bool(changed)
 
@@ -450,9 +448,7 @@ class TaskModel(keras.Model):
         return saving.saved_settings(super().get_compile_config(), self._chosen)
 
     def _build_optimizer(self):
-        if not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        kernels.track(self)
+        kernels.build_optimizer(self)
         self._finish_loading()
 
     def _finish_loading(self):

@@ -267,8 +267,7 @@ def _array(variable: Any) -> np.ndarray:
 
 def _variables(model: keras.Model) -> list[keras.Variable]:
     """Returns all variables that training changes, in a fixed order."""
-    if not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
+    kernels.build_optimizer(model)
     return [*model.variables, *model.optimizer.variables]
 
 

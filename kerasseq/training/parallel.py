@@ -28,7 +28,8 @@ def on_devices(
     these are distributed. Models are made inside the block.
 
     - JAX: `keras.distribution.DataParallel`, or `ModelParallel`. A batch that the
-      devices do not divide is computed whole on each.
+      devices do not divide is computed whole on each. If several processes divide the
+      weights, the first has the model after the block.
     - TensorFlow: `tf.distribute.MirroredStrategy`; `MultiWorkerMirroredStrategy` if
       `TF_CONFIG` names several processes.
     - PyTorch: `DistributedDataParallel`, or `fully_shard` for divided weights, in as
@@ -37,6 +38,7 @@ def on_devices(
 
     On several machines the environment says which processes there are: that of
     `torchrun`, `TF_CONFIG`, or on JAX the variables of `keras.distribution.initialize`.
+    All draw the order of the data from a random state of the first.
 
     Without a GPU the devices are virtual ones: parts of the CPU, to try a program.
 
@@ -57,6 +59,8 @@ def on_devices(
         ValueError: If there are not so many devices or processes; if weights cannot be
             divided on this backend, or a weight not by the number of devices; if
             `parallel` is unknown, or "data" with a `layout_map`.
+        RuntimeError: If a process was lost, or does not read the weights that the
+            others read; on JAX if the block of several processes does not come first.
 
     Examples:
         >>> import kerasseq
@@ -85,9 +89,10 @@ def on_devices(
 
 
 def is_any(value: bool) -> bool:
-    """Returns whether a value is true in any process of those that divide the weights.
+    """Returns whether a value is true in any process of those that share a training.
 
-    To save what they have, all of them must do the same.
+    To save what they have, all of them must do the same. On PyTorch with data
+    parallelism, where each process has all weights, it is the own value.
 
     Examples:
         >>> is_any(False)

@@ -1,5 +1,6 @@
 """`kerasseq train --devices`, `--parallel` and `--micro-batches`."""
 
+import argparse
 import contextvars
 import json
 import os
@@ -15,6 +16,7 @@ import pytest
 from kerasseq import training
 from kerasseq.cli import devices, errors
 from kerasseq.core import backend
+from kerasseq.kernels import parts
 from kerasseq.training import checkpoint
 from tests.cli.conftest import RUN, at_step
 from tests.processes import clean_environment
@@ -155,6 +157,54 @@ def test_a_stopped_run_resumes_on_two_devices(parallel, text_path, tmp_path):
         assert a == pytest.approx(b, rel=1e-5)
 
 
+def of_jax(monkeypatch, number):
+    """Lets the environment name two processes of JAX, of which this is one."""
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    for name, value in zip(devices.OF_JAX, ("2", number), strict=True):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(backend, "chosen", lambda: "jax")
+
+
+def test_processes_of_jax_need_the_number_of_devices(monkeypatch, refused, text_path):
+    of_jax(monkeypatch, "1")
+    task = ["train", "language-model", "--text", str(text_path)]
+    assert "expected --devices N, the number of all" in refused(*task)
+
+
+@pytest.mark.parametrize("number", ["0", "1"])
+@pytest.mark.parametrize("name", ["run", "resume"])
+def test_one_process_of_jax_writes_and_prints(
+    number, name, monkeypatch, tmp_path, capsys
+):
+    of_jax(monkeypatch, number)
+    given = argparse.Namespace(devices=2, run=None, resume=None)
+    setattr(given, name, str(tmp_path))
+    (tmp_path / "file").write_text("of the run")
+    with devices.in_own_folder(given):
+        print("seen")
+        folder = pathlib.Path(getattr(given, name))
+        is_own = folder != tmp_path
+        assert (folder / "file").exists() is (name == "resume" or not is_own)
+    assert is_own is (number == "1")
+    assert capsys.readouterr().out == ("" if is_own else "seen\n")
+    assert folder.exists() is not is_own
+
+
+def test_a_lost_process_of_jax(monkeypatch):
+    """The error says how to resume, and nothing waits for the process at the end."""
+    ended = []
+    monkeypatch.setattr("atexit.register", lambda *call: ended.append(call))
+    monkeypatch.setattr(training, "on_devices", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(backend, "chosen", lambda: "jax")
+    message = "--resume runs/one --devices N"
+    with (
+        pytest.raises(errors.UsageError, match=message),
+        devices.Devices(2).in_run(pathlib.Path("runs/one")),
+    ):
+        raise RuntimeError(parts.LOST)
+    assert ended == [(getattr(os, "_exit"), 2)]  # noqa: B009
+
+
 def test_no_run_is_divided_without_being_asked(monkeypatch):
     assert devices.Devices() == (1, "data", 1)
     monkeypatch.setenv(devices.WORKERS, "folder")
@@ -170,7 +220,7 @@ def test_sizes_that_devices_do_not_divide_are_told_by_the_options(monkeypatch):
 
     def message():
         errors.typed_options.set({"devices": "--devices"})
-        with devices.Devices(2, "model").in_run():
+        with devices.Devices(2, "model").in_run(pathlib.Path("run")):
             return errors.exit_code_and_message(error)
 
     found = contextvars.copy_context().run(message)

@@ -34,7 +34,8 @@ def pretraining():
 
 
 UNKNOWN = 11  # a token in a row of the second process
-WITH_UNKNOWN = np.where(np.arange(ROWS * STEPS).reshape(ROWS, STEPS) == 37, UNKNOWN, IDS)
+WITH_UNKNOWN = IDS.copy()
+WITH_UNKNOWN[5, 2] = UNKNOWN
 
 
 def overflowing():
@@ -80,7 +81,7 @@ if keras.backend.backend() == "torch":
     USUAL += ("gpt" + DIVIDED,)
     EVERY += tuple(f"{name}{DIVIDED}" for name in ("gpt", "bert", "factored", "scaled"))
 if keras.backend.backend() == "jax":
-    OF_PROCESSES += ("gpt" + DIVIDED, "bert" + DIVIDED)
+    OF_PROCESSES = ("tagger", "gpt" + DIVIDED, "bert" + DIVIDED)
 PARTS = {name: {"micro_batches": 2} for name in ("gpt", "bert")}
 if keras.backend.backend() == "jax":  # where devices change nothing in a step but this
     PARTS["tagger"] = {"micro_batches": 2}

@@ -9,6 +9,7 @@ import pytest
 
 from kerasseq.core import backend
 from tests.processes import clean_environment
+from tests.tasks.on_equal_devices import OF_PROCESSES
 
 pytestmark = pytest.mark.full("two processes, as on several machines", cheap=False)
 
@@ -75,9 +76,17 @@ def run(folder, *words):
 
 def test_two_processes_are_one(tmp_path):
     """Losses, scores, outputs and weights; resumed in one; no file is left."""
-    names = ["tagger", "gpt"]
+    names = [*OF_PROCESSES]
     program = ["-m", "tests.tasks.on_equal_devices", "2", *names]
     second, first = run(tmp_path, *program)
     assert [word for word in first.split() if word in names] == names
     assert not [word for word in second.split() if word in names]
     assert not list(tmp_path.iterdir())
+
+
+def test_the_first_process_draws_the_order(tmp_path):
+    """Without a seed, or with others, the losses of shuffled rows are the same."""
+    found = run(tmp_path, "-m", "tests.tasks.on_own_order")
+    first, second = (output.splitlines()[-1] for output in found)
+    assert first == second
+    assert len(set(first.split())) > 2

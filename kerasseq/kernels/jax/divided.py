@@ -39,7 +39,7 @@ class Gone(keras.Variable):
         return np.asarray(self.value, dtype)
 
 
-class _Meetings:
+class Meetings:
     """Where processes meet before they gather.
 
     Attributes:
@@ -65,7 +65,7 @@ class _Meetings:
         private.forget(f"{READ}/{self.count - 1}")  # which all have passed
 
 
-_meetings = _Meetings()
+_meetings = Meetings()
 
 
 def gathered(value: jax.Array, name: str) -> np.ndarray:

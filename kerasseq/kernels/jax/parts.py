@@ -5,8 +5,11 @@ the activations of one part.
 """
 
 import contextlib
+import inspect
 import os
+import random
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +24,7 @@ from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.kernels import parts as common
 from kerasseq.kernels.jax.divided import Kept
 
+DAY = 24 * 60 * 60  # seconds that a process waits for the others before it ends
 # What an error of the network says, after another process was lost.
 LOST = re.compile(r"gloo .*failed|nccl|connection (reset|closed)", re.IGNORECASE)
 
@@ -248,7 +252,7 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
 
 
 def track(model: keras.Model) -> None:
-    """See `kerasseq.kernels.track`."""
+    """Notes the optimizer of a model where processes divide it as the weights."""
     if divides_weights():
         for state in model.optimizer.variables:
             is_divided = not state.value.is_fully_replicated
@@ -263,16 +267,52 @@ def divides_weights() -> bool:
 
 def is_any(value: bool) -> bool:
     """See `kerasseq.kernels.is_any`."""
-    if not divides_weights():
+    chosen = distribution.distribution()
+    if not isinstance(chosen, _WholeBatches) or jax.process_count() == 1:
         return value
     return bool(multihost_utils.process_allgather(np.array(value)).any())
 
 
 def _connect():
-    """Connects the processes that Keras' variables of the environment name."""
-    count = int(os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES", 1))
-    if count > 1 and not jax.distributed.is_initialized():
-        distribution.initialize()
+    """Connects the processes that Keras' variables of the environment name.
+
+    As `keras.distribution.initialize`, after which a process would end 5 minutes after
+    another, and have its own random state if it is seeded.
+    """
+    if not _is_one_of_several() or jax.distributed.is_initialized():
+        return
+    read = os.environ.get
+    waits = inspect.signature(jax.distributed.initialize).parameters
+    options = {"shutdown_timeout_seconds": DAY}
+    try:
+        jax.distributed.initialize(
+            read("KERAS_DISTRIBUTION_JOB_ADDRESSES", "").partition(",")[0] or None,
+            int(read("KERAS_DISTRIBUTION_NUM_PROCESSES")),
+            int(read("KERAS_DISTRIBUTION_PROCESS_ID")),
+            **{name: value for name, value in options.items() if name in waits},
+        )
+    except RuntimeError as error:
+        if "must be called before" not in str(error):
+            raise
+        raise RuntimeError(
+            "on_devices connects the processes that KERAS_DISTRIBUTION_NUM_PROCESSES "
+            "counts, which JAX allows before the first model or array alone, received "
+            "a call after it. Open the block at the start of the program"
+        ) from error
+    _share_random_state()
+
+
+def _share_random_state():
+    """Gives all processes a seed of the first, unless their random states agree."""
+    state = zlib.crc32(repr((random.getstate(), np.random.get_state())).encode())
+    own = np.array([state, random.getrandbits(31)], "uint32")
+    found = multihost_utils.process_allgather(own)  # (processes, 2)
+    if len({*found[:, 0].tolist()}) > 1:
+        keras.utils.set_random_seed(int(found[0, 1]))
+
+
+def _is_one_of_several():
+    return int(os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES", 1)) > 1
 
 
 def is_first_process() -> bool:
@@ -284,6 +324,9 @@ def is_first_process() -> bool:
 
 def make_virtual_devices(count: int) -> None:
     """See `kerasseq.kernels.make_virtual_devices`."""
+    if _is_one_of_several():
+        _connect()
+        return
     with contextlib.suppress(RuntimeError):  # as JAX has begun
         if jax.config.jax_num_cpu_devices < 1:
             jax.config.update("jax_num_cpu_devices", count)
@@ -293,6 +336,11 @@ def _devices(count):
     if count is not None and not jax.distributed.is_initialized():
         make_virtual_devices(count)
     devices = distribution.list_devices()
+    if jax.process_count() > 1 and count not in (None, len(devices)):
+        raise ValueError(
+            f"devices must be {len(devices)}, the number of all devices of the "
+            f"{jax.process_count()} processes, received {count}. Leave it out"
+        )
     if count is not None and len(devices) < count:
         raise ValueError(
             f"devices must be at most {len(devices)}, the number that JAX has here, "
