@@ -4,8 +4,10 @@ The constructors of models list them and are decorated with `checked_arguments`.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import keras
 
 from kerasseq.core import checks
 from kerasseq.core.constructors import Listed, keeps_arguments
@@ -23,6 +25,15 @@ FLAGS = (
     *("scale_embeddings", "share_embeddings", "published_ids", "skip"),
     *("bidirectional", "input_feeding", "embed_positions", "multi_label"),
     "include_top",
+)
+
+ROWS = (  # of a weight (rows, hidden_dim)
+    *("vocabulary_size", "source_vocabulary_size", "target_vocabulary_size"),
+    *("intermediate_dim", "head_dim", "max_sequence_length", "max_length"),
+    *("num_segments", "channels"),
+)
+BLOCKS = (  # each has a weight (hidden_dim, intermediate_dim)
+    *("num_layers", "num_decoder_layers", "num_experts"),
 )
 
 
@@ -74,3 +85,38 @@ def checked_arguments(
     """
     each = {**CHECKS, **own}
     return keeps_arguments({name: check for name, check in each.items() if check})
+
+
+def check_memory(arguments: Mapping[str, Any], **others: int | None) -> None:
+    """Raises if a weight of a model with blocks does not fit into memory.
+
+    Args:
+        arguments: The arguments by name, of which those of `ROWS` and `BLOCKS` count.
+        **others: Values in place of these, such as the vocabulary of a tokenizer.
+
+    Examples:
+        >>> sizes = {"hidden_dim": 8, "intermediate_dim": None}
+        >>> check_memory(sizes, num_layers=10**12)
+        Traceback (most recent call last):
+        kerasseq.core.checks.NotEnoughMemory: num_layers must be a size that fits into \
+memory, received 1000000000000, which takes at least 1,024,000 GB. Choose a smaller one
+    """
+    a = {**arguments, **others}
+    D = a["hidden_dim"]
+    rows = {name: a.get(name) for name in ROWS}
+    blocks = {name: a.get(name) for name in BLOCKS}
+    check_weights({"hidden_dim": D, **rows}, D)
+    check_weights(blocks, D * (a["intermediate_dim"] or 4 * D))
+
+
+def check_weights(sizes: Mapping[str, int | None], others: int) -> None:
+    """Raises if a size times `others` weights do not fit into memory.
+
+    Args:
+        sizes: Sizes by the name of their argument; those that are None are skipped.
+        others: The weights for each of a size.
+    """
+    bytes_each = 2 if "16" in keras.config.dtype_policy().variable_dtype else 4
+    for name, size in sizes.items():
+        if size is not None:
+            checks.fits_memory(name, size, others, bytes_each)

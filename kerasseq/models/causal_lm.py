@@ -371,17 +371,3 @@ class CausalLM(TaskModel):
     def bits_per_token(self, source: Any, **kwargs: Any) -> float:
         """Returns `cross_entropy` in bits; per character with a character tokenizer."""
         return self.cross_entropy(source, **kwargs) / math.log(2)
-
-
-def check_memory(hidden_dim: int, **sizes: int | None) -> None:
-    """Raises if a weight `(size, hidden_dim)` does not fit into memory.
-
-    Args:
-        hidden_dim: The other dimension.
-        **sizes: Sizes by the name of their argument; those that are None are skipped.
-    """
-    bytes_each = 2 if "16" in keras.config.dtype_policy().variable_dtype else 4
-    checks.fits_memory("hidden_dim", hidden_dim, hidden_dim, bytes_each)
-    for name, size in sizes.items():
-        if size is not None:
-            checks.fits_memory(name, size, hidden_dim, bytes_each)

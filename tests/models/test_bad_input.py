@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kerasseq.layers import MultiHeadAttention, TransformerDecoder
-from kerasseq.models import BERT, GPT, T5, LanguageModel, Transformer, ViT
+from kerasseq.models import BART, BERT, GPT, T5, LanguageModel, Transformer, ViT
 
 pytestmark = pytest.mark.once("arguments, messages and files")
 
@@ -175,3 +175,10 @@ def test_a_step_beyond_the_end_of_a_cache():
     attention.build(x.shape, x.shape)
     with pytest.raises(ValueError, match="1 new tokens .* length 4, received 4"):
         attention(x, x, cache=attention.make_cache(1, 4), cache_update_index=4)
+
+
+@pytest.mark.parametrize("name", ["num_layers", "num_decoder_layers"])
+@pytest.mark.parametrize("model", [T5, BART])
+def test_as_many_blocks_as_no_memory_holds(model, name):
+    with pytest.raises(ValueError, match=f"{name} must be .* received 10{'0' * 12},"):
+        model(vocabulary_size=9, **{name: 10**13})

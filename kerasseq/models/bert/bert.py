@@ -8,7 +8,7 @@ import keras
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
-from kerasseq.models.arguments import among, checked_arguments, optional
+from kerasseq.models.arguments import among, check_memory, checked_arguments, optional
 from kerasseq.models.bert.bert_encoder import check_positions, hidden_states
 from kerasseq.models.bert.bert_heads import HEADS, Head
 from kerasseq.models.bert.bert_texts import BERTPreprocessor
@@ -20,7 +20,6 @@ from kerasseq.models.bert.bert_training import (
     pretraining_batches,
     pretraining_options,
 )
-from kerasseq.models.causal_lm import check_memory
 from kerasseq.models.headed_model import (
     HeadedModel,
     can_truncate,
@@ -192,14 +191,7 @@ class BERT(HeadedModel):
                 *(convolution_size, hidden_dim),
             ),
         }
-        check_memory(
-            hidden_dim,
-            vocabulary_size=size,
-            intermediate_dim=intermediate_dim,
-            max_sequence_length=max_sequence_length,
-            num_segments=num_segments,
-            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
-        )
+        check_memory(config, vocabulary_size=size)
         preprocessor = BERTPreprocessor(
             tokenizer,
             special_ids,

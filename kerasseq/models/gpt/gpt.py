@@ -25,8 +25,8 @@ from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
-from kerasseq.models.arguments import among, checked_arguments
-from kerasseq.models.causal_lm import CausalLM, check_memory
+from kerasseq.models.arguments import among, check_memory, checked_arguments
+from kerasseq.models.causal_lm import CausalLM
 from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
@@ -175,12 +175,9 @@ class GPT(GenerationMixin, CausalLM):
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
         learned = position == "learned"
         check_memory(
-            hidden_dim,
+            config,
             vocabulary_size=size,
-            intermediate_dim=intermediate_dim,
-            head_dim=head_dim,
             max_sequence_length=max_sequence_length if learned else None,
-            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
         stack = make_stack(size, types.SimpleNamespace(**config))
         ids = keras.Input((None,), dtype="int32", name="ids")

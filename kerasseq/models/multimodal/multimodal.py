@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
-from kerasseq.models.arguments import among, checked_arguments
-from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.arguments import among, check_memory, checked_arguments
 from kerasseq.models.multimodal.codebook import check_codebook
 from kerasseq.models.multimodal.contrast import LOSSES
 from kerasseq.models.multimodal.describing import Describing
@@ -206,15 +204,7 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
                 "num_experts must be at least 2, as two read each token, received "
                 f"{num_experts}. Choose more, or None for no experts"
             )
-        width = intermediate_dim or 4 * hidden_dim
-        check_memory(
-            hidden_dim,
-            max_sequence_length=max_sequence_length,
-            intermediate_dim=intermediate_dim,
-        )
-        checks.fits_memory("channels", channels, hidden_dim)
-        checks.fits_memory("num_layers", num_layers, hidden_dim * width)
-        checks.fits_memory("num_experts", num_experts or 1, hidden_dim * width)
+        check_memory(arguments)
         # Not an attribute for Keras: its weights are not those of the model.
         vars(self)["_codebook"] = codebook
         preprocessor = MultimodalPreprocessor(arguments, codebook)

@@ -8,8 +8,7 @@ import keras
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.models.arguments import among, checked_arguments
-from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.arguments import among, check_memory, checked_arguments
 from kerasseq.models.seq2seq.first_token_step import FirstTokenStep
 from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.target_step import TargetStep
@@ -124,15 +123,7 @@ class BART(EncoderDecoder):
                     f"{name} must be an id, below {target.size}, received {value}"
                 )
         D = hidden_dim
-        width = intermediate_dim or 4 * D
-        check_memory(
-            D,
-            vocabulary_size=target.size,
-            intermediate_dim=intermediate_dim,
-            max_sequence_length=max_sequence_length,
-            num_layers=num_layers * width,
-            num_decoder_layers=(num_decoder_layers or num_layers) * width,
-        )
+        check_memory(config, vocabulary_size=target.size)
         options = make_options(config)
         embedding = keras.layers.ReversibleEmbedding(
             target.size,

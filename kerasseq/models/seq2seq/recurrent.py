@@ -14,8 +14,7 @@ from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
-from kerasseq.models.arguments import among, checked_arguments
-from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.arguments import among, check_weights, checked_arguments
 from kerasseq.models.seq2seq.hard_attention import is_reinforced
 from kerasseq.models.seq2seq.pictures import as_maps
 from kerasseq.models.seq2seq.pooling import EncoderPooling, pooling_mode
@@ -146,13 +145,15 @@ class Seq2Seq(Translator):
             "target", target_tokenizer, target_vocabulary_size
         )
         embedding_dim = embedding_width(embedding_dim, units)
-        check_memory(
-            units,
-            embedding_dim=embedding_dim,
-            source_vocabulary_size=source_vocabulary and source_vocabulary.size,
-            target_vocabulary_size=target_vocabulary.size,
-            num_layers=num_layers * (units if isinstance(architecture, str) else 1),
-        )
+        sizes = {
+            "units": units,
+            "embedding_dim": embedding_dim,
+            "source_vocabulary_size": source_vocabulary and source_vocabulary.size,
+            "target_vocabulary_size": target_vocabulary.size,
+        }
+        check_weights(sizes, units)
+        others = units * units if isinstance(architecture, str) else units
+        check_weights({"num_layers": num_layers}, others)
         if features:
             source, memory, mask = encode_features(architecture)
             mode = pooling_mode(None)

@@ -11,8 +11,7 @@ from kerasseq.core.ids import has_texts
 from kerasseq.core.padding import pad_rows, padded
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
-from kerasseq.models.arguments import checked_arguments
-from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.arguments import check_memory, checked_arguments
 from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.transformer import find_encoder_decoder, user_ids
 from kerasseq.models.seq2seq.transformer_base import (
@@ -321,12 +320,7 @@ def make_options(a: Config) -> LayerOptions:
     _check_names("feed_forward", feed_forward)
     if decoder_feed_forward is not None:
         _check_names("decoder_feed_forward", decoder_feed_forward)
-    check_memory(
-        D,
-        intermediate_dim=width,
-        head_dim=a["head_dim"],
-        num_layers=count * (width or 4 * D),
-    )
+    check_memory(a)
     given = ("num_heads", "head_dim", "dropout", "layer_norm_epsilon")
     fixed = ("norm", "norm_placement", "use_bias")
     block = {

@@ -7,8 +7,7 @@ import keras
 
 from kerasseq.core.padding import FIRST
 from kerasseq.core.serialization import register
-from kerasseq.models.arguments import among, checked_arguments
-from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.arguments import among, check_memory, checked_arguments
 from kerasseq.models.seq2seq.networks import options_of_blocks
 from kerasseq.models.seq2seq.transformer_base import (
     Decoder,
@@ -145,13 +144,10 @@ class Transformer(EncoderDecoder):
         if share_embeddings:
             check_shared(source, target)
         check_memory(
-            hidden_dim,
+            self._arguments,
             source_vocabulary_size=source.size,
             target_vocabulary_size=target.size,
-            intermediate_dim=intermediate_dim,
-            head_dim=head_dim,
             max_sequence_length=max_length,
-            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
         blocks = options_of_blocks(
             *(feed_forward, num_layers, None, num_layers),

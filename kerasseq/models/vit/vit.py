@@ -12,7 +12,7 @@ from kerasseq.core.dense import Dense
 from kerasseq.core.serialization import register, scores_dtype
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import RESIZE
-from kerasseq.models.arguments import among, checked_arguments
+from kerasseq.models.arguments import among, check_memory, checked_arguments
 from kerasseq.models.vit import pixels, sizes
 from kerasseq.models.vit.classifier import ImageClassifier
 from kerasseq.models.vit.patches import PatchEmbedding, check_data_format
@@ -191,8 +191,7 @@ class ViT(ImageClassifier):
                 f'received pooling="{pooling}". Leave it out'
             )
         config["labels"] = _checked_labels(labels, include_top, hidden_dim)
-        width = intermediate_dim or 4 * hidden_dim
-        checks.fits_memory("num_layers", num_layers, hidden_dim * width)
+        check_memory(config)
         super().__init__(config, **kwargs)
 
     def call(

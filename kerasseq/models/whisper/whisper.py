@@ -14,8 +14,7 @@ from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
-from kerasseq.models.arguments import checked_arguments
-from kerasseq.models.causal_lm import check_memory
+from kerasseq.models.arguments import check_memory, checked_arguments
 from kerasseq.models.seq2seq.cached_decoding import CachedDecoding
 from kerasseq.models.seq2seq.transformer_base import Decoder, LayerOptions
 from kerasseq.models.whisper.encoder import AudioEncoder
@@ -143,15 +142,7 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
                 f"positions, received {hidden_dim}"
             )
         arguments = self._arguments
-        check_memory(
-            hidden_dim,
-            vocabulary_size=vocabulary_size,
-            max_length=max_length,
-            intermediate_dim=intermediate_dim,
-        )
-        weights = hidden_dim * (intermediate_dim or 4 * hidden_dim)  # of a block
-        checks.fits_memory("num_layers", num_layers, weights)
-        checks.fits_memory("num_decoder_layers", num_decoder_layers or 1, weights)
+        check_memory(arguments)
         preprocessor = WhisperPreprocessor(arguments)
         if not preprocessor.is_waiting:
             self.build_layers(arguments, kwargs)
