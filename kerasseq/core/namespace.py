@@ -70,8 +70,8 @@ keras.layers.Dense
 
 def _hint(namespace: str, name: str) -> str:
     """Returns the end of the message."""
-    package = sys.modules["kerasseq"]
-    loaded = (f"kerasseq.{part}" for part in package.__all__)
+    package = sys.modules[namespace.partition(".")[0]]
+    loaded = (f"{package.__name__}.{part}" for part in package.__all__)
     places = [place for place in loaded if name in _public(place)]
     keras = ["keras", *(f"keras.{part}" for part in OF_KERAS)]
     places += [place for place in keras if hasattr(sys.modules.get(place), name)]
