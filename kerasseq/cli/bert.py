@@ -21,9 +21,9 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import counting, python_reference, text_file
 

@@ -38,10 +38,10 @@ from kerasseq.cli import (
     verdict,
 )
 from kerasseq.cli import multimodal_models as models
+from kerasseq.cli.commands import shared, task_defaults, task_table
 from kerasseq.cli.console import status
 from kerasseq.cli.multimodal_data import Captioned
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import shared, task_defaults, task_table
 
 FILE = "file"  # the argument that names the user's data
 OF_FILE = multimodal_data.OF_FOLDER

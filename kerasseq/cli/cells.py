@@ -26,10 +26,10 @@ import numpy as np
 import kerasseq
 from kerasseq import datasets
 from kerasseq.cli import contest, options, runs, schedule, verdict
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import backend
 from kerasseq.core.files import sha256
 

@@ -39,17 +39,18 @@ from kerasseq.cli import (
     schedule,
     text_tables,
 )
-from kerasseq.cli.commands import COMMANDS, COMPARISONS
-from kerasseq.cli.console import clock, note, status
-from kerasseq.cli.errors import UsageError, about
-from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import (
+from kerasseq.cli.commands import (
+    COMMANDS,
+    COMPARISONS,
     Option,
     add_task,
     shared,
     task_defaults,
     task_table,
 )
+from kerasseq.cli.console import clock, note, status
+from kerasseq.cli.errors import UsageError, about
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 from kerasseq.datasets import text_file
 from kerasseq.datasets.splitting import split_by_class

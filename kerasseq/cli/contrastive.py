@@ -27,10 +27,10 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import image_data, labeled, multimodal_data, runs, verdict
 from kerasseq.cli import multimodal_models as models
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, status
 from kerasseq.cli.multimodal_data import Captioned
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 
 CANDIDATES = 256  # held-out pairs among which the right one is found, at most
 NEAR = 5  # a second score: the right one is among so many

@@ -38,10 +38,10 @@ from kerasseq.cli import (
     tokenize,
     verdict,
 )
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.core.messages import Message
 from kerasseq.datasets import text_file

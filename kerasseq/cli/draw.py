@@ -33,13 +33,13 @@ from kerasseq.cli import (
     schedule,
 )
 from kerasseq.cli import multimodal_models as models
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.control import phase
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.multimodal_data import Captioned
 from kerasseq.cli.run import Run
 from kerasseq.cli.runs import CODEBOOK
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import read_json, write_json
 
 if TYPE_CHECKING:

@@ -37,10 +37,10 @@ from kerasseq.cli import (
     tag,
     text_tables,
 )
+from kerasseq.cli.commands import add_rows, add_shared
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError, given, refuse
 from kerasseq.cli.run import repeated_rows
-from kerasseq.cli.task_options import add_rows, add_shared
 from kerasseq.datasets.conversation_files import conversation_rows
 
 BATCH_SIZE = 32  # conversations

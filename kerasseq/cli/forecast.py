@@ -25,11 +25,11 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, tables, text_tables
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import beside_optimum, scores_of, short, show
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import checks
 from kerasseq.core.files import replacing, sha256
 from kerasseq.datasets import Series, series

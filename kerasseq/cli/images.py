@@ -22,10 +22,10 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, image_data, labeled, options, runs, schedule
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.datasets import image_reading, splitting
 
 if TYPE_CHECKING:

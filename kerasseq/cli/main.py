@@ -16,8 +16,14 @@ from typing import Any, NoReturn
 
 import kerasseq
 from kerasseq.cli import config, console, control, devices, errors, options
-from kerasseq.cli.commands import ALIASES, COMMANDS, COMPARISONS, TASKS, Modules
-from kerasseq.cli.task_options import add_task
+from kerasseq.cli.commands import (
+    ALIASES,
+    COMMANDS,
+    COMPARISONS,
+    TASKS,
+    Modules,
+    add_task,
+)
 from kerasseq.core import checks
 
 # The advice on an option of a task that is not named.

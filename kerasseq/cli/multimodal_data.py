@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from kerasseq import datasets
 from kerasseq.cli import classify, image_data, labeled, options
+from kerasseq.cli.commands import SHARED, Option, shared, task_defaults
 from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError, about, refuse
-from kerasseq.cli.task_options import SHARED, Option, shared, task_defaults
 from kerasseq.core.files import sha256, sha256_of
 from kerasseq.datasets import image_reading
 from kerasseq.datasets.captioned_images import CaptionedImages

@@ -18,10 +18,10 @@ from kerasseq.cli import (
     schedule,
     text_models,
 )
+from kerasseq.cli.commands import Option, shared
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.multimodal_data import CAPTIONS, Captioned
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared
 from kerasseq.core import checks
 
 # Of the sounds of scenes: bands, samples of a frame and of a step, the longest sound.

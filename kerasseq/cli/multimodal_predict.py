@@ -19,6 +19,7 @@ from kerasseq.cli import (
     text_tables,
 )
 from kerasseq.cli import multimodal_models as models
+from kerasseq.cli.commands import MISSING
 from kerasseq.cli.console import choose_backend, note, print_json, print_result, status
 from kerasseq.cli.errors import (
     UsageError,
@@ -29,7 +30,6 @@ from kerasseq.cli.errors import (
     refuse,
 )
 from kerasseq.cli.multimodal_data import CAPTIONS, CONTRASTIVE, DRAW, Captioned
-from kerasseq.cli.task_options import MISSING
 from kerasseq.core.archive import read_config
 from kerasseq.core.checks import short
 from kerasseq.datasets import text_file

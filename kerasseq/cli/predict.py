@@ -45,10 +45,10 @@ from kerasseq.cli import (
 )
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut
+from kerasseq.cli.commands import MISSING, add_rows, add_shared
 from kerasseq.cli.console import choose_backend, print_json, print_result
 from kerasseq.cli.errors import UsageError, about, check_new_file, given, refuse
 from kerasseq.cli.tag import COLUMNS, check_columns, read_file
-from kerasseq.cli.task_options import MISSING, add_rows, add_shared
 from kerasseq.cli.text_tables import write
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import text_file

@@ -33,11 +33,11 @@ from kerasseq.cli import (
     schedule,
     text_models,
 )
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 
 
 class PerMethod(PerModel):

@@ -30,10 +30,10 @@ from kerasseq.cli import (
     schedule,
     verdict,
 )
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import backend
 
 FILE = None  # there are no data of the user

@@ -39,17 +39,17 @@ from kerasseq.cli import (
     text_models,
     tokenize,
 )
-from kerasseq.cli.commands import COMMANDS
-from kerasseq.cli.console import clock, set_seed, status
-from kerasseq.cli.errors import UsageError, about, given, refuse
-from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import (
+from kerasseq.cli.commands import (
+    COMMANDS,
     Option,
     add_task,
     shared,
     task_defaults,
     task_table,
 )
+from kerasseq.cli.console import clock, set_seed, status
+from kerasseq.cli.errors import UsageError, about, given, refuse
+from kerasseq.cli.run import Run
 from kerasseq.core.files import sha256
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kerasseq.cli import options
+from kerasseq.cli.commands import shared
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.task_options import shared
 from kerasseq.core import checks
 
 if TYPE_CHECKING:

@@ -40,11 +40,11 @@ from kerasseq.cli import (
     text_models,
     verdict,
 )
+from kerasseq.cli.commands import SHARED, Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, set_seed, status
 from kerasseq.cli.errors import refuse
 from kerasseq.cli.run import Run
 from kerasseq.cli.speech_data import MORSE
-from kerasseq.cli.task_options import SHARED, Option, shared, task_defaults, task_table
 from kerasseq.datasets.recordings import Recordings
 
 WHISPER = "whisper"

@@ -24,11 +24,11 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import labeled, options, runs, schedule, text_models
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import noted_warnings, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 

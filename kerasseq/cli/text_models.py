@@ -14,10 +14,10 @@ from typing import Any
 
 import kerasseq
 from kerasseq.cli import options, runs, schedule
+from kerasseq.cli.commands import Option
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError, about, refuse
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option
 from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.text.tokenizers.tokenizer import Tokenizer

@@ -22,11 +22,11 @@ import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, schedule, text_models, verdict
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs
 from kerasseq.datasets import split as split_pairs

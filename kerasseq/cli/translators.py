@@ -28,11 +28,11 @@ from kerasseq.cli import (
     translation,
     translator_scores,
 )
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import choose_backend, set_seed, status
 from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.run import Run
 from kerasseq.cli.schedule import BYTES, COPIES
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import backend, checks, packages
 from kerasseq.core.files import sha256
 from kerasseq.datasets import Pairs, generated_pairs, named_sentences

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, schedule
+from kerasseq.cli.commands import Option, shared, task_defaults, task_table
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.run import Run
-from kerasseq.cli.task_options import Option, shared, task_defaults, task_table
 from kerasseq.core import checks, packages
 from kerasseq.core.files import regular, sha256
 from kerasseq.datasets import analogies, python_reference
