@@ -102,7 +102,7 @@ def test_variables_of_a_block():
     assert np.array(weight).tolist() == [0, 0]
 
 
-def test_the_message_about_a_lost_process():
+def test_the_error_after_a_lost_process():
     from kerasseq.kernels.jax.parts import LOST
 
     assert LOST.search("UNKNOWN: Gloo AllGather failed: Read error")
