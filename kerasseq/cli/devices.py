@@ -116,11 +116,11 @@ class Devices(NamedTuple):
                 block.enter_context(devices)
                 _block.set(block)
                 yield
-        except RuntimeError as error:
+        except Exception as error:
+            if is_one_of_jax():  # the others wait for this one, which must not wait
+                atexit.register(os._exit, 2)
             if "another process" not in str(error):
                 raise
-            # What connects the processes would wait for the lost one at the end.
-            atexit.register(os._exit, 2)
             raise UsageError(_lost(folder)) from error
 
     @contextlib.contextmanager

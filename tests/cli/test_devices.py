@@ -193,6 +193,7 @@ def test_one_process_of_jax_writes_and_prints(
 def test_a_lost_process_of_jax(monkeypatch):
     """The error says how to resume, and nothing waits for the process at the end."""
     ended = []
+    of_jax(monkeypatch, "0")
     monkeypatch.setattr("atexit.register", lambda *call: ended.append(call))
     monkeypatch.setattr(training, "on_devices", lambda *_, **__: nullcontext())
     monkeypatch.setattr(backend, "chosen", lambda: "jax")

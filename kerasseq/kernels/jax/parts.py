@@ -4,11 +4,13 @@ The gradient of parts is added up by `jax.lax.scan`, which is compiled once and 
 the activations of one part.
 """
 
+import atexit
 import contextlib
 import inspect
 import os
 import random
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -243,12 +245,21 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     try:
         with chosen.scope():
             yield
-    except (RuntimeError, ValueError) as error:  # JAX raises both
-        if jax.process_count() == 1 or not LOST.search(str(error)):
+    except Exception as error:
+        if jax.process_count() == 1:
+            raise
+        # The others wait for this process, which must not wait for them at its end.
+        atexit.register(_end)
+        if not LOST.search(str(error)):
             raise
         raise RuntimeError(common.LOST) from error
     if isinstance(chosen, _ModelParallel) and chosen.kept is not None:
         chosen.kept.put_together(outer)
+
+
+def _end():
+    sys.stdout.flush()
+    os._exit(1)
 
 
 def track(model: keras.Model) -> None:
