@@ -110,8 +110,11 @@ def test_pairs():
     assert "loss" in made.fit(pairs, verbose=0).history
     assert made.evaluate(pairs, verbose=0) == made.evaluate(sources, targets, verbose=0)
     assert "loss" in made.fit("to", "be", verbose=0).history
-    with pytest.raises(ValueError, match="Choose another fraction"):
-        made.fit(sources, targets, validation_split=0.01, verbose=0)
+    few = made.fit(sources, targets, validation_split=0.01, verbose=0)  # holds out one
+    last = made.evaluate(sources[-1:], targets[-1:], verbose=0)[0]
+    np.testing.assert_allclose(few.history["val_loss"], [last], rtol=1e-4)
+    with pytest.raises(ValueError, match="leaves none to train on"):
+        made.fit(sources[:1], targets[:1], validation_split=0.01, verbose=0)
     one = made.translate("to", max_length=3)
     assert made.translate(["to"], max_length=3)[0].text == one.text
 

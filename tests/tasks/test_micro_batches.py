@@ -13,7 +13,7 @@ pytestmark = pytest.mark.once("messages, and what is saved")
 
 def trained(name, **options):
     """Returns a model after three batches of 5 rows, and its losses."""
-    keras.utils.set_random_seed(3)
+    keras.utils.set_random_seed(5)  # no gradient is near 0, where Adam divides rounding
     make, data = on_equal_devices.CASES[name]
     model = make()
     model.compile(keras.optimizers.Adam(1e-2, global_clipnorm=1.0), **options)
