@@ -137,8 +137,17 @@ def _derived(run, states, mask):
         states.append(ops.zeros((ops.shape(states[0])[0], width), states[0].dtype))
     weights = [ops.convert_to_tensor(v) for v in run.cell.variables]
     parameters = derived.parameters(weights)
+
+    def ahead() -> Tensor:
+        x = run.project(run.inputs, run.training)
+        return derived.take_ahead(x, parameters, noise)
+
+    # A second call would draw another mask of input dropout.
+    again = None if run.training and getattr(run.cell, "dropout", 0) else ahead
     x = derived.take_ahead(x, parameters, noise)
-    path, last = backend.run(derived, x, states, parameters, noise, mask, path=run.path)
+    path, last = backend.run(
+        derived, x, states, parameters, noise, mask, path=run.path, again=again
+    )
     return last[derived.output], path, last[:count]
 
 

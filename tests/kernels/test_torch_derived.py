@@ -1,12 +1,14 @@
 """The derived loop on PyTorch: equal to the loop over `step`, forward and backward."""
 
 import contextlib
+import functools
 import threading
 
 import keras
 import numpy as np
 import pytest
 
+import kerasseq
 from kerasseq.core import backend
 
 if backend.chosen() != "torch":
@@ -86,9 +88,10 @@ class Case:
         values = [v.value for v in self.cell.variables]
         parameters = found.parameters(values)
         mask = self.mask
-        x = found.take_ahead(x, parameters, self.noise)
+        given, x = x, found.take_ahead(x, parameters, self.noise)
+        again = functools.partial(found.take_ahead, given, parameters, self.noise)
         outputs, last = derived.run(
-            found, x, states, parameters, self.noise, mask, path=path
+            found, x, states, parameters, self.noise, mask, path=path, again=again
         )
         return outputs, last[:count]
 
@@ -341,11 +344,28 @@ def test_only_the_last_states_have_gradients():
     assert distance(*found) < 1e-5
 
 
-def test_second_derivative_is_an_error_that_names_unroll():
-    case = Case("gru after keep")
-    outputs, _ = case.fast(case.x.requires_grad_(), case.states)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["gru after keep", "lstm diagonal", "LayerNormLSTM"])
+def test_second_derivatives(name, masked):
+    case, found = Case(name, masked=masked, dropout=name.startswith("gru")), []
+    inputs = [case.x, *case.states, *case.weights]
+    inputs = [each.requires_grad_() for each in inputs]
+    for run in (case.fast, case.slow):
+        outputs, last = run(inputs[0], inputs[1 : 1 + len(case.states)])
+        loss = (outputs**2).sum() + sum((h**3).sum() for h in last)
+        options = {"allow_unused": True, "materialize_grads": True}  # W is ahead of it
+        first = torch.autograd.grad(loss, inputs, create_graph=True, **options)
+        curve = sum((d**2).sum() for d in first)
+        found.append([*first, *torch.autograd.grad(curve, inputs, **options)])
+    assert distance(*found) < 1e-5
+
+
+def test_second_derivative_with_input_dropout_names_unroll():
+    layer = kerasseq.layers.GRU(3, dropout=0.5)
+    x = torch.ones(B, T, 5, requires_grad=True)
+    y = layer(x, training=True).sum()
     with pytest.raises(RuntimeError, match="unroll=True"):
-        torch.autograd.grad(outputs.sum(), case.x, create_graph=True)
+        torch.autograd.grad(y, x, create_graph=True)
 
 
 def test_gradient_after_a_change_of_the_weights_is_an_error():

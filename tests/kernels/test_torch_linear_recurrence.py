@@ -12,9 +12,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kerasseq import kernels
+from kerasseq.kernels.reference import linear_recurrence as reference
 from kerasseq.kernels.torch import compile
 from kerasseq.kernels.torch import linear_recurrence as fast
-from tests.kernels.test_linear_recurrence import B, D, T, arrays, in_numpy
+from tests.kernels.test_linear_recurrence import D, T, arrays, in_numpy
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
 
@@ -80,11 +81,18 @@ def test_a_recorded_graph_has_the_reference():
             np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 
 
-def test_a_second_derivative_is_an_error_that_names_unroll():
-    a = torch.ones(B, T, D, requires_grad=True)
-    path, _ = kernels.linear_recurrence(a, a)
-    with pytest.raises(RuntimeError, match="unroll=True"):
-        torch.autograd.grad(path.sum(), a, create_graph=True)
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_second_derivatives(dtype):
+    found = []
+    for run in (fast.run, reference.run):
+        inputs = [torch.tensor(x, requires_grad=True) for x in arrays(dtype)]
+        path, last = run(*inputs)
+        loss = ((path * path).sum() + (last**3).sum()).abs()
+        first = torch.autograd.grad(loss, inputs, create_graph=True)
+        curve = sum((d * d.conj()).real.sum() for d in first)
+        found.append([*first, *torch.autograd.grad(curve, inputs)])
+    for x, y in zip(*found, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])

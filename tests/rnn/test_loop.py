@@ -229,7 +229,7 @@ def test_as_one_operation_or_step_by_step(name, zero_output_for_mask, masked):
 
 
 @pytest.mark.everywhere("masks, gradients and directions of the kernels")
-def test_second_derivatives_are_right_or_refused():
+def test_second_derivatives():
     x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype("float32")
     layers = [
         kerasseq.layers.PeepholeLSTM(2, unroll=unroll) for unroll in (True, False)
@@ -238,22 +238,15 @@ def test_second_derivatives_are_right_or_refused():
         layer.build(x.shape)
         layer.set_weights(layers[0].get_weights())
 
-    if keras.backend.backend() == "torch":
-        import torch  # noqa: TID251
+    def squared_slope(layer):
+        if keras.backend.backend() == "torch":
+            import torch  # noqa: TID251
 
-        def squared_slope(layer):
             inputs = torch.tensor(x, requires_grad=True)
             y = layer(inputs).sum()
             (slope,) = torch.autograd.grad(y, inputs, create_graph=True)
-            (curve,) = torch.autograd.grad((slope**2).sum(), inputs)
-            return curve
+            return torch.autograd.grad((slope**2).sum(), inputs)[0].numpy()
 
-        assert squared_slope(layers[0]).abs().max() > 1e-3
-        with pytest.raises(RuntimeError, match="unroll=True"):
-            squared_slope(layers[1])
-        return
-
-    def squared_slope(layer):
         def slope(x):
             found = kernels.gradients(lambda x: keras.ops.sum(layer(x)), x)
             return keras.ops.sum(found**2)

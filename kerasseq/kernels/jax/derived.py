@@ -46,6 +46,7 @@ def run(
     mask: Tensor | None,
     *,
     path: bool,
+    again: object = None,
 ) -> tuple[Tensor | None, list[Tensor]]:
     """See `kernels.derived`. It can be differentiated again, in reverse only."""
     if path not in derived.compiled:  # so that eager calls do not trace again

@@ -43,6 +43,7 @@ def run(
     mask: Tensor | None,
     *,
     path: bool,
+    again: object = None,
 ) -> tuple[Tensor | None, list[Tensor]]:
     """See `kernels.derived`. Eager calls run a function that is traced once."""
     tensors = [x, list(states), list(parameters), list(noise)]

@@ -12,6 +12,7 @@ import torch
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
+from kerasseq.kernels.derived.evaluate import evaluate, leaves
 from kerasseq.kernels.torch import compile
 from kerasseq.kernels.torch.emit import Source, Writer
 from kerasseq.kernels.torch.plan import (
@@ -154,8 +155,9 @@ def run(
     mask: torch.Tensor | None,
     *,
     path: bool,
+    again: Callable[[], torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor | None, list[torch.Tensor]]:
-    """See `kernels.derived`. The backward pass refuses a second derivative."""
+    """See `kernels.derived`. For a second derivative, `again` computes x once more."""
     learned = [x, *parameters]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (*learned, *states))
     wanted = tuple(t.requires_grad for t in learned) if keep else None
@@ -166,7 +168,10 @@ def run(
     given = {f"noise{k}": m for k, m in enumerate(noise)}
     if mask is not None:
         given["mask"] = mask[..., None].to(torch.float32)
-    outputs, *last = _Loop.apply(program, given, len(states), x, *states, *parameters)
+    second = derived, noise, mask, again
+    outputs, *last = _Loop.apply(
+        program, given, second, len(states), x, *states, *parameters
+    )
     if keep and path:  # a view would keep all that is saved for the backward pass
         outputs = outputs.clone()
     return outputs, last
@@ -183,6 +188,7 @@ class _Loop(torch.autograd.Function):
         ctx: Any,
         program: Program,
         given: Tensors,
+        second: tuple[Any, ...],
         states: int,
         x: torch.Tensor,
         *tensors: torch.Tensor,
@@ -197,9 +203,10 @@ class _Loop(torch.autograd.Function):
         program.run(arrays, steps, batch)
         if plan.backward:
             ctx.program, ctx.size, ctx.states = program, (steps, batch), states
+            ctx.second = second
             ctx.names = [name for name in arrays if name in plan.saved]
             saved = [arrays[name] for name in ctx.names]
-            ctx.save_for_backward(*tensors[states:], *saved)
+            ctx.save_for_backward(*tensors, *saved)
         paths = [arrays[f"state{k}"] for k in range(states)]  # or the last two states
         last = [path[steps if len(path) > 2 else steps % 2].clone() for path in paths]
         return paths[plan.output][1:] if plan.path else None, *last
@@ -209,11 +216,13 @@ class _Loop(torch.autograd.Function):
     def backward(
         ctx: Any, d_path: torch.Tensor | None, *d_last: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, ...]:
-        refuse_second_derivative()
         program, (steps, batch) = ctx.program, ctx.size
         kept = ctx.saved_tensors  # of a recomputed block they can be read once
         count = len(kept) - len(ctx.names)
-        parameters, saved = kept[:count], kept[count:]
+        parameters, saved = kept[ctx.states : count], kept[count:]
+        if torch.is_grad_enabled():  # create_graph=True
+            gradients = _differentiable(ctx, kept[:count], [d_path, *d_last])
+            return None, None, None, None, *gradients
         arrays = _parameters(parameters) | dict(zip(ctx.names, saved, strict=True))
         arrays |= _allocate(program.backward, steps, batch)
         for _, total in program.plan.totals:
@@ -227,16 +236,44 @@ class _Loop(torch.autograd.Function):
         program.run(arrays, steps, batch, backward=True)
         d_states = [arrays[f"gradient{k}"][0] for k in range(ctx.states)]
         d_parameters = _parameter_gradients(program.plan, arrays, steps, parameters)
-        return None, None, None, arrays.get("d_x"), *d_states, *d_parameters
+        return None, None, None, None, arrays.get("d_x"), *d_states, *d_parameters
 
 
-def refuse_second_derivative() -> None:
-    """Raises in a backward pass that is itself differentiated."""
-    if torch.is_grad_enabled():  # create_graph=True
+def _differentiable(
+    ctx: Any, tensors: Sequence[torch.Tensor], d: Sequence[torch.Tensor | None]
+) -> list[torch.Tensor | None]:
+    """Returns the gradients of x and of tensors, as results that have derivatives.
+
+    All steps run once more, by operations of PyTorch.
+
+    Args:
+        ctx: That of `_Loop`.
+        tensors: The first states, and the parameters.
+        d: The gradients of all outputs, and of the last states.
+    """
+    derived, noise, mask, again = ctx.second
+    if again is None:
         raise RuntimeError(
             "expected a first derivative: on PyTorch the fast recurrence has no second "
-            "derivatives. Build the layer with `unroll=True`, which has them"
+            "derivatives with dropout of the inputs. Build the layer with "
+            "`unroll=True`, which has them"
         )
+    x, new = again(), derived.new_states
+    states, parameters, path = tensors[: ctx.states], tensors[ctx.states :], []
+    for t, x_t in enumerate(x):
+        real = None if mask is None else mask[t][:, None]
+        known = leaves(new, x_t, states, parameters, noise, real)
+        states = evaluate(new, known, x_t)
+        path.append(states[derived.output])
+    results = [torch.stack(path) if ctx.program.plan.path else None, *states]
+    pairs = [(y, g) for y, g in zip(results, d, strict=True) if g is not None]
+    inputs = [x, *tensors]
+    learned = [each for each in inputs if each.requires_grad]
+    results, d = zip(*pairs, strict=True)
+    gradients = iter(
+        torch.autograd.grad(results, learned, d, create_graph=True, allow_unused=True)
+    )
+    return [next(gradients) if each.requires_grad else None for each in inputs]
 
 
 def _parameters(tensors: Sequence[torch.Tensor]) -> Tensors:

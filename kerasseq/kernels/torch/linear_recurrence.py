@@ -48,9 +48,10 @@ class _LinearRecurrence(torch.autograd.Function):
     def backward(
         ctx: Any, d_path: torch.Tensor | None, d_last: torch.Tensor | None
     ) -> tuple[None, torch.Tensor, torch.Tensor, torch.Tensor]:
-        derived.refuse_second_derivative()
         a, path, first = ctx.saved_tensors
         compute = _backward_compiled if ctx.compiled else _backward
+        if torch.is_grad_enabled():  # create_graph=True
+            compute = _differentiable
         return None, *compute(a, path, first, d_path, d_last)
 
 
@@ -77,6 +78,22 @@ def _backward(
         torch.mul(a[:, t], d_b_t, out=d)
     before = torch.cat([first[:, None], path[:, :-1]], 1)
     return d_b * before.conj(), d_b, d
+
+
+def _differentiable(
+    a: torch.Tensor,
+    path: torch.Tensor,
+    first: torch.Tensor,
+    d_path: torch.Tensor | None,
+    d_last: torch.Tensor | None,
+) -> Gradients:
+    """Does what `_backward` does by a linear recurrence from the end to the start."""
+    d_path = torch.zeros_like(path) if d_path is None else d_path
+    d_last = torch.zeros_like(first) if d_last is None else d_last
+    after = torch.cat([torch.ones_like(a[:, :1]), a.conj().flip(1)[:, :-1]], 1)
+    d_b = run(after, d_path.flip(1), d_last)[0].flip(1)
+    before = torch.cat([first[:, None], path[:, :-1]], 1)
+    return d_b * before.conj(), d_b, a[:, 0].conj() * d_b[:, 0]
 
 
 @functools.cache
