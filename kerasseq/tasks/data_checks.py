@@ -79,7 +79,7 @@ def array_weights(x: Any, sample_weight: Any) -> Any:
 
     Raises:
         TypeError: If they are not numbers.
-        ValueError: If they are not as many as the rows.
+        ValueError: If they are not as many as the rows, or not finite.
 
     Examples:
         >>> array_weights(np.zeros((2, 3)), [1, 2]).tolist()
@@ -101,6 +101,7 @@ in array([1., 2., 3.], dtype=float32)
                 f"sample_weight must have a number for each of {rows} rows, received "
                 f"{shape[0]} in {checks.short(part)}"
             )
+        check_finite("sample_weight", part)
     return sample_weight
 
 

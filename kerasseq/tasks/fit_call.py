@@ -74,12 +74,6 @@ class FitCall:
         self._check_numbers()
         if isinstance(self.validation_data, tuple):
             check_parts(self.validation_data, at_most=math.inf)
-        for each in callbacks_of(self.keras):
-            if not hasattr(each, "set_model"):
-                raise TypeError(
-                    "callbacks must be a keras.callbacks.Callback, or a list of them, "
-                    f"received {checks.short(each)}"
-                )
 
     def _check_numbers(self):
         sizes = {"batch_size": 1, "epochs": 0, "initial_epoch": 0, "seed": 0}
@@ -225,7 +219,7 @@ def own_options(
         options: Arguments by name.
 
     Raises:
-        TypeError: If one is unknown.
+        TypeError: If one is unknown, or `callbacks` has anything else.
     """
     known = (*OF_KERAS[method], *names)
     # Keras' `fit` passes private ones of its own to `evaluate`.
@@ -234,6 +228,12 @@ def own_options(
     }
     if others:
         check_names(method, getattr(type(model), method), known, others)
+    for each in callbacks_of(options):
+        if not hasattr(each, "set_model"):
+            raise TypeError(
+                "callbacks must be a keras.callbacks.Callback, or a list of them, "
+                f"received {checks.short(each)}"
+            )
     return {name: options.pop(name) for name in names if name in options}
 
 

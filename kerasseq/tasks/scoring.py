@@ -52,7 +52,8 @@ def predict(
         ValueError: If a row is empty, an id out of range, or a number not finite.
     """
     own = own_options(model, "predict", model.predict_options, kwargs)
-    data, size = (x, None, None), batch_size or BATCH_SIZE
+    data = x, None, None
+    size = BATCH_SIZE if batch_size is None else batch_size
     call = FitCall.of_evaluation(data, size, steps, own, "predict")
 
     def outputs(inputs, steps=steps):

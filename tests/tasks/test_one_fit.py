@@ -147,7 +147,7 @@ NUMBERS = {
     "validation_freq": (0, "a", None),
     "callbacks": ("x", [3]),
     "class_weight": ("balanced",),
-    "sample_weight": ("a", [1.0, "b"], [1.0, 2.0], np.ones((2, 3))),
+    "sample_weight": ("a", [1.0, "b"], [1.0, 2.0], np.ones((2, 3)), [np.nan] * 7),
     "validation_data": ((), (1, 2, 3, 4)),
 }
 
@@ -159,6 +159,45 @@ def test_the_message_names_a_wrong_argument(data, name):
     for value in NUMBERS[name]:
         with pytest.raises((TypeError, ValueError), match=f"^{name} must "):
             model.fit(**data, **{name: value}, sequence_length=3, verbose=0)
+
+
+WRONG_NUMBERS = {
+    "evaluate": {
+        "batch_size": (0, "3", 2.5),
+        "steps": (0, "a"),
+        "callbacks": (3, [3]),
+        "sample_weight": ("a", [1.0], np.full(7, np.nan)),
+    },
+    "predict": {"batch_size": (0, "3", 2.5), "steps": (0, "a"), "callbacks": (3, [3])},
+}
+
+
+@pytest.mark.parametrize("method", WRONG_NUMBERS)
+def test_evaluate_and_predict_name_a_wrong_argument(method):
+    model = language_model()
+    data = IDS if method == "evaluate" else {"x": IDS["x"]}
+    for name, values in WRONG_NUMBERS[method].items():
+        for value in values:
+            with pytest.raises((TypeError, ValueError), match=f"^{name} must "):
+                getattr(model, method)(**data, **{name: value}, verbose=0)
+
+
+DOCUMENTS = [["a b", "c d"], ["b a", "d"]]
+LABELED = {"x": ["a", "b"], "y": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    "head, data, name",
+    [
+        ("pretraining", {"x": DOCUMENTS, "sample_weight": [1.0, 2.0]}, "sample_weight"),
+        ("pretraining", {"x": DOCUMENTS, "missing": "skip"}, "missing"),
+        ("classify", {**LABELED, "sequence_length": 5}, "sequence_length"),
+    ],
+)
+def test_what_has_no_effect_on_an_evaluation_is_an_error(head, data, name):
+    model = BERT if head == "pretraining" else BERT.with_head(head, 2)
+    with pytest.raises(ValueError, match=f"{name} (must be left out|is) for documents"):
+        model.evaluate(**data, verbose=0)
 
 
 def test_a_list_of_weights_is_an_array_of_them():

@@ -16,9 +16,10 @@ from kerasseq.models.bert.bert_training import (
     PRETRAINING,
     PretrainingRows,
     fill,
+    held_out_pairs,
     is_pretraining,
     pretraining_batches,
-    pretraining_options,
+    refuse_pretraining,
 )
 from kerasseq.models.headed_model import (
     HeadedModel,
@@ -30,7 +31,7 @@ from kerasseq.models.headed_model import (
 from kerasseq.models.text_blocks import known_ids
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.published.architectures import Architecture, find
-from kerasseq.tasks.fit_call import FitCall, first_part
+from kerasseq.tasks.fit_call import FitCall
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizers.conversion import AnyTokenizer
 from kerasseq.training import MaskedLMMaskGenerator
@@ -221,23 +222,17 @@ class BERT(HeadedModel):
     def training_data(self, call: FitCall) -> Any:
         if is_pretraining(self, call.x, call.y):
             return PretrainingRows(self, call)
-        for name in PRETRAINING:
-            if call.own.pop(name, None) is not None:
-                raise ValueError(
-                    f"{name} is for documents, lists of sentences, on which a BERT "
-                    f'with head="pretraining" is trained, received head={self.head!r} '
-                    f"and x={checks.short(call.x)}. Leave it out"
-                )
+        refuse_pretraining(self, call)
         return super().training_data(call)
 
     def held_out_data(self, call: FitCall) -> Any:
         data = call.validation_data
         if is_pretraining(self, *(data if isinstance(data, tuple) else (data,))[:2]):
-            documents = first_part(data)
-            return self.batches(documents, **pretraining_options(call)).all()
-        # Beside documents Keras reads arrays as they are.
-        is_of_documents = is_pretraining(self, call.x, call.y)
-        return data if is_of_documents else super().held_out_data(call)
+            return held_out_pairs(self, call)
+        if is_pretraining(self, call.x, call.y):
+            return data  # beside documents Keras reads arrays as they are
+        refuse_pretraining(self, call)
+        return super().held_out_data(call)
 
     def batches(
         self,

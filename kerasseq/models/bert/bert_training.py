@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks.fit_call import FitCall
+from kerasseq.tasks.fit_call import FitCall, parts_of
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 from kerasseq.training.batches import TrainingRows
 
@@ -90,6 +90,33 @@ class PretrainingRows(TrainingRows):
 def pretraining_options(call: FitCall) -> dict[str, Any]:
     """Returns the arguments of `BERT.batches` for documents, in a call of `fit`."""
     return {name: call.own[name] for name in PRETRAINING if name in call.own}
+
+
+def refuse_pretraining(model: Any, call: FitCall) -> None:
+    """Raises if arguments for documents are given for other data."""
+    for name in PRETRAINING:
+        if call.own.pop(name, None) is not None:
+            raise ValueError(
+                f"{name} is for documents, lists of sentences, on which a BERT "
+                f'with head="pretraining" is trained, received head={model.head!r} '
+                f"and x={checks.short(call.x)}. Leave it out"
+            )
+
+
+def held_out_pairs(model: Any, call: FitCall) -> tuple[Any, ...]:
+    """Returns all pairs of sentences of the documents to validate on, or to evaluate.
+
+    Raises:
+        ValueError: If the documents have weights.
+    """
+    documents, _, weights = parts_of(call.validation_data)
+    call.refuse("for documents", "missing")
+    if weights is not None:
+        raise ValueError(
+            "sample_weight must be left out for documents, received "
+            f"{checks.short(weights)}"
+        )
+    return model.batches(documents, **pretraining_options(call)).all()
 
 
 def fill(
