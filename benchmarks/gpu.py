@@ -18,7 +18,6 @@ import argparse
 import importlib.util
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import tempfile
@@ -141,22 +140,23 @@ def markdown(result):
 
 
 def with_ratios(rows, peer):
-    """Adds the times divided by those of the peer in the same case, where it ran."""
+    """Adds the times divided by those of the peer in the same case, where it ran.
+
+    A peer that ran on several backends is that of the row's own.
+    """
     units = {}
     for row in rows:
         if row["implementation"] == peer:
+            units[row.get("backend"), row["case"]] = row
             units.setdefault(row["case"], row)
+
+    def ratio(row, key):
+        unit = units.get((row.get("backend"), row["case"]), units.get(row["case"]))
+        return row[key] / unit[key] if unit else ""
+
+    keys = ("train ms", "infer ms", "ms")
     return [
-        {
-            **row,
-            **{
-                f"{key} / {peer}": row[key] / units[row["case"]][key]
-                if row["case"] in units
-                else ""
-                for key in ("train ms", "infer ms", "ms")
-                if key in row
-            },
-        }
+        {**row, **{f"{key} / {peer}": ratio(row, key) for key in keys if key in row}}
         for row in rows
     ]
 

@@ -267,6 +267,15 @@ def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
     _, ours, alone = gpu.with_ratios(rows, "torch.nn")
     assert ours["train ms / torch.nn"] == 1.5 and ours["infer ms / torch.nn"] == 0.25
     assert alone["train ms / torch.nn"] == ""
+    rows = [
+        {"backend": name, "case": "a", "implementation": who, "ms": ms}
+        for name, who, ms in (
+            ("torch", "KerasHub", 2.0),
+            ("jax", "kerasseq", 3.0),
+            ("jax", "KerasHub", 5.0),
+        )
+    ]
+    assert gpu.with_ratios(rows, "KerasHub")[1]["ms / KerasHub"] == 0.6
 
     def work(part, name, options, reference, result, gpu=True):
         if part == "recurrent":
