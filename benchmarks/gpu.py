@@ -10,19 +10,19 @@ fused attention of PyTorch, "training" of GPTs beside plain PyTorch, and "genera
 
 Each part of each backend runs in a process of its own. What a backend or a package is
 missing for is left out, and said. `--out FILE.md` writes the tables after each row, so
-that a stopped run has what it measured. Without a GPU all of it runs on the CPU.
+that a stopped run has what it measured. Without a GPU all of it runs on the CPU, with
+tiny sizes unless `--size full` is given: it shows that the parts run, not how fast.
 """
 
 import argparse
 import importlib.util
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import tempfile
 
-from benchmarks.options import add_names_arguments
+from benchmarks.options import add_names_arguments, new_file
 
 PARTS = ("checks", "recurrent", "attention", "training", "generation")
 BACKENDS = ("torch", "jax")
@@ -39,10 +39,19 @@ def add_arguments(parser):
     both = ",".join(BACKENDS)
     names = [("--parts", PARTS, ",".join(PARTS)), ("--backends", BACKENDS, both)]
     add_names_arguments(parser, names)
-    parser.add_argument("--size", choices=["full", "tiny"], default="full")
+    help = "full with a GPU, else tiny"
+    parser.add_argument("--size", choices=["full", "tiny"], help=help)
     parser.add_argument(
-        "--out", type=pathlib.Path, metavar="FILE.md", help="write the tables there"
+        "--out", type=new_file, metavar="FILE.md", help="write the tables there"
     )
+
+
+def has_gpu(backend):
+    """Returns whether a backend has a GPU, asked of a process of its own."""
+    program = "from benchmarks import steps; raise SystemExit(not steps.has_gpu())"
+    env = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-c", program]
+    return not subprocess.run(command, env=env, stderr=subprocess.DEVNULL).returncode
 
 
 def run(options):
@@ -52,6 +61,10 @@ def run(options):
     for name in options.backends:
         if name not in found:
             result["left out"].append(f"{name}: not installed")
+    if options.size is None:
+        options.size = "full" if any(map(has_gpu, found)) else "tiny"
+        if options.size == "tiny":
+            result["left out"].append("full sizes, as there is no GPU: --size full")
     stopped = False
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -127,22 +140,23 @@ def markdown(result):
 
 
 def with_ratios(rows, peer):
-    """Adds the times divided by those of the peer in the same case, where it ran."""
+    """Adds the times divided by those of the peer in the same case, where it ran.
+
+    A peer that ran on several backends is that of the row's own.
+    """
     units = {}
     for row in rows:
         if row["implementation"] == peer:
+            units[row.get("backend"), row["case"]] = row
             units.setdefault(row["case"], row)
+
+    def ratio(row, key):
+        unit = units.get((row.get("backend"), row["case"]), units.get(row["case"]))
+        return row[key] / unit[key] if unit else ""
+
+    keys = ("train ms", "infer ms", "ms")
     return [
-        {
-            **row,
-            **{
-                f"{key} / {peer}": row[key] / units[row["case"]][key]
-                if row["case"] in units
-                else ""
-                for key in ("train ms", "infer ms", "ms")
-                if key in row
-            },
-        }
+        {**row, **{f"{key} / {peer}": ratio(row, key) for key in keys if key in row}}
         for row in rows
     ]
 

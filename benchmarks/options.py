@@ -50,6 +50,15 @@ def checkout(text):
     return folder
 
 
+def new_file(text):
+    """An argparse type: a file to write, whose folder exists."""
+    file = pathlib.Path(text)
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        message = f"must be a file in a folder that exists, received {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return file
+
+
 def positive(kind):
     """Returns an argparse type: a number above 0."""
 

@@ -267,6 +267,15 @@ def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
     _, ours, alone = gpu.with_ratios(rows, "torch.nn")
     assert ours["train ms / torch.nn"] == 1.5 and ours["infer ms / torch.nn"] == 0.25
     assert alone["train ms / torch.nn"] == ""
+    rows = [
+        {"backend": name, "case": "a", "implementation": who, "ms": ms}
+        for name, who, ms in (
+            ("torch", "KerasHub", 2.0),
+            ("jax", "kerasseq", 3.0),
+            ("jax", "KerasHub", 5.0),
+        )
+    ]
+    assert gpu.with_ratios(rows, "KerasHub")[1]["ms / KerasHub"] == 0.6
 
     def work(part, name, options, reference, result, gpu=True):
         if part == "recurrent":
@@ -275,8 +284,10 @@ def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
         result["table"].append(row)
 
     monkeypatch.setattr(gpu, "work", work)
+    monkeypatch.setattr(gpu, "has_gpu", lambda backend: False)
     out = tmp_path / "gpu.md"
     options = argparse.Namespace(parts=["checks"], backends=["torch"], out=out)
+    options.size = None
     monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: name)
     with pytest.raises(SystemExit, match="2 checks failed"):  # the reference, too
         gpu.run(options)
@@ -284,6 +295,11 @@ def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
     with pytest.raises(SystemExit, match="130"):
         gpu.run(options)
     assert "stopped by Ctrl-C" in out.read_text(encoding="utf-8")
+    assert options.size == "tiny"
+    parser = argparse.ArgumentParser()
+    gpu.add_arguments(parser)
+    with pytest.raises(SystemExit):  # before hours of work, not after
+        parser.parse_args(["--out", str(tmp_path / "none" / "gpu.md")])
 
 
 @pytest.mark.parametrize("part", transformer.PARTS)

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
         )
     files, others = documents.find_files(map(pathlib.Path, args.source))
     if others:
-        note(f"{others:,} other files of the folders are left out")
+        note(f"{others:,} other files or links of the folders are left out")
     encoding = args.encoding or "utf-8"
     text = documents.Source(tuple(files), args.column, encoding, args.separator)
     tokenizer = _tokenizer(args, text)

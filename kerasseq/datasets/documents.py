@@ -97,30 +97,34 @@ def find_files(paths: Iterable[pathlib.Path]) -> tuple[list[pathlib.Path], int]:
     Args:
         paths: Files; and folders, of which all files are read whose names end as
             `ENDINGS`, in the order of their names, with those of folders in them. What
-            is hidden, as its name begins with a dot, is not read.
+            is hidden, as its name begins with a dot, is not read; links to folders are
+            not followed, and count as left out.
 
     Raises:
         FileNotFoundError: If there is no such file, or a folder has none.
-        ValueError: If a file has another ending.
+        ValueError: If a file has another ending, or is named or linked to twice.
     """
     documents, others = [], 0
     for path in paths:
         if not path.is_dir():
             documents.append(_known(regular(path)))
             continue
-        files = sorted(p for p in path.rglob("*") if not _hidden(p, path))
-        files = [p for p in files if p.is_file()]
-        known = [p for p in files if p.name.lower().endswith(ENDINGS)]
+        # Links to folders are not followed, as they may lead in a circle.
+        found = sorted(p for p in path.rglob("*") if not _hidden(p, path))
+        files = [p for p in found if p.is_file() or p.is_symlink()]
+        known = [p for p in files if p.is_file() and _is_known(p)]
         if not known:
             raise FileNotFoundError(
                 f"the folder {path} has no file that ends with {', '.join(ENDINGS)}"
             )
         documents += known
         others += len(files) - len(known)
-    counts = collections.Counter(path.absolute() for path in documents)
-    twice = [path for path in documents if counts[path.absolute()] > 1]
+    counts = collections.Counter(path.resolve() for path in documents)
+    twice = [path for path in documents if counts[path.resolve()] > 1]
     if twice:
-        raise ValueError(f"{twice[0]} is named twice: each file is read once")
+        raise ValueError(
+            f"{twice[0]} is named twice, or linked to: each file is read once"
+        )
     return documents, others
 
 
@@ -151,8 +155,12 @@ def _hidden(path, folder):
     return any(name.startswith(".") for name in path.relative_to(folder).parts)
 
 
+def _is_known(path):
+    return path.name.lower().endswith(ENDINGS)
+
+
 def _known(path):
-    if not path.name.lower().endswith(ENDINGS):
+    if not _is_known(path):
         raise ValueError(
             f"{path} must end with {', '.join(ENDINGS)}, which say how it is read. "
             "Rename a text to .txt"

@@ -231,7 +231,11 @@ def _opened(folder, tokenizer, text, settings) -> dict[str, Any]:
         "parts": {part: [] for part in PARTS},
         "made_from": made_from,
     }
-    _save(folder, index)
+    try:
+        _save(folder, index)
+    except BaseException:  # else the next call finds a folder that is not empty
+        (folder / TOKENIZER).unlink()
+        raise
     return index
 
 
@@ -283,9 +287,14 @@ def _write(writer, text, tokenizer, settings, processes, progress):
         if progress is not None:
             progress(chunk.read)
     writer.keep()
-    if not any(writer.index["parts"].values()):
+    parts, named = writer.index["parts"], ", ".join(map(str, text.files[:3]))
+    if not any(parts.values()):
+        raise ValueError(f"the files have no text: {named}")
+    tokens = sum(shard["tokens"] for shard in parts["training"])
+    if tokens < 2:
         raise ValueError(
-            f"the files have no text: {', '.join(map(str, text.files[:3]))}"
+            f"expected two tokens to train on at least, an input and its target, "
+            f"received {tokens}, of {named}. Give more text, or a smaller held_out"
         )
 
 
@@ -448,7 +457,8 @@ def _finish(folder, index, held_out):
     if held_out and not index["parts"]["held_out"]:
         last = index["parts"]["training"][-1]
         total = sum(shard["tokens"] for shard in index["parts"]["training"])
-        count = min(max(round(held_out * total), 1), last["tokens"] - 1)
+        # Two tokens are left to train on: an input and its target.
+        count = min(max(round(held_out * total), 1), last["tokens"] - 2)
         if count > 0:
             _move_end(folder, index, last, last["tokens"] - count)
     index["finished"] = True

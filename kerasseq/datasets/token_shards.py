@@ -125,6 +125,12 @@ class TokenShards:
         else:
             files, kind = self._open_nano_gpt(tokenizer)
         self.ids: JoinedIds = JoinedIds([_mapped(*file, kind) for file in files])
+        if not len(self.ids) and not documents_apart:
+            change = "held_out above 0" if part == "held_out" else "a smaller held_out"
+            raise ValueError(
+                f"the {part} part of {self.folder} has no tokens. Prepare the text "
+                f"again in another folder, with {change}"
+            )
         if len(self.ids) < sequence_length + 1 and not documents_apart:
             raise ValueError(
                 f"the {part} part of {self.folder} must have at least sequence_length "

@@ -7,7 +7,7 @@ A format is a module of this package with these functions:
                                    difference of an output from that of the model
 
 A module may have `output_names(model, folder)`, if the outputs have other names in the
-file than in the model.
+file than in the model, and `NOTES`, what users of its files must know.
 
 `model` computes in float32; `length` is the number of steps that the files are to
 have, or None if it is to be free. `write` raises an error if the format cannot hold

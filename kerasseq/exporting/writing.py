@@ -61,6 +61,7 @@ def write_model(
     output_names = getattr(module, "output_names", lambda *_: None)
     names = output_names(precise, folder)
     notes = companions.write(precise, folder, steps, names, batch, max_characters)
+    notes += getattr(module, "NOTES", ())
     if precise is not model:
         notes.insert(
             0, "The model was trained in mixed precision: the file has float32."

@@ -36,7 +36,7 @@ def test_prepare_and_train(command, articles, tmp_path):
     words = ("--vocabulary-size", 300, "--held-out", 0.1, "--processes", 1)
     words += ("--seed", 3)
     done = command("prepare", articles, "--out", out, *words)
-    assert "1 other files of the folders are left out" in done.err
+    assert "1 other files or links of the folders are left out" in done.err
     assert "trained on" in done.err and "million a second" in done.err
     assert f"{END} ends a document" in done.out
     assert f"--data {out}" in done.out

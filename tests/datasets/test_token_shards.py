@@ -268,6 +268,20 @@ def test_a_full_disk_loses_nothing(tokenizer, tmp_path, monkeypatch):
     assert np.asarray(shards.ids).tolist() == sum(ids_of(tokenizer, DOCUMENTS), [])
 
 
+def test_a_disk_that_is_full_at_the_start_leaves_no_folder_in_the_way(
+    tokenizer, tmp_path, monkeypatch
+):
+    file, words = write(tmp_path, "a.jsonl"), (tokenizer, tmp_path / "o")
+    with monkeypatch.context() as context, pytest.raises(OSError, match="No space"):
+
+        def fails(*_):
+            raise OSError(28, "No space left on device")
+
+        context.setattr(shard_writing, "_save", fails)
+        prepare_shards(file, *words)
+    assert len(prepare_shards(file, *words).ids)
+
+
 # Blocks
 
 
@@ -419,13 +433,45 @@ def test_wrong_files(name, content, message, tmp_path, monkeypatch):
         prepare_shards(tmp_path / name, tokenizer, tmp_path / "o")
 
 
+def test_links_to_folders_are_left_out(tmp_path):
+    (tmp_path / "texts").mkdir()
+    file = write(tmp_path / "texts", "a.txt")
+    (tmp_path / "texts/circle").symlink_to(tmp_path / "texts")
+    (tmp_path / "texts/nothing.txt").symlink_to(tmp_path / "none")
+    assert documents.find_files([tmp_path / "texts"]) == ([file], 2)
+    (tmp_path / "same.txt").symlink_to(file)
+    assert documents.find_files([tmp_path / "same.txt"]) == ([tmp_path / "same.txt"], 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "held_out", "message"),
+    [("a", 0.1, "received 1, of"), ("abab", 0.99, "received 0, of")],
+)
+def test_too_little_to_train_on(content, held_out, message, tmp_path):
+    (tmp_path / "a.txt").write_text(content)
+    tokenizer = CharacterTokenizer().fit("ab")
+    with pytest.raises(ValueError, match=f"two tokens to train on at least.*{message}"):
+        prepare_shards(tmp_path / "a.txt", tokenizer, tmp_path / "o", held_out=held_out)
+
+
+def test_two_tokens_are_trained_on(tmp_path):
+    (tmp_path / "a.txt").write_text("ab")
+    tokenizer = CharacterTokenizer().fit("ab")
+    shards = prepare_shards(tmp_path / "a.txt", tokenizer, tmp_path / "o")
+    assert (len(shards), len(shards.ids)) == (1, 2)
+    with pytest.raises(ValueError, match="has no tokens.*with held_out above 0"):
+        TokenShards(tmp_path / "o", "held_out", sequence_length=1)
+
+
 def test_wrong_folders(tokenizer, tmp_path):
     file = write(tmp_path, "a.txt")
     with pytest.raises(FileNotFoundError, match="has no file that ends with"):
         (tmp_path / "empty").mkdir()
         prepare_shards(tmp_path / "empty", tokenizer, tmp_path / "o")
-    with pytest.raises(ValueError, match="named twice"):
-        prepare_shards([file, file], tokenizer, tmp_path / "o")
+    (tmp_path / "link.txt").symlink_to(file)
+    for second in (file, tmp_path / "link.txt"):
+        with pytest.raises(ValueError, match="named twice, or linked to"):
+            prepare_shards([file, second], tokenizer, tmp_path / "o")
     for source, error in ((3, TypeError), ([], ValueError)):
         with pytest.raises(error, match="source"):
             prepare_shards(source, tokenizer, tmp_path / "o")

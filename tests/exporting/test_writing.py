@@ -132,6 +132,14 @@ def test_without_the_runtime_nothing_is_checked(tmp_path, monkeypatch):
     assert found["difference"] is None and found["checked_by"] is None
 
 
+def test_openvino_is_compared_in_float32(tmp_path):
+    need("torch")
+    pytest.importorskip("openvino")
+    found = written(classifier("bag"), tmp_path, format="openvino", length=5)
+    assert found["difference"] < 1e-5
+    assert "INFERENCE_PRECISION_HINT=f32" in found["notes"][-1]
+
+
 def test_inputs_of_models():
     bert = models.BERT(vocabulary_size=V, num_layers=1, num_heads=2, hidden_dim=8)
     assert [(each.name, each.values) for each in inputs.inputs_of(bert)] == [

@@ -159,6 +159,29 @@ def test_loaders_of_others_read_them(folder):
     assert model.fit(Batches(), verbose=0).history["loss"][0] > 0
 
 
+@pytest.mark.everywhere("tf.data of TensorFlow; the others skip it")
+def test_tf_data_reads_them(folder):
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("tf.data is TensorFlow's")
+    tf = pytest.importorskip("tensorflow")
+    for apart in (False, True):
+        shards = TokenShards(folder, sequence_length=T, documents_apart=apart)
+        spec = tuple(tf.TensorSpec(a.shape, a.dtype) for a in shards[0])
+        rows = tf.data.Dataset.from_generator(
+            lambda shards=shards: iter(shards), output_signature=spec
+        )
+        rows = rows.apply(tf.data.experimental.assert_cardinality(len(shards)))
+        *batches, last = rows.batch(3)
+        assert 3 * len(batches) + len(last[0]) == len(shards)
+        for found, row in zip(
+            batches[1], zip(*(shards[n] for n in (3, 4, 5)), strict=True), strict=True
+        ):
+            np.testing.assert_array_equal(found, np.stack(row))
+    model = make("gru", shards.tokenizer)
+    history = model.fit(rows.batch(3), shuffle=False, verbose=0).history
+    assert history["loss"][0] > 0
+
+
 def test_wrong_models(tokenizer, folder):
     other = text.CharacterTokenizer().fit("abc")
     shards = TokenShards(folder, sequence_length=T)
