@@ -87,14 +87,14 @@ def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float
     def run(arrays):
         given = {NAMES[n]: torch.tensor(x) for n, x in zip(names, arrays, strict=True)}
         with torch.no_grad():
-            found = theirs(**{k: x.long() for k, x in given.items()}, **options)[0]
-        return found.float().numpy()
+            output = theirs(**{k: x.long() for k, x in given.items()}, **options)[0]
+        return output.float().numpy()
 
     return max(_difference(model, run, *case) for case in enumerate(CASES))
 
 
 def _difference(model, run, seed, case):
-    """The largest difference for rows without padding, relative to the output."""
+    """Computes the largest relative difference, for rows without padding."""
     rows, steps = case
     most = inputs.longest(model)
     steps = steps if most is None else min(steps, most)
