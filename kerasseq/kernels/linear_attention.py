@@ -202,7 +202,7 @@ def _add(decays, q, k, v, state):
 
 
 def _hide_non_finite(k, v, b, c, log_decay):
-    """The arguments with zeros for NaN and infinity, and the steps that had them.
+    """Replaces NaN and infinity by 0, and returns which steps had them.
 
     Returns:
         The arguments, and booleans `(C, B, N, L, 1)`.

@@ -137,7 +137,7 @@ def _is_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 def _is_half_on_cpu(x: Tensor) -> bool:
-    """Whether JAX cannot compile it: no CPU supports the precision it requests."""
+    """Returns whether JAX cannot compile it: no CPU has the precision it asks for."""
     is_half = keras.backend.standardize_dtype(x.dtype) == "float16"
     return is_half and jax.default_backend() == "cpu"
 

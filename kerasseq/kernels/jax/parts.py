@@ -126,7 +126,7 @@ def _in_each_process(outputs):
 
 
 def _loss(model):
-    """The mean over the steps of a part, with their number and the new states."""
+    """Computes the mean over the steps of a part, their number and the new states."""
 
     def loss(trained, fixed, metrics, of_optimizer, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -317,9 +317,9 @@ def _share_random_state():
     """Gives all processes a seed of the first, unless their random states agree."""
     state = zlib.crc32(repr((random.getstate(), np.random.get_state())).encode())
     own = np.array([state, random.getrandbits(31)], "uint32")
-    found = multihost_utils.process_allgather(own)  # (processes, 2)
-    if len({*found[:, 0].tolist()}) > 1:
-        keras.utils.set_random_seed(int(found[0, 1]))
+    gathered = multihost_utils.process_allgather(own)  # (processes, 2)
+    if len({*gathered[:, 0].tolist()}) > 1:
+        keras.utils.set_random_seed(int(gathered[0, 1]))
 
 
 def _is_one_of_several():

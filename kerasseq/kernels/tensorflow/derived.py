@@ -59,7 +59,7 @@ def run(
 
 
 def _run(derived, path, x, states, parameters, noise, mask):
-    """As `run`, in a graph."""
+    """Runs the loop as `run` does, in a graph."""
     if "plan" not in derived.compiled:
         derived.compiled["plan"] = Plan(derived)
     fixed, count = (derived.compiled["plan"], noise, mask), len(states)

@@ -30,11 +30,11 @@ def write_onnx(
     convert = packages.load("tf2onnx.convert", "tf2onnx", "the format onnx needs")
     specs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in inputs]
     traced = tf.function(function, autograph=False, jit_compile=False)
-    found = traced.get_concrete_function(*specs).structured_outputs
+    outputs = traced.get_concrete_function(*specs).structured_outputs
     convert.from_function(
         traced, input_signature=specs, opset=OPSET, output_path=str(file)
     )
     return {
         name: keras.KerasTensor(tuple(x.shape), x.dtype.name, name=name)
-        for name, x in found.items()
+        for name, x in outputs.items()
     }

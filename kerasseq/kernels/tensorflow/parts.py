@@ -112,8 +112,8 @@ def _of_all_devices(gradients, optimizer):
     clipped already, and so are left as they are.
     """
     context = tf.distribute.get_replica_context()
-    found = [d for d in gradients if d is not None]
-    total = context.all_reduce(tf.distribute.ReduceOp.SUM, found)
+    present = [d for d in gradients if d is not None]
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, present)
     if optimizer.global_clipnorm:
         total, _ = tf.clip_by_global_norm(total, optimizer.global_clipnorm)
     elif optimizer.clipnorm:
@@ -130,7 +130,7 @@ def _is_given(value):
 
 
 def _mean(mean, d, r):
-    """The mean of parts with one more, whose share is r; a part may have no rows."""
+    """Adds a part with the share r to the mean; a part may have no rows."""
     if d is None:
         return mean
     mean = tf.zeros_like(d) if mean is None else mean
@@ -222,10 +222,10 @@ def _strategy(count):
     if len(workers) < 2:
         return _OneMachine(_devices(count))
     strategy = _Machines()
-    found = strategy.num_replicas_in_sync
-    if count not in (None, found):
+    here = strategy.num_replicas_in_sync
+    if count not in (None, here):
         raise ValueError(
-            f"devices must be {found}, the number of all devices of the {len(workers)} "
+            f"devices must be {here}, the number of all devices of the {len(workers)} "
             f"processes in TF_CONFIG, received {count}. Leave it out"
         )
     _share_random_state(strategy)
@@ -248,9 +248,10 @@ def _share_random_state(strategy):
             lambda: tf.distribute.get_replica_context().all_gather(own, axis=0)
         )
 
-    found = strategy.experimental_local_results(exchanged())[0].numpy()  # (devices, 2)
-    if not is_seeded or len({*found[:, 0]}) > 1:
-        keras.utils.set_random_seed(int(found[0, 1]))
+    here, *_ = strategy.experimental_local_results(exchanged())
+    gathered = here.numpy()  # (devices, 2)
+    if not is_seeded or len({*gathered[:, 0]}) > 1:
+        keras.utils.set_random_seed(int(gathered[0, 1]))
 
 
 def _seed_of_tensorflow():

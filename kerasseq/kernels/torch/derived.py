@@ -244,7 +244,7 @@ def _parameters(tensors: Sequence[torch.Tensor]) -> Tensors:
 
 
 def _allocate(direction: Direction, steps: int, batch: int) -> Tensors:
-    """What a pass writes; states at all steps have a place for the first one."""
+    """Allocates what a pass writes; states of all steps begin with the first one."""
     tensors = {}
     for name, width, kind in direction.written:
         rows = {BATCH: (batch,), PAIR: (2, batch), UNITS: ()}.get(kind)

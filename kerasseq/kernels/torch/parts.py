@@ -90,7 +90,7 @@ class _Loss(torch.nn.Module):
 
 
 def _loss(model, data, in_parts):
-    """The loss of rows in training, the outputs, and what it is a mean over.
+    """Computes the loss of rows in training, the outputs, and its count.
 
     That number is 1 for a batch that is not in parts.
     """
@@ -204,14 +204,14 @@ def _local(d):
 
 
 def _mean_of_all(d):
-    """The mean over the processes; of a divided weight it is one already."""
+    """Takes the mean over the processes; of a divided weight it is one already."""
     if d is None or hasattr(d, "to_local"):
         return d
     return _processes.total(d) / _processes.count
 
 
 def _of_all_processes(gradients, count):
-    """The gradients of the whole batch, from those of the parts of each process.
+    """Sums the gradients of the parts of each process to those of the whole batch.
 
     Parts are added up here, as PyTorch's DDP would add up after each of them.
     """
@@ -330,14 +330,14 @@ def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
     global _processes
     if layout is not None:
         raise ValueError(common.only_jax("layout_map"))
-    found = int(os.environ.get("WORLD_SIZE", 1))
-    if count is not None and count != found:
+    world_size = int(os.environ.get("WORLD_SIZE", 1))
+    if count is not None and count != world_size:
         raise ValueError(
             "on PyTorch each device has a process of its own: devices must be their "
-            f"number, {found}, received {count}. Start the program with  torchrun "
+            f"number, {world_size}, received {count}. Start the program with  torchrun "
             f"--nproc-per-node {count} PROGRAM"
         )
-    if found == 1:
+    if world_size == 1:
         yield
         return
     begins = not distributed.is_initialized()
