@@ -150,7 +150,7 @@ def linear_states(
 
 
 def _in_chunks(q, k, v, log_decay, b, c, state):
-    """See `reference.linear_attention`."""
+    """Computes y `(B, T, N, V)` and the last state `(B, N, K, V)` chunk by chunk."""
     T = q.shape[1]
     short = isinstance(T, int) and T < CHUNK
     L = 2 ** (T - 1).bit_length() if short else CHUNK

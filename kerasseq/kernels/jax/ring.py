@@ -30,7 +30,7 @@ def run(
     positions: tuple[Tensor, Tensor] | None = None,
     **options: Any,
 ) -> Tensor:
-    """See `kerasseq.kernels.ring_attention`."""
+    """Attends with q `(B, T, N, K)` to k `(B, S, M, K)` over a ring of devices."""
     T, S, P = q.shape[1], k.shape[1], devices
     C, L = block_length(S, P, block_size)
     C_q, L_q = block_length(T, P, block_size)

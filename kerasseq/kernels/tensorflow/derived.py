@@ -30,7 +30,7 @@ from kerasseq.kernels.tensorflow.values import Values
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
-    """See `kernels.derived`: if they have one dtype."""
+    """Returns whether the loop runs here: if inputs and states have one dtype."""
     return len({t.dtype for t in tensors}) == 1
 
 
@@ -44,7 +44,12 @@ def run(
     *,
     path: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """See `kernels.derived`. Eager calls run a function that is traced once."""
+    """Runs the loop through time, and returns the output and the last states.
+
+    x is `(T, B, N)`, a state or a mask of `noise` `(B, n)`, `mask` boolean `(T, B)` or
+    None, and the output `(T, B, n)`, None if not `path`.
+    Eager calls run a function that is traced once.
+    """
     tensors = [x, list(states), list(parameters), list(noise)]
     tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)  # no variables
     if not tf.executing_eagerly():

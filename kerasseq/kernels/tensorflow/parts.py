@@ -23,24 +23,24 @@ UNSEEDED = 87654321  # what TensorFlow returns in place of a global seed
 
 
 def is_divided() -> bool:
-    """See `kerasseq.kernels.is_divided`."""
+    """Returns whether this is code of one replica of several."""
     count = tf.distribute.get_strategy().num_replicas_in_sync
     return count > 1 and not tf.distribute.in_cross_replica_context()
 
 
 def divides_rows() -> bool:
-    """See `kerasseq.kernels.divides_rows`."""
+    """Returns whether there are several replicas."""
     return tf.distribute.get_strategy().num_replicas_in_sync > 1
 
 
 def unscaled(loss: Tensor) -> Tensor:
-    """See `kerasseq.kernels.unscaled`."""
+    """Multiplies a loss by the number of replicas, by which Keras divides it."""
     count = tf.distribute.get_strategy().num_replicas_in_sync
     return loss if count == 1 else loss * tf.cast(count, loss.dtype)
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
-    """See `kerasseq.kernels.of_part`."""
+    """Weighs the loss of a replica, a mean over `over`, by its share of all counts."""
     if not is_divided():
         return loss
     return loss * tf.cast(over / total_of_devices(over), loss.dtype)
@@ -57,7 +57,7 @@ def total_of_devices(count: Tensor) -> Tensor:
 def train_step(
     model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
 ) -> Nested:
-    """See `kerasseq.kernels.train_step`."""
+    """Trains on a batch in `parts`, and returns the metrics."""
     if parts == 1 and not is_divided():
         return step(data)
     with common.in_parts(model, data, parts):
@@ -138,7 +138,7 @@ def _mean(mean, d, r):
 
 
 def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
-    """See `kerasseq.kernels.restartable`."""
+    """Returns batches that can be read from their start again, on several devices."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return stream()
     signature = tree.map_structure(_spec, next(stream()))
@@ -189,13 +189,16 @@ def _cluster():
 
 
 def is_first_process() -> bool:
-    """See `kerasseq.kernels.is_first_process`."""
+    """Returns whether this process is the first one, which writes the files."""
     return _cluster()[1] == 0
 
 
 @contextlib.contextmanager
 def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
-    """See `kerasseq.kernels.on_devices`."""
+    """Divides each batch among `count` devices inside the block, all if None.
+
+    The weights are on each device whole.
+    """
     if layout is not None:
         raise ValueError(common.only_jax("layout_map"))
     if parallel == "model":
@@ -260,7 +263,7 @@ def _seed_of_tensorflow():
 
 
 def make_virtual_devices(count: int) -> None:
-    """See `kerasseq.kernels.make_virtual_devices`."""
+    """Divides a CPU into devices, unless TensorFlow has begun or has a GPU."""
     if _kind() == "CPU":
         parts = [tf.config.LogicalDeviceConfiguration()] * count
         with contextlib.suppress(RuntimeError):  # as TensorFlow has begun

@@ -15,7 +15,10 @@ from kerasseq.kernels.tensorflow.private import stop_recording
 
 
 def rematerialized(function: Callable, mode: str) -> Callable:
-    """See `kerasseq.kernels.rematerialized`."""
+    """Returns a function of two lists of tensors whose backward pass keeps less.
+
+    `mode` is "full" to keep its arguments alone, "activations" for products as well.
+    """
 
     def call(inputs: list[Tensor], weights: list[Tensor]) -> Any:
         others, n = [], len(inputs)

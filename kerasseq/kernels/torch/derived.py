@@ -141,7 +141,7 @@ def rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
-    """See `kernels.derived`: on a CPU in float32, where llvmlite is installed."""
+    """Returns whether the loop runs here: on a CPU in float32, with llvmlite."""
     return compile.is_available() and holds_float32(*tensors)
 
 
@@ -155,7 +155,12 @@ def run(
     *,
     path: bool,
 ) -> tuple[torch.Tensor | None, list[torch.Tensor]]:
-    """See `kernels.derived`. The backward pass refuses a second derivative."""
+    """Runs the loop through time, and returns the output and the last states.
+
+    x is `(T, B, N)`, a state or a mask of `noise` `(B, n)`, `mask` boolean `(T, B)` or
+    None, and the output `(T, B, n)`, None if not `path`.
+    The backward pass refuses a second derivative.
+    """
     learned = [x, *parameters]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (*learned, *states))
     wanted = tuple(t.requires_grad for t in learned) if keep else None
