@@ -36,7 +36,7 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`.
+    """Writes a model and its tokenizer into a folder, for any number of steps.
 
     Raises:
         TypeError: If Hugging Face has no class for the model.
@@ -70,7 +70,10 @@ def _refuse_hub_alone(model):
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float | None:
-    """See `formats`; None if the model has inputs or outputs that are not compared."""
+    """Returns the largest difference of an output from the model's, relative to it.
+
+    None if the model has inputs or outputs that are not compared.
+    """
     names = [each.name for each in inputs.inputs_of(model)]
     several = not isinstance(model.output, keras.KerasTensor)
     if several or not set(names) <= set(NAMES):

@@ -13,7 +13,7 @@ FILE, CONVERTED = "model.xml", "converted.xml"
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`."""
+    """Writes a model, for any batch and `length` steps; any number if None."""
     with kernels.convertible_loops():
         keras.Model.export(
             model,
@@ -48,7 +48,7 @@ def _weights(file):
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
-    """See `formats`."""
+    """Returns the largest difference of an output from the model's, relative to it."""
     import openvino
 
     precise = {"INFERENCE_PRECISION_HINT": "f32"}
