@@ -287,6 +287,17 @@ def test_picture_of_the_folders():
     assert heights_in_row(IMPORTS.search(text)[1]) == HEIGHT
 
 
+def test_picture_of_the_design():
+    """Its boxes are the packages of one height, from the lowest to the highest."""
+    page = (ROOT / "docs/pages/en/design.md").read_text()
+    boxes = [re.split(", |: ", box) for box in re.findall(r'\["(.*?)"\]', page)]
+    order = [
+        {HEIGHT[n] for n in box if n in HEIGHT} for box in boxes if box[0] in HEIGHT
+    ]
+    assert order == [{height} for height in sorted({*HEIGHT.values()})]
+    assert HEIGHT.keys() | SERVING | KERAS_FREE <= {n for box in boxes for n in box}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [

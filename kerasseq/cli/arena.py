@@ -350,8 +350,8 @@ def _show_ratings(args, console):
     votes = count_votes(args.votes)
     rows = []
     if votes:
-        found = kerasseq.training.ratings(args.votes, prior=args.prior)
-        columns = (found.players, found.values, found.interval, found.elo, found.votes)
+        rated = kerasseq.training.ratings(args.votes, prior=args.prior)
+        columns = (rated.players, rated.values, rated.interval, rated.elo, rated.votes)
         rows = [
             {
                 "run": name,

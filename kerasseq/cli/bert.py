@@ -276,14 +276,14 @@ def verdicts(
     weights: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """Returns for both accuracies whether the model beats the most frequent answer."""
-    found, count = {}, len(y["next"])
+    by_name, count = {}, len(y["next"])
     for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
         sizes = weights[name].reshape(count, -1)
         own, other = (
             ((each[name] == y[name]).reshape(count, -1) * sizes).sum(axis=1)
             for each in (answers, simple)
         )
-        found[name] = verdict.compare(
+        by_name[name] = verdict.compare(
             "BERT",
             own,
             {MOST_FREQUENT: other},
@@ -292,7 +292,7 @@ def verdicts(
             sizes=sizes.sum(axis=1),
             rows="held-out pairs",
         )
-    return found
+    return by_name
 
 
 def show(console: Console, results: runs.Results) -> None:

@@ -166,8 +166,8 @@ def scores(texts: Sequence[str], truths: Sequence[Sequence[str]]) -> dict[str, A
             right words counts.
 
     Examples:
-        >>> found = scores(["a cat", "a dog"], [["a cat"], ["a fox", "two foxes"]])
-        >>> found["exact"], found["words"]
+        >>> result = scores(["a cat", "a dog"], [["a cat"], ["a fox", "two foxes"]])
+        >>> result["exact"], result["words"]
         (0.5, 0.75)
     """
     best = [

@@ -280,16 +280,16 @@ def train(run: Run) -> runs.Results:
         model, seed = contest.parts(name)
         task, cell = model.split("-")
         start = time.perf_counter()
-        found = train_cell(task, cell, seed, settings, tests[task])
-        found["seconds"] = round(time.perf_counter() - start, 3)
-        return found, f"{task}, {cell}, seed {seed}: {found['score']:.3f}"
+        record = train_cell(task, cell, seed, settings, tests[task])
+        record["seconds"] = round(time.perf_counter() - start, 3)
+        return record, f"{task}, {cell}, seed {seed}: {record['score']:.3f}"
 
-    found = contest.measure_all(run, names, STORED, measure, stored)
+    by_name = contest.measure_all(run, names, STORED, measure, stored)
     results = {
         "task": run.task,
         "seeds": settings.seeds,
         "steps": settings.steps,
-        **compare(settings.tasks, settings.models, found),
+        **compare(settings.tasks, settings.models, by_name),
         "run": str(run.folder),
     }
     show(run.console, results)
@@ -314,20 +314,20 @@ def stored(file: pathlib.Path) -> dict[str, Any] | None:
 
 
 def compare(
-    tasks: list[str], cells: list[str], found: dict[str, dict[int, Any]]
+    tasks: list[str], cells: list[str], results: dict[str, dict[int, Any]]
 ) -> dict[str, Any]:
     """Ranks the cells on each task, by their mean score over the seeds.
 
     Args:
         tasks: Names of tasks.
         cells: Names of cells.
-        found: The results by "task-cell" and seed.
+        results: The results by "task-cell" and seed.
 
     Returns:
         Plain data: scores, ranks and mean ranks, and the sentences about them.
     """
     scores = {
-        task: {c: [r["score"] for r in found[f"{task}-{c}"].values()] for c in cells}
+        task: {c: [r["score"] for r in results[f"{task}-{c}"].values()] for c in cells}
         for task in tasks
     }
     ranks = {}
@@ -335,7 +335,7 @@ def compare(
         sign = -1 if TASKS[task].higher_is_better else 1
         means = [sign * float(np.mean(by_cell[cell])) for cell in cells]
         ranks[task] = dict(zip(cells, rank(means), strict=True))
-    first = {name: next(iter(each.values())) for name, each in found.items()}
+    first = {name: next(iter(each.values())) for name, each in results.items()}
     return {
         "scores": scores,
         "ranks": ranks,

@@ -266,14 +266,14 @@ def answers(model: Any, questions: Sequence[list[Message]]) -> list[str]:
     """
     from kerasseq.models import Chat
 
-    found = []
+    replies = []
     with progress("asking", len(questions)) as show:
         for talk in questions:
             chat = Chat(model, max_new_tokens=MAX_ANSWER)
             chat.messages = list(talk[:-2])
-            found.append(chat.ask(talk[-2]["content"]))
-            show(len(found))
-    return found
+            replies.append(chat.ask(talk[-2]["content"]))
+            show(len(replies))
+    return replies
 
 
 def is_right(answer: str, expected: str) -> bool:

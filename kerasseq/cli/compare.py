@@ -167,9 +167,9 @@ def train(run: Run) -> runs.Results:
         learner, seed = contest.parts(name)
         predicted, seconds = trained.predict(learner, seed)
         f1 = kerasseq.training.multilabel_f1(y, predicted, "macro")
-        found = {"learner": learner, "seed": seed, "seconds": round(seconds, 3)}
-        found["predicted"] = ["".join(map(str, row)) for row in predicted.tolist()]
-        return found, f"{learner}, seed {seed}: F1 {f1:.3f}, {clock(seconds)}"
+        record = {"learner": learner, "seed": seed, "seconds": round(seconds, 3)}
+        record["predicted"] = ["".join(map(str, row)) for row in predicted.tolist()]
+        return record, f"{learner}, seed {seed}: F1 {f1:.3f}, {clock(seconds)}"
 
     read = functools.partial(read_stored, shape=y.shape)
     predictions = contest.measure_all(run, names, STORED, measure, read)

@@ -156,9 +156,9 @@ def measure_all(
     files = {name: run.folder / folder / f"{name}.json" for name in competitors}
 
     def train_one(name, follow):
-        found, line = measure(name)
+        result, line = measure(name)
         files[name].parent.mkdir(exist_ok=True)
-        write_json(files[name], found)
+        write_json(files[name], result)
         count = f"({competitors.index(name) + 1} of {len(competitors)})"
         run.console.info(f"{line} {count}")
 

@@ -64,12 +64,12 @@ def train(run: Run) -> runs.Results:
     rows = candidates(held_out, settings.seed)
     tested = multimodal_data.take(held_out, rows)
     embedded = vectors(model, tested, settings.batch_size)
-    found = scores(embedded)
-    judged = judge(found)
+    scored = scores(embedded)
+    judged = judge(scored)
     repeated = labeled.repeated(trained.keys, image_data.keys(tested.images))
     plain = {
         name: {key: value for key, value in each.items() if key != "ranks"}
-        for name, each in found.items()
+        for name, each in scored.items()
     }
     results = run.results(
         *(model, trained.history, trained.steps),
@@ -79,7 +79,7 @@ def train(run: Run) -> runs.Results:
         verdict=judged,
         repeated=repeated,
     )
-    show(run.console, found)
+    show(run.console, scored)
     run.console.write(judged["sentence"])
     labeled.show_repeated(run.console, repeated, len(rows), "pictures")
     texts = nearest(embedded["images"] @ embedded["texts"].T, tested.texts)
@@ -130,11 +130,11 @@ def vectors(
     """Computes the unit vectors of pictures, of sounds and of captions, by kind."""
     size = {"batch_size": batch_size}
     with status("reading the held-out pictures and captions"):
-        found = {"images": model.embed_images(pictures.images, **size)}
+        embedded = {"images": model.embed_images(pictures.images, **size)}
         if "audio" in model.kinds:
-            found["audio"] = model.embed_audio([*pictures.audio], **size)
-        found["texts"] = model.embed_texts(pictures.texts, **size)
-    return found
+            embedded["audio"] = model.embed_audio([*pictures.audio], **size)
+        embedded["texts"] = model.embed_texts(pictures.texts, **size)
+    return embedded
 
 
 def ranks(cosines: np.ndarray) -> np.ndarray:
@@ -150,11 +150,11 @@ def ranks(cosines: np.ndarray) -> np.ndarray:
     return np.sum(cosines >= own, axis=1) - 1
 
 
-def scores(found: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+def scores(embedded: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
     """Returns how often the right partner is the nearest, as plain data by direction.
 
     Args:
-        found: Vectors by kind, with partners in the same rows.
+        embedded: Vectors by kind, with partners in the same rows.
 
     Examples:
         >>> eye = np.eye(8)
@@ -163,8 +163,8 @@ def scores(found: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
         (1.0, 0.125)
     """
     results = {}
-    for first, second in itertools.combinations(found, 2):
-        cosines = found[first] @ found[second].T
+    for first, second in itertools.combinations(embedded, 2):
+        cosines = embedded[first] @ embedded[second].T
         names = (NAMES[first], NAMES[second])
         for (a, b), each in ((names, cosines), (names[::-1], cosines.T)):
             before = ranks(each)
@@ -199,8 +199,8 @@ def judge(results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         }
     right = sum((each["ranks"] == 0).astype(float) for each in both) / 2
     # Differences below the precision of float64 are none.
-    found = verdict.difference(right - chance)
-    better_by = verdict.Difference(*(round(x, 12) for x in found[:3]), count)
+    gain = verdict.difference(right - chance)
+    better_by = verdict.Difference(*(round(x, 12) for x in gain[:3]), count)
     numbers = (
         f"among {count:,} held-out captions the right one is the nearest of "
         f"{both[0]['right']:.3f} of the pictures, and back {both[1]['right']:.3f}; by "

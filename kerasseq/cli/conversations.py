@@ -184,22 +184,22 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     Examples:
         >>> import numpy as np
         >>> before = {"bits": np.array([9.0, 3]), "tokens": np.array([3, 1])}
-        >>> found = compare(before, {**before, "bits": np.array([5.0, 1])})
-        >>> found["bits_per_token"], found["bits_per_token_before"]
+        >>> result = compare(before, {**before, "bits": np.array([5.0, 1])})
+        >>> result["bits_per_token"], result["bits_per_token_before"]
         (1.5, 3.0)
     """
     tokens = after["tokens"]
     means = [float(each["bits"].sum() / tokens.sum()) for each in (after, before)]
-    found = {"bits_per_token": means[0], "bits_per_token_before": means[1]}
+    result = {"bits_per_token": means[0], "bits_per_token_before": means[1]}
     for name in ("right", "bits_per_byte"):
         if name in after:
-            found |= {name: after[name], f"{name}_before": before[name]}
+            result |= {name: after[name], f"{name}_before": before[name]}
     if "asked" in after:
-        found["asked"] = after["asked"]
+        result["asked"] = after["asked"]
     by = verdict.difference(before["bits"] - after["bits"], tokens)
     numbers = f"{means[0]:.3f} bits for a token of an answer, before {means[1]:.3f}"
     words = numbers, by, "held-out conversations", ADVICE
-    return {**found, "verdict": verdict.of_training(*words)}
+    return {**result, "verdict": verdict.of_training(*words)}
 
 
 def show(console: Console, results: runs.Results) -> None:

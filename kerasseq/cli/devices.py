@@ -250,10 +250,10 @@ def given(args: argparse.Namespace) -> Devices:
         "parallel": words.get("parallel"),
         "micro_batches": words.get("micro_batches"),
     }
-    found = Devices(**{name: value for name, value in named.items() if value})
-    if found.parallel == "model" and found.count == 1:
+    devices = Devices(**{name: value for name, value in named.items() if value})
+    if devices.parallel == "model" and devices.count == 1:
         raise UsageError("--parallel model needs --devices of at least 2, received 1")
-    return found
+    return devices
 
 
 def check(

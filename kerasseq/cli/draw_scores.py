@@ -158,7 +158,7 @@ def scores(
     with status("computing the loss on the held-out pictures"):
         bits = bits_per_id(model, known, tested, pictures)
     mean = pixels.mean(axis=0)
-    found = {
+    scored = {
         "bits": bits,
         "errors": {
             "rebuilt": float(np.mean((pictures.real - pictures.rebuilt) ** 2)),
@@ -168,8 +168,8 @@ def scores(
     }
     if has_looks(learned):
         with status("reading color and shape"):
-            found["looks"] = look_scores(some, pixels, tested, pictures)
-    return found
+            scored["looks"] = look_scores(some, pixels, tested, pictures)
+    return scored
 
 
 def bits_per_id(
@@ -184,16 +184,16 @@ def bits_per_id(
         pictures: The same, with their ids.
     """
     K, ids = model.codebook.num_codes, pictures.ids.reshape(len(pictures.ids), -1)
-    found = {FREQUENCIES: -np.log2(frequencies(known, K))[ids].mean(axis=1)}
+    bits = {FREQUENCIES: -np.log2(frequencies(known, K))[ids].mean(axis=1)}
     if len(ids) > 1:
         others = [*tested.texts[1:], tested.texts[0]]
-        found[SHUFFLED] = _bits(model, others, pictures.real, ids)
-    return {**found, MODEL: _bits(model, tested.texts, pictures.real, ids)}
+        bits[SHUFFLED] = _bits(model, others, pictures.real, ids)
+    return {**bits, MODEL: _bits(model, tested.texts, pictures.real, ids)}
 
 
 def _bits(model, texts, pixels, ids):
     """Bits per id of pictures after captions, `(rows,)`."""
-    found = []
+    parts = []
     for start in range(0, len(texts), PART):
         part = slice(start, start + PART)
         encoded = model.encode(pixels[part], texts[part])
@@ -201,8 +201,8 @@ def _bits(model, texts, pixels, ids):
         most = z.max(axis=-1, keepdims=True)
         nats = np.log(np.exp(z - most).sum(axis=-1)) + most[..., 0]
         nats -= np.take_along_axis(z, ids[part, :, None], axis=-1)[..., 0]
-        found.append(nats.mean(axis=1) / np.log(2))
-    return np.concatenate(found)
+        parts.append(nats.mean(axis=1) / np.log(2))
+    return np.concatenate(parts)
 
 
 def frequencies(ids: np.ndarray, count: int) -> np.ndarray:
@@ -237,22 +237,22 @@ def in_use(ids: np.ndarray, count: int) -> dict[str, float]:
     return {"num_codes": count, "used": len(p), "perplexity": perplexity}
 
 
-def judge(found: dict[str, Any]) -> dict[str, Any]:
+def judge(scored: dict[str, Any]) -> dict[str, Any]:
     """Returns whether a model beats the best that needs no model, as plain data.
 
     It is judged by what its pictures show, or by the bits per id.
 
     Args:
-        found: What `scores` returns.
+        scored: What `scores` returns.
     """
-    if "looks" in found:
-        both = {name: each["both"] for name, each in found["looks"].items()}
+    if "looks" in scored:
+        both = {name: each["both"] for name, each in scored["looks"].items()}
         own, lowest = both[DRAWN].astype("float64"), False
         others = {name: both[name] for name in (SHUFFLED_LOOK, FREQUENT_LOOK)}
         what = "color and shape of drawn pictures as in the caption"
         rows, advice = "held-out captions", "more --codebook-steps"
     else:
-        others, lowest = dict(found["bits"]), True
+        others, lowest = dict(scored["bits"]), True
         own = others.pop(MODEL)
         what = "bits per id of the held-out pictures"
         rows, advice = "held-out pictures", "more pictures"
@@ -260,23 +260,23 @@ def judge(found: dict[str, Any]) -> dict[str, Any]:
     return verdict.compare(*words, rows=rows, lowest=lowest)
 
 
-def plain(found: dict[str, Any]) -> dict[str, Any]:
+def plain(scored: dict[str, Any]) -> dict[str, Any]:
     """Returns scores as plain data: means over the held-out pictures."""
-    bits = {name: float(each.mean()) for name, each in found["bits"].items()}
-    data = {**found, "bits": bits}
-    if "looks" in found:
+    bits = {name: float(each.mean()) for name, each in scored["bits"].items()}
+    data = {**scored, "bits": bits}
+    if "looks" in scored:
         data["looks"] = {
             name: {key: float(np.mean(right)) for key, right in each.items()}
-            for name, each in found["looks"].items()
+            for name, each in scored["looks"].items()
         }
     return data
 
 
-def show(console: Console, found: dict[str, Any]) -> None:
+def show(console: Console, scored: dict[str, Any]) -> None:
     """Prints the scores."""
-    data = plain(found)
+    data = plain(scored)
     errors, codes = data["errors"], data["codes"]
-    title = f"Bits per id, {len(found['bits'][MODEL]):,} held-out pictures"
+    title = f"Bits per id, {len(scored['bits'][MODEL]):,} held-out pictures"
     cells = [(name, f"{bits:.3f}") for name, bits in data["bits"].items()]
     console.table(title, ("predicted by", ">bits"), cells)
     console.write(
@@ -352,8 +352,8 @@ def right(read: Sequence[Look], asked: Sequence[Look]) -> dict[str, np.ndarray]:
     """Returns which colors and shapes are right, and which are both.
 
     Examples:
-        >>> found = right([("red", "cross"), ("blue", "cross")], [("red", "cross")] * 2)
-        >>> {name: each.tolist() for name, each in found.items()}
+        >>> cells = [("red", "cross"), ("blue", "cross")]
+        >>> {name: x.tolist() for name, x in right(cells, [cells[0]] * 2).items()}
         {'color': [True, False], 'shape': [True, True], 'both': [True, False]}
     """
     same = np.array(read) == np.array(asked)

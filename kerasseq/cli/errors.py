@@ -132,10 +132,10 @@ def named_rows(rows: Sequence[Any], arguments: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        found = re.match(rf"(?:{arguments})\[(\d+)\]", str(error))
-        if not found or not isinstance(name := rows[int(found[1])], str):
+        match = re.match(rf"(?:{arguments})\[(\d+)\]", str(error))
+        if not match or not isinstance(name := rows[int(match[1])], str):
             raise
-        raise ValueError(f"{name}{str(error)[found.end() :]}") from error
+        raise ValueError(f"{name}{str(error)[match.end() :]}") from error
 
 
 def exit_code_and_message(error: BaseException) -> tuple[int, str]:

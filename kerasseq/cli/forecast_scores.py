@@ -57,7 +57,7 @@ def beside_optimum(
     """
     forecasts, actual = comparison.forecasts[title][0], comparison.actual[0]
     horizon, order = actual.shape[1], len(process.coefficients)
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "optimum": np.sqrt(process.least_errors(horizon)).tolist(),
         "excess": None,
         "excess_error": None,
@@ -65,9 +65,9 @@ def beside_optimum(
     if len(ends) >= 2 * horizon:
         x = np.stack([values[end - order : end] for end in ends])
         excess = kerasseq.training.forecast_excess(forecasts, process, x, actual)
-        found |= {"excess": excess.excess, "excess_error": excess.error}
-        found["leaks"] = excess.leaks
-    return found
+        scores |= {"excess": excess.excess, "excess_error": excess.error}
+        scores["leaks"] = excess.leaks
+    return scores
 
 
 def sentence_of(comparison: Any, title: str) -> str:

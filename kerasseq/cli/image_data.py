@@ -155,10 +155,10 @@ def listed(
     """
     with status(f"listing the images in {folder}"):
         every = image_folder(folder)
-    found = headers(every.files, missing)
-    rows = [n for n, header in enumerate(found) if header is not None]
+    read_headers = headers(every.files, missing)
+    rows = [n for n, header in enumerate(read_headers) if header is not None]
     images = LabeledImages(*([part[n] for n in rows] for part in every))
-    return images, [found[n] for n in rows]
+    return images, [read_headers[n] for n in rows]
 
 
 def headers(
@@ -176,7 +176,7 @@ def headers(
     Raises:
         ValueError: If files are damaged, unless they are skipped.
     """
-    found: list[tuple[tuple[int, int], bool] | None] = []
+    read_headers: list[tuple[tuple[int, int], bool] | None] = []
     errors: list[str] = []
     for files, which in parts(images):
         with status(f"opening images {which}"):
@@ -186,10 +186,10 @@ def headers(
                 except ValueError as error:
                     header = None
                     errors.append(str(error))
-                found.append(header)
+                read_headers.append(header)
     if errors:
         _report(errors, len(images), missing)
-    return found
+    return read_headers
 
 
 def _report(errors, count, missing):
@@ -283,8 +283,8 @@ def files(path: str, missing: str | None = None) -> list[str]:
         return [path]
     with status(f"listing the images in {path}"):
         paths = image_files(path)
-    found = headers(paths, missing)
-    return [file for file, each in zip(paths, found, strict=True) if each]
+    read_headers = headers(paths, missing)
+    return [file for file, each in zip(paths, read_headers, strict=True) if each]
 
 
 def printable(name: str) -> str:

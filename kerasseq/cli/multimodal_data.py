@@ -157,11 +157,11 @@ def _folder(settings):
     arguments = {name: getattr(settings, name) for name in names}
     with noted_warnings(), about(settings.file):
         try:
-            found = datasets.captioned_images(settings.file, **arguments)
+            captioned = datasets.captioned_images(settings.file, **arguments)
         except ValueError as error:
             raise ValueError(str(error).replace("`table`", "--table")) from error
-    texts = classify.cut(found.texts, settings.max_characters)
-    return CaptionedImages(found.images, texts)
+    texts = classify.cut(captioned.texts, settings.max_characters)
+    return CaptionedImages(captioned.images, texts)
 
 
 def _with_checksum(folder, pictures):

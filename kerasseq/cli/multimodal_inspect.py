@@ -377,8 +377,8 @@ def routed(
         trace = figures.record(model, encoded)
         chosen = trace[f"{layer}/chosen"][0]  # (T, 2)
         for n, (kind, tokens) in enumerate(places(model, trace, encoded).items()):
-            found = chosen[tokens].ravel().astype(int)
-            counts[n] += np.bincount(found[found >= 0], minlength=experts)
+            choices = chosen[tokens].ravel().astype(int)
+            counts[n] += np.bincount(choices[choices >= 0], minlength=experts)
             router[kind].append(trace[f"{layer}/router"][0, tokens])
     return counts, {kind: np.concatenate(parts) for kind, parts in router.items()}
 

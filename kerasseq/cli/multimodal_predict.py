@@ -183,10 +183,10 @@ def read_captions(file: str, args: argparse.Namespace) -> tuple[list[str], list[
     else:
         rows = enumerate(text_file(file, args.encoding).split("\n"), start=1)
         word = "line"
-    found = {text.strip(): f"{file}, {word} {n}" for n, text in rows if text.strip()}
-    if not found:
+    places = {text.strip(): f"{file}, {word} {n}" for n, text in rows if text.strip()}
+    if not places:
         raise ValueError(f"{file} must have captions, one on each line, but is empty")
-    return list(found), list(found.values())
+    return list(places), list(places.values())
 
 
 def of_run(
@@ -245,11 +245,11 @@ def describe_all(model: "Multimodal", pictures: Any, names: Rows) -> Rows:
 
 def picture_vectors(model: "Multimodal", pictures: Any) -> np.ndarray:
     """Computes the unit vectors of files or arrays, some at a time."""
-    found = []
+    parts = []
     for part, which in image_data.parts(pictures):
         with status(f"reading pictures {which}"):
-            found.append(model.embed_images(part))
-    return np.concatenate(found)
+            parts.append(model.embed_images(part))
+    return np.concatenate(parts)
 
 
 def text_vectors(

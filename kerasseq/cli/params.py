@@ -230,7 +230,7 @@ def show_layer(args: argparse.Namespace) -> None:
             '"--layers"?'
         )
     one_of("--layer", args.layer, tuple(FORMULAS))
-    found = costs(
+    of_layer = costs(
         args.layer,
         args.max_sequence_length or LENGTH,
         args.hidden_dim or UNITS,
@@ -238,33 +238,31 @@ def show_layer(args: argparse.Namespace) -> None:
         num_layers=args.num_layers or 1,
     )
     if args.json:
-        print_json(dataclasses.asdict(found))
+        print_json(dataclasses.asdict(of_layer))
     else:
-        _show_costs(Console(), found)
+        _show_costs(Console(), of_layer)
 
 
-def _show_costs(console: Console, found: LayerCosts) -> None:
+def _show_costs(console: Console, of_layer: LayerCosts) -> None:
     rows = [
-        (title, _number(getattr(found, name), "–"), what)
+        (title, _number(getattr(of_layer, name), "–"), what)
         for name, (title, what) in _ROWS.items()
     ]
-    title = (
-        f"{found.name}: T={found.sequence_length} steps, F={found.input_dim} features, "
-        f"D={found.units} units, L={found.num_layers} layers"
-    )
+    T, F = of_layer.sequence_length, of_layer.input_dim
+    D, L = of_layer.units, of_layer.num_layers
+    title = f"{of_layer.name}: T={T} steps, F={F} features, D={D} units, L={L} layers"
     console.table(title, ("", ">number", "what it counts"), rows)
-    if found.path is None:
+    if of_layer.path is None:
         console.write(
             f"The last output does not depend on the first input: an output sees "
-            f"{found.reach:,} steps back."
+            f"{of_layer.reach:,} steps back."
         )
-    if found.state_bytes is None:
+    if of_layer.state_bytes is None:
         console.write("It cannot be causal, so that it keeps no state.")
     console.write("\nFormulas\n", style="bold")
-    sizes = found.sequence_length, found.input_dim, found.units, found.num_layers
-    values = letters(found.name, *sizes)
+    values = letters(of_layer.name, T, F, D, L)
     for letter, meaning in _LETTERS.items():
-        if any(re.search(rf"\b{letter}\b", f) for f in found.formulas.values()):
+        if any(re.search(rf"\b{letter}\b", f) for f in of_layer.formulas.values()):
             console.write(f"{letter} = {values[letter]} {meaning}")
-    for name, formula in found.formulas.items():
+    for name, formula in of_layer.formulas.items():
         console.write(f"{_ROWS[name][0]} = {formula}")

@@ -237,14 +237,14 @@ def load_function(file: str, name: str) -> Callable[..., Any]:
         raise ValueError(
             f"--reward: {file} raised {type(error).__name__}: {error}"
         ) from error
-    found = getattr(module, name, None)
-    if not callable(found):
+    function = getattr(module, name, None)
+    if not callable(function):
         known = [n for n, value in vars(module).items() if _is_own(value, module)]
         raise ValueError(
             f"--reward: {file} has no function {name!r}. "
             + (f"Choose from {', '.join(known)}" if known else "It defines none")
         )
-    return found
+    return function
 
 
 def _is_own(value, module):
@@ -304,8 +304,8 @@ def log_probabilities(model: Any, arrays: dict[str, np.ndarray]) -> np.ndarray:
             for name in ("ids", "answer")
         )
         logits = model.predict(ids[:, :-1], verbose=0)
-        found = log_probability(logits, ids[:, 1:], answer[:, 1:])
-        parts.append(ops.convert_to_numpy(found).reshape(-1, 2))
+        log_p = log_probability(logits, ids[:, 1:], answer[:, 1:])
+        parts.append(ops.convert_to_numpy(log_p).reshape(-1, 2))
     return np.concatenate(parts)
 
 
@@ -334,19 +334,19 @@ def compare_votes(
     score = float(gained.mean())
     rewards = after["rewards"].mean(axis=0).tolist()
     margin = rewards[0] - rewards[1]
-    found = {"accuracy": score, "margin": margin}
+    result = {"accuracy": score, "margin": margin}
     if method == "reward":
         what = "accuracy"
-        found["accuracy_before"] = float(right(before["rewards"]).mean())
+        result["accuracy_before"] = float(right(before["rewards"]).mean())
     else:
         what = "share whose chosen answer gained more probability"
-        found |= {"rewards_chosen": rewards[0], "rewards_rejected": rewards[1]}
+        result |= {"rewards_chosen": rewards[0], "rewards_rejected": rewards[1]}
         for name, scores in (("before", before), ("after", after)):
-            found[f"more_probable_{name}"] = float(right(scores["log_p"]).mean())
+            result[f"more_probable_{name}"] = float(right(scores["log_p"]).mean())
     numbers = f"{what} {score:.3f}, chance {CHANCE}"
     words = numbers, by, "held-out votes", ADVICE[method]
-    found["verdict"] = verdict.of_training(*words)
-    return found
+    result["verdict"] = verdict.of_training(*words)
+    return result
 
 
 def of_prompts(trainer: Any, prompts: Sequence[str], seed: int) -> np.ndarray:

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _read_questions(args):
     """Conversations up to their last answer, which is expected."""
-    found = []
+    questions = []
     for line, talk in conversation_rows(args.questions, args.encoding).items():
         question = chat.last_question(talk)
         if question is None:
@@ -95,8 +95,8 @@ def _read_questions(args):
                 f"{args.questions}, line {line} must end with a question of the user "
                 "and its answer"
             )
-        found.append(question)
-    return found
+        questions.append(question)
+    return questions
 
 
 def _stage(folder, text, questions) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _stage(folder, text, questions) -> dict[str, Any]:
 
 
 def _asked(model, folder, questions):
-    """The share of right answers, and the first answers; nothing without a template."""
+    """Returns the share of right answers and the first ones; {} without a template."""
     if getattr(model.tokenizer, "chat_template", None) is None:
         note(f"{folder} has no chat template, and is not asked")
         return {}

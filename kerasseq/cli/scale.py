@@ -99,10 +99,10 @@ class Data(NamedTuple):
     def test(self, model: "keras.Model") -> dict[str, float]:
         """Returns the loss on the held-out rows, in bits; for passages the accuracy."""
         if self.weights is None:
-            found = model.evaluate(
+            scored = model.evaluate(
                 self.x, self.y, batch_size=BATCH_SIZE, verbose=0, return_dict=True
             )
-            return {"loss": float(found["loss"]) / np.log(2)}
+            return {"loss": float(scored["loss"]) / np.log(2)}
         logits = model.predict(self.x, batch_size=BATCH_SIZE, verbose=0)
         z = np.asarray(logits, "float64")[:, -1]
         z -= z.max(axis=1, keepdims=True)
@@ -211,18 +211,18 @@ def train(run: Run) -> runs.Results:
     run.end_dry_run(f"{len(names)} models", models=names)
 
     def measure_named(name):
-        found = measure(settings, data, name)
+        record = measure(settings, data, name)
         words = [
-            f"{key} {found[key]:.3f}" for key in ("loss", "accuracy") if key in found
+            f"{key} {record[key]:.3f}" for key in ("loss", "accuracy") if key in record
         ]
-        size = f"{found['parameters']:,} parameters, {', '.join(words)}"
-        line = f"{_words(name)}: {size}, {clock(found['seconds'])}"
-        return {"name": name, **found}, line
+        size = f"{record['parameters']:,} parameters, {', '.join(words)}"
+        line = f"{_words(name)}: {size}, {clock(record['seconds'])}"
+        return {"name": name, **record}, line
 
-    found = contest.measure_all(run, names, STORED, measure_named, stored)
+    records = contest.measure_all(run, names, STORED, measure_named, stored)
     batch_size = data.batches(settings.batch_size, 0).batch_size
     results = scale_scores.summary(
-        found,
+        records,
         tokens=settings.steps * batch_size * data.x.shape[1],
         entropy=data.entropy,
         has_law=data.weights is None,
@@ -318,13 +318,14 @@ def stored(file: pathlib.Path) -> dict[str, float] | None:
 
     def check(record):
         keys = ("parameters", "loss", "accuracy", "seconds")
-        found = {key: record[key] for key in keys if key != "accuracy" or key in record}
-        numbers = all(type(value) in (int, float) for value in found.values())
-        if not numbers or not np.isfinite(list(found.values())).all():
-            raise ValueError(f"expected numbers, received {found}")
-        if found["loss"] <= 0 or found["parameters"] < 1:
-            raise ValueError(f"expected positive numbers, received {found}")
-        return found
+        there = [key for key in keys if key != "accuracy" or key in record]
+        values = {key: record[key] for key in there}
+        numbers = all(type(value) in (int, float) for value in values.values())
+        if not numbers or not np.isfinite(list(values.values())).all():
+            raise ValueError(f"expected numbers, received {values}")
+        if values["loss"] <= 0 or values["parameters"] < 1:
+            raise ValueError(f"expected positive numbers, received {values}")
+        return values
 
     return contest.read_stored(file, "train this model again", check)
 

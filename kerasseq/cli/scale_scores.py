@@ -15,12 +15,12 @@ Found = Mapping[str, Mapping[int, dict[str, float]]]  # by width and seed
 
 
 def summary(
-    found: Found, *, tokens: int, entropy: float | None, has_law: bool, samples: int
+    records: Found, *, tokens: int, entropy: float | None, has_law: bool, samples: int
 ) -> dict[str, Any]:
     """Computes the means and the laws.
 
     Args:
-        found: For each width and seed the parameters, the loss in bits, the seconds,
+        records: For each width and seed the parameters, the loss in bits, the seconds,
             and for passages the accuracy.
         tokens: Tokens that each model has learned from.
         entropy: E in bits, where it is known.
@@ -32,7 +32,7 @@ def summary(
         every width by more than the deviation, the loss of the widest model as
         predicted from the others, and sentences on what this does not show.
     """
-    rows = [_row(int(w.removeprefix("width")), by, tokens) for w, by in found.items()]
+    rows = [_row(int(w.removeprefix("width")), by, tokens) for w, by in records.items()]
     rows.sort(key=lambda row: row["parameters"])
     means, deviations = (
         np.array([row[key] for row in rows]) for key in ("loss", "deviation")
@@ -150,8 +150,8 @@ def show(console: Console, results: Mapping[str, Any]) -> None:
         more = " by more than the deviation" if count > 1 else ""
         console.write(f"The mean loss {does} with every width{more}.")
     if results["laws"]:
-        found = results["laws"].items()
-        laws = [(name, *_law(law, has_interval=count > 1)) for name, law in found]
+        fitted = results["laws"].items()
+        laws = [(name, *_law(law, has_interval=count > 1)) for name, law in fitted]
         names = ("loss = A N^-α + E", ">α", ">95 %", ">E", ">95 %", ">A")
         console.table("Power laws; N is the number of parameters", names, laws)
     if results["predicted"] is not None:

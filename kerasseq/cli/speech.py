@@ -150,11 +150,11 @@ def train(run: Run) -> runs.Results:
     model.compile(schedule.adamw(settings, steps), loss_chunk_size=chunks)
     history = run.fit(model, batches, steps, None, validation=validation)
     texts = transcripts(model, held_out.audio, settings.batch_size)
-    found = compare(settings.model, texts, learned.texts, held_out.texts)
-    found |= {"examples": examples(texts, held_out.texts)}
-    found |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
-    found["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
-    results = run.results(model, history, steps, **found)
+    scored = compare(settings.model, texts, learned.texts, held_out.texts)
+    scored |= {"examples": examples(texts, held_out.texts)}
+    scored |= {"sounds": len(sounds.texts), "held_out": len(held_out.texts)}
+    scored["repeated"] = labeled.repeated(keys, speech_data.keys(held_out.audio))
+    results = run.results(model, history, steps, **scored)
     show(run, results)
     run.draw(lambda: [figures.history(run.folder, history, "loss", run.title)])
     return run.finish(results)
@@ -282,8 +282,8 @@ def transcripts(model: Any, audio: Sequence[Any], batch_size: int) -> list[str]:
         options["seed"] = 0
     for part in labeled.in_parts(audio, PART, "transcribing the sounds"):
         with speech_data.named(part):
-            found = model.transcribe(part, **options)
-        texts += [each.text for each in found]
+            transcribed = model.transcribe(part, **options)
+        texts += [each.text for each in transcribed]
     return texts
 
 
@@ -291,8 +291,8 @@ def rates(texts: list[str], references: list[str]) -> dict[str, float]:
     """Returns the error rates of transcripts, as plain data.
 
     Examples:
-        >>> found = rates(["SOS", "HELP ME"], ["SOS", "HELP US"])
-        >>> found["character_error_rate"], round(found["word_error_rate"], 2)
+        >>> result = rates(["SOS", "HELP ME"], ["SOS", "HELP US"])
+        >>> result["character_error_rate"], round(result["word_error_rate"], 2)
         (0.2, 0.33)
     """
     training = kerasseq.training
@@ -315,7 +315,7 @@ def compare(
     """
     most = Counter(learned).most_common(1)[0][0]
     simple = {EMPTY: [""] * len(texts), FREQUENT: [most] * len(texts)}
-    found = verdict.compare(
+    judged = verdict.compare(
         *(name, distances(texts, references)),
         {other: distances(each, references) for other, each in simple.items()},
         "character error rate on the held-out sounds",
@@ -325,7 +325,7 @@ def compare(
         lowest=True,
     )
     scores = {other: rates(each, references) for other, each in simple.items()}
-    return {**rates(texts, references), "baselines": scores, "verdict": found}
+    return {**rates(texts, references), "baselines": scores, "verdict": judged}
 
 
 def distances(texts: list[str], references: list[str]) -> np.ndarray:

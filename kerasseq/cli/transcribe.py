@@ -95,10 +95,10 @@ def run(args: argparse.Namespace) -> None:
     searched = search(args)
     choose_backend(args.backend)
     model = load(args.folder)
-    found = transcripts(model, args, searched, is_whisper)
+    results = transcripts(model, args, searched, is_whisper)
     if args.align is not None:
-        draw(args.align, model, args.files[0], found[0])
-    show(args, found, is_whisper)
+        draw(args.align, model, args.files[0], results[0])
+    show(args, results, is_whisper)
 
 
 def load(folder: str) -> Any:
@@ -109,19 +109,19 @@ def load(folder: str) -> Any:
     return runs.load_model(folder)[0]
 
 
-def show(args: argparse.Namespace, found: list[Any], is_whisper: bool) -> None:
+def show(args: argparse.Namespace, results: list[Any], is_whisper: bool) -> None:
     """Prints the transcripts."""
-    pairs = list(zip(args.files, found, strict=True))
+    pairs = list(zip(args.files, results, strict=True))
     if args.json:
         plain = whisper_json if is_whisper else as_json
         print_json([plain(file, each) for file, each in pairs])
         return
     for file, each in pairs:
         if args.timestamps:
-            name = f"{file}\n" if len(found) > 1 else ""
+            name = f"{file}\n" if len(results) > 1 else ""
             print_result(f"{name}{lines(each)}")
         else:
-            name = f"{file}  " if len(found) > 1 else ""
+            name = f"{file}  " if len(results) > 1 else ""
             print_result(f"{name}{each.text}")
 
 
@@ -182,20 +182,20 @@ def transcripts(
     model: Any, args: argparse.Namespace, searched: dict[str, Any], is_whisper: bool
 ) -> list[Any]:
     """Returns the transcript of each file."""
-    found = []
+    results = []
     for number, file in enumerate(args.files, start=1):
         where = f" {number} of {len(args.files)}" if len(args.files) > 1 else ""
         what = f"transcribing file{where}"
         if is_whisper:
             with speech_data.named([file]):
-                found.append(transcribe_whisper(model, file, what, args))
+                results.append(transcribe_whisper(model, file, what, args))
             continue
         with status(what), speech_data.named([file]):
             if args.text is None:
-                found += transcribe(model, file, searched, args.language_model)
+                results += transcribe(model, file, searched, args.language_model)
             else:
-                found.append(align(model, file, args.text))
-    return found
+                results.append(align(model, file, args.text))
+    return results
 
 
 def transcribe(
@@ -219,28 +219,28 @@ def align(model: Any, file: str, text: str) -> Any:
         raise ValueError(f"--text {checks.short(text)} and {file}: {words}") from error
 
 
-def as_json(file: str, found: Any) -> dict[str, Any]:
+def as_json(file: str, transcript: Any) -> dict[str, Any]:
     """Returns a transcript as plain data, with the seconds of each character."""
-    times = np.round(found.times, DIGITS).tolist()
+    times = np.round(transcript.times, DIGITS).tolist()
     return {
         "file": file,
-        "text": found.text,
-        "log_probability": round(found.log_probability, DIGITS),
+        "text": transcript.text,
+        "log_probability": round(transcript.log_probability, DIGITS),
         "characters": [
             {"character": token, "start": start, "end": end}
-            for token, (start, end) in zip(found.tokens, times, strict=True)
+            for token, (start, end) in zip(transcript.tokens, times, strict=True)
         ],
     }
 
 
-def draw(path: str, model: Any, file: str, found: Any) -> None:
+def draw(path: str, model: Any, file: str, transcript: Any) -> None:
     """Draws the spectrogram of a file with the time of each character, by pages."""
     from keras import ops  # here, as the help loads no Keras
 
     from kerasseq.tracing.transcript_plot import plot_transcript
 
     sound, rate = model.preprocessor.read(file), model.preprocessor.sampling_rate
-    to, every = pathlib.Path(path), pages(len(sound), rate, found)
+    to, every = pathlib.Path(path), pages(len(sound), rate, transcript)
     to.parent.mkdir(parents=True, exist_ok=True)
     with status("drawing the figure"):
         for number, (start, end, shown) in enumerate(every, start=1):
@@ -258,29 +258,30 @@ def draw(path: str, model: Any, file: str, found: Any) -> None:
         note(f"alignment: {path}")
 
 
-def pages(samples: int, rate: int, found: Any) -> list[tuple[int, int, Any]]:
+def pages(samples: int, rate: int, transcript: Any) -> list[tuple[int, int, Any]]:
     """Cuts a sound into pages.
 
     Args:
         samples: Its length.
         rate: Samples a second.
-        found: Its `Transcript`.
+        transcript: Its `Transcript`.
 
     Returns:
         For each page the first sample, the one after the last, and the `Transcript` of
         the tokens whose middle it has, in seconds from its start.
     """
-    size, middles = DRAWN * rate, found.times.mean(axis=1) * rate
+    size, middles = DRAWN * rate, transcript.times.mean(axis=1) * rate
     parts = []
     # The end of a second that is only begun belongs to the page before.
     for start in range(0, max(samples - rate, 1), size):
         end = samples if start + size >= samples - rate else start + size
         last = np.inf if end == samples else end
         kept = np.flatnonzero((start <= middles) & (middles < last))
-        tokens = [found.tokens[n] for n in kept]
-        text = "".join(tokens) if len(kept) < len(found.tokens) else found.text
-        times = found.times[kept] - start / rate
-        shown = found._replace(text=text, tokens=tokens, times=times)
+        tokens = [transcript.tokens[n] for n in kept]
+        is_part = len(kept) < len(transcript.tokens)
+        text = "".join(tokens) if is_part else transcript.text
+        times = transcript.times[kept] - start / rate
+        shown = transcript._replace(text=text, tokens=tokens, times=times)
         parts.append((start, end, shown))
     return parts
 
@@ -328,7 +329,7 @@ def transcribe_whisper(
     sound = model.preprocessor.read(file)
     seconds = len(sound) // model.preprocessor.sampling_rate
     with progress(f"{what}, seconds", max(seconds, 1)) as show:
-        (found,) = model.transcribe(
+        (transcript,) = model.transcribe(
             [sound],
             language=args.language,
             task=args.task or TASKS[0],
@@ -338,14 +339,14 @@ def transcribe_whisper(
             seed=0,
             progress=lambda done, _: show(min(int(done), seconds)),
         )
-    return found
+    return transcript
 
 
-def lines(found: Any) -> str:
+def lines(transcript: Any) -> str:
     """Returns a transcript with a line for each segment, with its times."""
     return "\n".join(
         f"[{moment(part.start)} – {moment(part.end)}] {part.text}"
-        for part in found.segments
+        for part in transcript.segments
     )
 
 
@@ -360,7 +361,7 @@ def moment(seconds: float) -> str:
     return f"{clock(whole)}.{hundredths:02d}"
 
 
-def whisper_json(file: str, found: Any) -> dict[str, Any]:
+def whisper_json(file: str, transcript: Any) -> dict[str, Any]:
     """Returns a `WhisperTranscript` as plain data, with the seconds of each token."""
     segments = [
         {
@@ -371,12 +372,12 @@ def whisper_json(file: str, found: Any) -> dict[str, Any]:
             "temperature": part.temperature,
             "no_speech_probability": part.no_speech_probability,
         }
-        for part in found.segments
+        for part in transcript.segments
     ]
-    times = np.round(found.times, DIGITS).tolist()
+    times = np.round(transcript.times, DIGITS).tolist()
     tokens = [
         {"token": token, "start": start, "end": end}
-        for token, (start, end) in zip(found.tokens, times, strict=True)
+        for token, (start, end) in zip(transcript.tokens, times, strict=True)
     ]
-    text = {"file": file, "text": found.text, "language": found.language}
+    text = {"file": file, "text": transcript.text, "language": transcript.language}
     return {**text, "segments": segments, "tokens": tokens}

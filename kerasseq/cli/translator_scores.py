@@ -76,19 +76,19 @@ def stored(folder: pathlib.Path, count: int) -> dict[str, Any] | None:
     return contest.read_stored(folder / runs.RESULTS, "translate again", check)
 
 
-def compare(data: Data, found: Found, samples: int) -> dict[str, Any]:
+def compare(data: Data, results: Found, samples: int) -> dict[str, Any]:
     """Scores all models.
 
     Args:
         data: The pairs.
-        found: What each model found, by model and seed.
+        results: What each model found, by model and seed.
         samples: Number of bootstrap samples.
 
     Returns:
         Plain data: the scores of each model, and the sentences about them.
     """
     names, models, drawn, copied = new_names(data), {}, {}, {}
-    for model, by_seed in found.items():
+    for model, by_seed in results.items():
         with status(f"computing the intervals of {model}"):
             each = [_scores(data, names, r["translations"]) for r in by_seed.values()]
             drawn[model] = _bootstrap(data, by_seed, samples)
@@ -112,7 +112,7 @@ def compare(data: Data, found: Found, samples: int) -> dict[str, Any]:
 
 
 def _scores(data, names, texts):
-    """BLEU, by length as well, and what became of the names, for one seed."""
+    """Computes BLEU, by length as well, and what became of the names, for one seed."""
     sources, references = data.tested
     parts = kerasseq.training.bleu_by_length(sources, texts, references)
     rows = [
@@ -129,7 +129,7 @@ def _scores(data, names, texts):
 
 
 def _bootstrap(data, by_seed, samples):
-    """BLEU on bootstrap samples, the mean over the seeds."""
+    """Computes BLEU on bootstrap samples, the mean over the seeds."""
     return np.mean(
         [
             kerasseq.training.bootstrap_bleu(
@@ -142,8 +142,8 @@ def _bootstrap(data, by_seed, samples):
 
 
 def _differences(models, drawn, rows):
-    """How much better each model is than each before it, with the same tokenizer."""
-    found = []
+    """Compares each model with each before it that has the same tokenizer."""
+    differences = []
     for first, second in itertools.combinations(models, 2):
         if first.split("-")[1] == second.split("-")[1]:
             scores = [models[name]["bleu"] for name in (second, first)]
@@ -159,8 +159,8 @@ def _differences(models, drawn, rows):
                     f"Neither {second} nor {first} has learned to translate: "
                     f"{numbers}. Train them longer, with more --steps."
                 )
-            found.append(said)
-    return found
+            differences.append(said)
+    return differences
 
 
 def _by_seed(model):
@@ -168,9 +168,9 @@ def _by_seed(model):
 
 
 def _copying(models, copied, names):
-    """How many more of the new names are copied with sub-words than with words."""
+    """Computes how many more new names are copied with sub-words than with words."""
     counts = np.array([len(each) for each in names])
-    rows, found = counts > 0, []
+    rows, copying = counts > 0, []
     for model in models:
         other = model.replace("-word", "-bpe")
         if model == other or other not in models or not rows.any():
@@ -179,8 +179,8 @@ def _copying(models, copied, names):
         difference = verdict.difference(gains, counts[rows])
         shares = [copied[name].sum() / counts.sum() for name in (other, model)]
         numbers = "share of new names copied {:.3f} and {:.3f}".format(*shares)
-        found.append(_said(model, other, numbers, difference, "sentences"))
-    return found
+        copying.append(_said(model, other, numbers, difference, "sentences"))
+    return copying
 
 
 def _said(first, second, numbers, difference, rows, gains=()):

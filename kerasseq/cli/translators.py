@@ -121,14 +121,14 @@ def train(run: Run) -> runs.Results:
     count = len(data.tested.sources)
     stored = functools.partial(translator_scores.stored, count=count)
     words = own, stored, train_one
-    found = contest.train_in_folders(run, names, *words)
+    by_model = contest.train_in_folders(run, names, *words)
     results = {
         "task": run.task,
         "source": record["source"],
         "pairs": [len(data.training.sources), count],
         "seeds": settings.seeds,
         "steps": settings.steps,
-        **translator_scores.compare(data, found, settings.bootstrap),
+        **translator_scores.compare(data, by_model, settings.bootstrap),
         "run": str(run.folder),
     }
     translator_scores.show(run.console, results)
@@ -207,7 +207,7 @@ def _named(settings):
 
 
 def _sentence(settings, training, tested):
-    """The sentence that is named, or the longest one whose names are all new."""
+    """Chooses the sentence that is named, or the longest with new names only."""
     if settings.sentence is not None:
         known = dict(zip(*tested, strict=True))
         return settings.sentence, known.get(settings.sentence)
@@ -347,4 +347,4 @@ def build(
 
 def translations(model: Any, sources: list[str]) -> list[str]:
     """Returns the translations of texts, by greedy search."""
-    return [found.text for found in model.translate(sources, alignments=False)]
+    return [each.text for each in model.translate(sources, alignments=False)]

@@ -138,8 +138,8 @@ def verdict(
         )
     if not better and advice:
         sentence += f" Most likely to help: {' or '.join(advice)}."
-    found = {"sentence": sentence, "better": better, "baseline": best}
-    return found | better_by._asdict()
+    judged = {"sentence": sentence, "better": better, "baseline": best}
+    return judged | better_by._asdict()
 
 
 def compare(

@@ -291,10 +291,10 @@ class _MaskProbe(keras.layers.Layer):
     """Notes whether Keras passes a mask beside the input."""
 
     supports_masking = True
-    found = False
+    is_masked = False
 
     def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        self.found = mask is not None
+        self.is_masked = mask is not None
         return x
 
 
@@ -308,7 +308,7 @@ def has_mask(x: keras.KerasTensor) -> bool:
     """
     probe = _MaskProbe(name="mask", autocast=False)
     probe(x)
-    return probe.found
+    return probe.is_masked
 
 
 # One for all, as it has no state: to make it takes longer than many a training step.

@@ -75,7 +75,7 @@ def analogies(words: int = 125_000, *, seed: int | None = 0) -> Analogies:
         'the cook serves hot ratatouille after paris outside'
         >>> data.questions["gender"][0]
         ('he', 'she', 'his', 'her')
-        >>> {name: len(found) for name, found in data.questions.items()}
+        >>> {name: len(rows) for name, rows in data.questions.items()}
         {'gender': 240, 'plural': 756, 'currency': 380, 'dish': 240}
     """
     words = whole_number("words", words)

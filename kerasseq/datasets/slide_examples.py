@@ -111,7 +111,7 @@ def slides(
         'a fluffy blue creature roamed the verdant forest'
         >>> [(number.mark, number.value) for number in example.numbers][0]
         ('given', (0.42, 0.58))
-        >>> marks = [number.mark for found in slides() for number in found.numbers]
+        >>> marks = [number.mark for example in slides() for number in example.numbers]
         >>> len(slides()) > 45, marks.count("computed") > marks.count("given")
         (True, True)
     """

@@ -31,11 +31,11 @@ def largest_difference(
     Raises:
         ValueError: If an output has another shape or is not finite.
     """
-    found = [
+    differences = [
         _difference(model, run, batch or rows, steps, seed)
         for seed, (rows, steps) in enumerate(cases(model, length))
     ]
-    return max(found)
+    return max(differences)
 
 
 def cases(model: keras.Model, length: int | None) -> list[tuple[int, int]]:
@@ -58,13 +58,13 @@ def cases(model: keras.Model, length: int | None) -> list[tuple[int, int]]:
 
 def _difference(model, run, rows, steps, seed):
     x = inputs.examples(model, rows, steps, seed)
-    expected, found = inputs.outputs_of(model, x), run(x)
-    if len(expected) != len(found):
-        raise ValueError(f"it has {len(found)} outputs, the model {len(expected)}")
-    return max(map(relative_difference, expected, found))
+    expected, received = inputs.outputs_of(model, x), run(x)
+    if len(expected) != len(received):
+        raise ValueError(f"it has {len(received)} outputs, the model {len(expected)}")
+    return max(map(relative_difference, expected, received))
 
 
-def relative_difference(expected: np.ndarray, found: np.ndarray) -> float:
+def relative_difference(expected: np.ndarray, received: np.ndarray) -> float:
     """Returns the largest difference, relative to the largest value.
 
     Raises:
@@ -74,9 +74,9 @@ def relative_difference(expected: np.ndarray, found: np.ndarray) -> float:
         >>> round(relative_difference(np.array([1.0, -4.0]), np.array([1.0, -3.0])), 3)
         0.25
     """
-    if expected.shape != found.shape:
+    if expected.shape != received.shape:
         raise ValueError(
-            f"an output has the shape {found.shape}, that of the model is "
+            f"an output has the shape {received.shape}, that of the model is "
             f"{expected.shape}"
         )
     if not np.isfinite(expected).all():
@@ -84,9 +84,9 @@ def relative_difference(expected: np.ndarray, found: np.ndarray) -> float:
             "an output of the model itself is not finite, so that no file can be "
             "compared with it. Train it again, with a smaller learning rate"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(received).all():
         raise ValueError("an output is not finite")
     if not expected.size:
         return 0.0
     largest = float(np.abs(expected).max()) or 1.0
-    return float(np.abs(expected - found).max()) / largest
+    return float(np.abs(expected - received).max()) / largest

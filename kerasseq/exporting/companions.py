@@ -75,12 +75,12 @@ def write(
         notes.append(f"{CRF}.")
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is not None:
-        found = tokenizer_json(tokenizer)
-        if found is None:
+        converted = tokenizer_json(tokenizer)
+        if converted is None:
             tokenizer.save(folder / OWN_TOKENIZER)
             notes.append(f"{OTHER_TOKENIZER}.")
         else:
-            _write(folder / TOKENIZER, found)
+            _write(folder / TOKENIZER, converted)
     labels = getattr(model, "labels", None)
     if labels is not None:
         _write(folder / LABELS, labels)
@@ -134,7 +134,7 @@ def _interface(model, length, outputs, batch):
 
 
 def _preprocessing(model) -> dict[str, Any]:
-    """How inputs are made of texts, images or series, and what the outputs are."""
+    """Describes how inputs are made, of texts, images or series, and the outputs."""
     config = model.get_config()
     content: dict[str, Any] = {}
     padding = inputs.padding_of(model)
@@ -158,20 +158,20 @@ def _of_images(config):
     """Returns the size of images, and the values of black and white."""
     names = ("image_size", "channels", "data_format", "resize")
     black_and_white = config.get("value_range") or pixels.FRACTIONS
-    found = {name: config.get(name) for name in names}
-    return {**found, "value_range": list(black_and_white)}
+    content = {name: config.get(name) for name in names}
+    return {**content, "value_range": list(black_and_white)}
 
 
 def _of_texts(model):
-    """The special ids that a text stands between, and what counts as its words."""
+    """Lists the special ids that a text stands between, and what its words are."""
     preprocessor = getattr(model, "preprocessor", None)
     if getattr(model, "tokenizer", None) is None or preprocessor is None:
         return {}
     content: dict[str, Any] = {"reads": "words" if preprocessor.reads_words else "text"}
     for name in ("start", "end"):
-        found = getattr(preprocessor, name, None)
-        if isinstance(found, int):
-            content[f"{name}_id"] = found
+        token_id = getattr(preprocessor, name, None)
+        if isinstance(token_id, int):
+            content[f"{name}_id"] = token_id
     if isinstance(preprocessor, MultimodalPreprocessor):
         if model.get_config()["head"] != "caption":
             return content
@@ -200,16 +200,16 @@ def _cut(model, max_characters):
 
 def _of_sounds(preprocessor):
     """Returns how a sound is read, and what the outputs of a recognizer are."""
-    found = {
+    content = {
         "sampling_rate": preprocessor.sampling_rate,
         "samples": "from -1 to 1, with zeros at the end of shorter rows; lengths has "
         "the samples of each row",
         "samples_of_step": preprocessor.stride * preprocessor.factor,
     }
     if type(preprocessor) is not AudioPreprocessor:  # a decoder writes the text
-        return found
+        return content
     return {
-        **found,
+        **content,
         "blank_id": preprocessor.tokenizer.vocabulary_size,
         "reading": "the largest output of each step up to the end of the sound, "
         "repetitions merged, without blank_id",

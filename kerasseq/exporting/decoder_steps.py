@@ -62,10 +62,10 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None = None) -
         return _outputs(logits, after, state)
 
     with kernels.to_onnx():
-        found = kernels.write_onnx(prompt, decoder.inputs, folder / PROMPT)
+        outputs = kernels.write_onnx(prompt, decoder.inputs, folder / PROMPT)
         inputs = [
             keras.KerasTensor(x.shape, x.dtype, name=name.removeprefix(NEXT))
-            for name, x in found.items()
+            for name, x in outputs.items()
             if name.startswith(NEXT)
         ]
         kernels.write_onnx(step, [decoders.TOKEN, *inputs], folder / STEP)
@@ -101,12 +101,12 @@ def write_tokenizers(model: keras.Model, folder: pathlib.Path) -> list[str] | No
 
 def _outputs(logits, state, before=None):
     """Outputs by name: the logits, and the parts of a state that are new."""
-    found, named = {"logits": logits}, tree.flatten_with_path(state)
+    outputs, named = {"logits": logits}, tree.flatten_with_path(state)
     old = [None] * len(named) if before is None else tree.flatten(before)
     for (path, new), previous in zip(named, old, strict=True):
         if new is not previous:
-            found[NEXT + ".".join(map(str, path))] = new
-    return found
+            outputs[NEXT + ".".join(map(str, path))] = new
+    return outputs
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None = None) -> float:
@@ -136,17 +136,17 @@ def _difference(model, decoder, programs, size):
     inputs = decoders.example(model, decoder, size)
     logits, state = decoder.prompt(*map(keras.ops.convert_to_tensor, inputs))
     names = [x.name for x in decoder.inputs]
-    found = programs.prompt(dict(zip(names, inputs, strict=True)))
-    worst = between(found, logits)
+    received = programs.prompt(dict(zip(names, inputs, strict=True)))
+    worst = between(received, logits)
     for _ in range(STEPS):
-        token = found.argmax(axis=-1)
+        token = received.argmax(axis=-1)
         logits, state = decoder.step(keras.ops.convert_to_tensor(token), state)
-        found = programs.step(token)
-        worst = max(worst, between(found, logits))
+        received = programs.step(token)
+        worst = max(worst, between(received, logits))
     return worst
 
 
-def between(found: np.ndarray, expected: Any) -> float:
+def between(received: np.ndarray, expected: Any) -> float:
     """Returns the largest difference of logits, relative to the largest one.
 
     Ids that are never written have the logit -inf in both; else it is infinite.
@@ -157,9 +157,10 @@ def between(found: np.ndarray, expected: Any) -> float:
     """
     expected = keras.ops.convert_to_numpy(expected)
     never = np.isneginf(expected)
-    if found.shape != expected.shape or not np.array_equal(np.isneginf(found), never):
+    is_alike = received.shape == expected.shape
+    if not is_alike or not np.array_equal(np.isneginf(received), never):
         return float("inf")
-    difference = np.abs(found[~never] - expected[~never]).max(initial=0)
+    difference = np.abs(received[~never] - expected[~never]).max(initial=0)
     largest = np.abs(expected[~never]).max(initial=0) or 1.0
     return float(np.nan_to_num(difference / largest, nan=np.inf))
 
@@ -196,7 +197,7 @@ class Programs:
         session = self.sessions[name]
         inputs = {x.name: inputs[x.name] for x in session.get_inputs()}
         names = [x.name for x in session.get_outputs()]
-        found = dict(zip(names, session.run(None, inputs), strict=True))
-        logits = found.pop("logits")
-        self.state |= {name.removeprefix(NEXT): x for name, x in found.items()}
+        outputs = dict(zip(names, session.run(None, inputs), strict=True))
+        logits = outputs.pop("logits")
+        self.state |= {name.removeprefix(NEXT): x for name, x in outputs.items()}
         return logits

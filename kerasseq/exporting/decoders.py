@@ -105,14 +105,14 @@ def _prompt_of_gpt(model, ids, lengths, capacity):
 
 
 def _prompt_of_states(model, ids, lengths, capacity):
-    """The states of layers that carry them, which do not depend on the capacity."""
+    """Returns the states of layers that carry them, whatever the capacity."""
     index = lengths - 1
     mask = ops.arange(ops.shape(ids)[1], dtype="int32")[None] < index[:, None]
     return model.step({"states": model.prefill(ids, mask)}, _at(ids, index))
 
 
 def _prompt_of_text(model, ids, lengths, capacity):
-    """The text itself is the state of layers that carry none; a step reads it all."""
+    """Takes the text itself as state of layers without one: a step reads it all."""
     index = lengths - 1
     room = capacity - ops.shape(ids)[1]
     padding = ops.zeros((ops.shape(ids)[0], room), "int32")

@@ -303,8 +303,8 @@ def in_process(
             process.wait()
         if not answer.exists():
             raise ValueError(_ended(name, code, log))
-        found = json.loads(answer.read_text(encoding="utf-8"))
-    return _raised(found)
+        reply = json.loads(answer.read_text(encoding="utf-8"))
+    return _raised(reply)
 
 
 def _plain(value):

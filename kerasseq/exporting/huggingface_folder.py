@@ -36,7 +36,7 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`.
+    """Writes a model and its tokenizer into a folder, for any number of steps.
 
     Raises:
         TypeError: If Hugging Face has no class for the model.
@@ -70,7 +70,10 @@ def _refuse_hub_alone(model):
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float | None:
-    """See `formats`; None if the model has inputs or outputs that are not compared."""
+    """Returns the largest difference of an output from the model's, relative to it.
+
+    None if the model has inputs or outputs that are not compared.
+    """
     names = [each.name for each in inputs.inputs_of(model)]
     several = not isinstance(model.output, keras.KerasTensor)
     if several or not set(names) <= set(NAMES):
@@ -87,14 +90,14 @@ def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float
     def run(arrays):
         given = {NAMES[n]: torch.tensor(x) for n, x in zip(names, arrays, strict=True)}
         with torch.no_grad():
-            found = theirs(**{k: x.long() for k, x in given.items()}, **options)[0]
-        return found.float().numpy()
+            output = theirs(**{k: x.long() for k, x in given.items()}, **options)[0]
+        return output.float().numpy()
 
     return max(_difference(model, run, *case) for case in enumerate(CASES))
 
 
 def _difference(model, run, seed, case):
-    """The largest difference for rows without padding, relative to the output."""
+    """Computes the largest relative difference, for rows without padding."""
     rows, steps = case
     most = inputs.longest(model)
     steps = steps if most is None else min(steps, most)

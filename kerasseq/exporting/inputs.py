@@ -104,9 +104,9 @@ def longest(model: keras.Model) -> int | None:
     """Returns the most steps that a model takes; None if there is no limit."""
     for owner in (getattr(model, "preprocessor", None), model):
         for name in ("longest", "context_length", "max_sequence_length"):
-            found = getattr(owner, name, None)
-            if isinstance(found, int):
-                return found
+            length = getattr(owner, name, None)
+            if isinstance(length, int):
+                return length
     return None
 
 
@@ -146,7 +146,7 @@ def signature(
 
 
 def _with_steps(model, each, steps):
-    """The sizes of an input after the batch; only a sound has several for a step."""
+    """Returns the sizes of an input after the batch: of a sound several for a step."""
     if steps is not None and each.name != AUDIO:
         steps = max(steps // samples_of_step(model), 1)
     return [steps if size is None else size for size in each.shape[1:]]
@@ -183,8 +183,8 @@ def examples(
 
 def has_ids(model: keras.Model) -> bool:
     """Returns whether an input has ids; the lengths of rows are none."""
-    found = inputs_of(model)
-    return any(each.values is not None and len(each.shape) > 1 for each in found)
+    inputs = inputs_of(model)
+    return any(each.values is not None and len(each.shape) > 1 for each in inputs)
 
 
 def samples_of_step(model: keras.Model) -> int:

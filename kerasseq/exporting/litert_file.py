@@ -25,7 +25,7 @@ def write(
     name: str = FILES[0],
     int8: bool = False,
 ) -> None:
-    """See `formats`.
+    """Writes a model, for one row of `length` steps.
 
     Args:
         model: The model.
@@ -51,7 +51,7 @@ def output_names(model: keras.Model, folder: pathlib.Path) -> list[str]:
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
-    """See `formats`."""
+    """Returns the largest difference of an output from the model's, relative to it."""
     return largest_difference(model, load(model, folder / FILES[0]), length)
 
 

@@ -17,7 +17,7 @@ FILES = ("model.onnx", "model.int8.onnx")
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`."""
+    """Writes a model, for any batch and `length` steps; any number if None."""
     specs = inputs.signature(model, length)
     with kernels.to_onnx():
         _call_once(model, specs)
@@ -40,7 +40,7 @@ def _call_once(model, specs):
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
-    """See `formats`."""
+    """Returns the largest difference of an output from the model's, relative to it."""
     return largest_difference(model, load(model, folder / FILES[0]), length)
 
 

@@ -19,7 +19,7 @@ NOTES = (
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`."""
+    """Writes a model, for any batch and `length` steps; any number if None."""
     with kernels.convertible_loops():
         keras.Model.export(
             model,
@@ -54,7 +54,7 @@ def _weights(file):
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
-    """See `formats`."""
+    """Returns the largest difference of an output from the model's, relative to it."""
     import openvino
 
     compiled = openvino.Core().compile_model(str(folder / FILE), "CPU", PRECISE)

@@ -91,10 +91,10 @@ def _changes(model, precise: Run, rounded: Run, batches) -> dict[str, Any]:
     rows = answers = changed = 0
     difference, has_labels = 0.0, _has_labels(model)
     for x, real in batches:
-        expected, found = precise(x), rounded(x)
-        difference = max(difference, *map(relative_difference, expected, found))
+        expected, received = precise(x), rounded(x)
+        difference = max(difference, *map(relative_difference, expected, received))
         rows += len(x[0])
-        wrong = _answers(model, expected[0]) != _answers(model, found[0])
+        wrong = _answers(model, expected[0]) != _answers(model, received[0])
         if real is not None and wrong.shape == real.shape:
             wrong = wrong[real]
         answers, changed = answers + wrong.size, changed + int(wrong.sum())
@@ -110,7 +110,7 @@ def _changes(model, precise: Run, rounded: Run, batches) -> dict[str, Any]:
 
 
 def _has_labels(model):
-    """Whether an output is a choice: the model has labels, or is one of tokens."""
+    """Returns whether an output is a choice: of a label, or of a token."""
     return getattr(model, "labels", None) is not None or hasattr(model, "generate")
 
 
@@ -127,8 +127,8 @@ def _times(runs: list[Run], x: list[np.ndarray]) -> list[float]:
     for run in runs:
         run(x)
     for _ in range(REPEATS):
-        for run, found in zip(runs, seconds, strict=True):
+        for run, times in zip(runs, seconds, strict=True):
             start = time.perf_counter()
             run(x)
-            found.append(time.perf_counter() - start)
-    return [1000 * statistics.median(found) for found in seconds]
+            times.append(time.perf_counter() - start)
+    return [1000 * statistics.median(times) for times in seconds]

@@ -15,7 +15,7 @@ FOLDER, ENDPOINT = "model", "serve"
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`."""
+    """Writes a model, for any batch and `length` steps; any number if None."""
     keras.Model.export(
         model,
         str(folder / FOLDER),
@@ -31,7 +31,7 @@ def output_names(model: keras.Model, folder: pathlib.Path) -> list[str]:
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
-    """See `formats`."""
+    """Returns the largest difference of an output from the model's, relative to it."""
     layer = keras.layers.TFSMLayer(str(folder / FOLDER), call_endpoint=ENDPOINT)
 
     def run(arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -13,13 +13,13 @@ FILE = "model.pt2"
 
 
 def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
-    """See `formats`."""
+    """Writes a model, for any batch and `length` steps; any number if None."""
     (specs,) = inputs.signature(model, length)
     kernels.write_program(model, folder / FILE, specs)
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:
-    """See `formats`."""
+    """Returns the largest difference of an output from the model's, relative to it."""
     program = kernels.read_program(folder / FILE)
 
     def run(arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -27,8 +27,8 @@ def main(question: str) -> None:
     """
     request = json.loads(pathlib.Path(question).read_text(encoding="utf-8"))
     answer = pathlib.Path(request.pop("answer"))
-    found = _answer(request)
-    answer.write_text(json.dumps(found), encoding="utf-8")
+    content = _answer(request)
+    answer.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

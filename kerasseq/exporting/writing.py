@@ -50,13 +50,13 @@ def write_model(
     """
     model = functional(model)
     precise = in_float32(model)
-    found = format_of(format, kind_of(model))
+    chosen = format_of(format, kind_of(model))
     try:
         with _quiet():
-            steps, difference = _first_right(precise, folder, found, length)
+            steps, difference = _first_right(precise, folder, chosen, length)
     except _NotWritten as error:
         return {"error": str(error)}
-    module = module_of(found)
+    module = module_of(chosen)
     batch = getattr(module, "BATCH", None)
     output_names = getattr(module, "output_names", lambda *_: None)
     names = output_names(precise, folder)
@@ -74,7 +74,7 @@ def write_model(
         "files": sizes_of(folder),
         "length": steps,
         "batch": batch,
-        "checked_by": None if difference is None else _reader(found),
+        "checked_by": None if difference is None else _reader(chosen),
         "difference": difference,
         "notes": notes,
         "int8": int8,
@@ -120,8 +120,8 @@ def _first_right(model, folder, format, length):
                 return steps, difference
             reason = f"the outputs differ by {difference:.2g} of the largest"
         except Exception as error:
-            if is_final(found := as_final(error)):
-                raise found from error
+            if is_final(final := as_final(error)):
+                raise final from error
             reason = _short(error)
         empty(folder)
         free = "free length" if steps is None else f"length {steps}"

@@ -169,7 +169,7 @@ def attend_to_blocks(
 
 
 def _fusible(q, v, made, start):
-    """Whether PyTorch's fused attention has no mask to make, and equal widths."""
+    """Returns whether PyTorch's fused attention needs no mask, and widths are equal."""
     same = q.shape[-1] == v.shape[-1] and not is_float64(q)
     return (
         same
@@ -180,7 +180,7 @@ def _fusible(q, v, made, start):
 
 
 def _fused(q, k, v, scale, mask, causal):
-    """Fused attention, with zeros for a fully masked query."""
+    """Computes fused attention, with zeros for a fully masked query."""
     k, v = (_repeat_heads(x, q.shape[2], axis=2) for x in (k, v))
     out = fused_attention(q, k, v, scale=scale, mask=mask, causal=causal)
     if mask is None:
@@ -190,20 +190,20 @@ def _fused(q, k, v, scale, mask, causal):
 
 
 def _allowed(S, L, queries, causal, window, now):
-    """Which keys of a block a query attends to; broadcasts to `(B, N, T, L)`."""
+    """Returns which keys of a block a query attends to: up to `(B, N, T, L)`."""
     keys = (now["first"] + ops.arange(L, dtype="int32"))[None, None, None]
-    found = [keys < S]
+    conditions = [keys < S]
     if causal:
-        found.append(keys <= queries)
+        conditions.append(keys <= queries)
     if window is not None:
-        found.append(ops.abs(queries - keys) < window)
+        conditions.append(ops.abs(queries - keys) < window)
     if "key_mask" in now:
-        found.append(now["key_mask"][:, None, None])
-    return masks.intersect(*found, now.get("mask"))
+        conditions.append(now["key_mask"][:, None, None])
+    return masks.intersect(*conditions, now.get("mask"))
 
 
 def _forward(scores, loop, tensors, fixed):
-    """O / l after all blocks, and what the backward pass needs."""
+    """Computes O / l after all blocks, and what the backward pass needs."""
     q, blocks = _queries_and_blocks(tensors, fixed)
     dtype = _dtype(q)
 
@@ -228,7 +228,7 @@ def _forward(scores, loop, tensors, fixed):
 
 
 def _backward(scores, loop, tensors, fixed, saved, G):
-    """The gradients of q, of the blocks of k and v, and of those of a bias if any."""
+    """Computes the gradients of q, of the blocks of k and v, and of a bias if any."""
     q, blocks = _queries_and_blocks(tensors, fixed)
     out, log_total = saved
     G, short, M = ops.cast(G, out.dtype), ops.cast(G, q.dtype), blocks["key"].shape[2]
@@ -241,15 +241,15 @@ def _backward(scores, loop, tensors, fixed, saved, G):
         dv = matmul(_transpose(ops.cast(alpha, q.dtype)), short)
         products = ops.cast(matmul(short, _transpose(v)), e.dtype)
         de = alpha * (products - delta)
-        found = {"value": _sum_groups(dv, M)}
+        gradients = {"value": _sum_groups(dv, M)}
         if "bias" in now:
-            found["bias"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
+            gradients["bias"] = ops.cast(_sum_like(de, now["bias"]), now["bias"].dtype)
         de = ops.cast(de, q.dtype)
-        found["key"] = _sum_groups(matmul(_transpose(de), q), M)
-        return dq + ops.cast(matmul(de, k), dq.dtype), found
+        gradients["key"] = _sum_groups(matmul(_transpose(de), q), M)
+        return dq + ops.cast(matmul(de, k), dq.dtype), gradients
 
-    dq, found = loop(step, ops.zeros_like(q, dtype=G.dtype), blocks)
-    return {"query": ops.cast(dq, q.dtype), **found}
+    dq, gradients = loop(step, ops.zeros_like(q, dtype=G.dtype), blocks)
+    return {"query": ops.cast(dq, q.dtype), **gradients}
 
 
 def _queries_and_blocks(tensors, fixed):

@@ -73,21 +73,21 @@ class HeadDecay(NoDecay):
         self.last: Tensor = ops.exp(last[..., 0, :, None])
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
-        """See `NoDecay`."""
+        """Returns the decayed weights of steps j at steps t, `(C, B, N, L, L)`."""
         between = _shift(self.between, 0.0) if exclusive else self.between
         # Zero times a product that overflowed would be NaN: it is zero before.
         return super().products(q, k, exclusive) * between
 
     def from_start(self, q: Tensor, exclusive: bool = False) -> Tensor:
-        """See `NoDecay`."""
+        """Decays q, `(C, B, N, L, K)`, from the start of the chunk up to each step."""
         return q * (_shift(self.first, 1.0) if exclusive else self.first)
 
     def to_end(self, k: Tensor) -> Tensor:
-        """See `NoDecay`."""
+        """Decays k, `(C, B, N, L, K)`, from each step to the end of the chunk."""
         return k * self.last
 
     def whole(self) -> Tensor:
-        """See `NoDecay`."""
+        """Returns the decay of a whole chunk, `(C, B, N, K or 1)`."""
         return self.first[..., -1, :]
 
 
@@ -110,7 +110,7 @@ class ChannelDecay(HeadDecay):
         self.last: Tensor = ops.exp(last[..., 0, :, :])
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
-        """See `NoDecay`."""
+        """Returns the decayed weights of steps j at steps t, `(C, B, N, L, L)`."""
         same = ops.sum(q * k, axis=-1)[..., None, None]  # (C, B, N, L, 1, 1)
         weights = ops.zeros_like(same) if exclusive else same
         for second, first in self.levels:

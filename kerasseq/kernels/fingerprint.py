@@ -124,7 +124,7 @@ class Fingerprint:
         return read if foreign or isinstance(x, type) else None
 
     def _layer_reader(self, layer: keras.Layer, foreign: bool) -> Callable:
-        """Of a model, which training changes, only what its layers are counts."""
+        """Reads a model, which training changes, by what its layers are."""
         values, is_model = vars(layer), isinstance(layer, keras.Model)
         names = [n for n in values if n not in SKIPPED and (foreign or n[0] != "_")]
         names = [n for n in names if not is_model or hasattr(values[n], DATA)]
@@ -133,7 +133,7 @@ class Fingerprint:
 
 
 def _reached(function: types.FunctionType) -> list[Any]:
-    """What a function reads besides its arguments; of a module what it names."""
+    """Returns what a function reads besides its arguments; of modules what it names."""
     code, known = function.__code__, function.__globals__
     cells = [c.cell_contents for c in function.__closure__ or () if c != EMPTY]
     names = _names(code)  # among them those of modules that it imports itself

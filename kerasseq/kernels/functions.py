@@ -185,8 +185,8 @@ def with_gradient(forward: Callable, backward: Callable) -> Callable:
 
             def gradient(*arguments, upstream=None):
                 G = arguments[-1] if upstream is None else upstream
-                found = backward(given, fixed, saved, G)
-                return tuple(found[name] for name in names)
+                by_name = backward(given, fixed, saved, G)
+                return tuple(by_name[name] for name in names)
 
             return y, gradient
 

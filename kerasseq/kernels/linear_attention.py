@@ -150,7 +150,7 @@ def linear_states(
 
 
 def _in_chunks(q, k, v, log_decay, b, c, state):
-    """See `reference.linear_attention`."""
+    """Computes y `(B, T, N, V)` and the last state `(B, N, K, V)` chunk by chunk."""
     T = q.shape[1]
     short = isinstance(T, int) and T < CHUNK
     L = 2 ** (T - 1).bit_length() if short else CHUNK
@@ -202,7 +202,7 @@ def _add(decays, q, k, v, state):
 
 
 def _hide_non_finite(k, v, b, c, log_decay):
-    """The arguments with zeros for NaN and infinity, and the steps that had them.
+    """Replaces NaN and infinity by 0, and returns which steps had them.
 
     Returns:
         The arguments, and booleans `(C, B, N, L, 1)`.

@@ -99,7 +99,7 @@ def _select(condition, x, y):
 
 
 def _starts(ids, mask):
-    """Whether a step is the first real one of a segment, except of the first one."""
+    """Returns whether a step is the first real one of a segment after the first."""
     if mask is None:
         return ids != ops.concatenate([ids[:, :1], ids[:, :-1]], axis=1)
     real = ops.cast(mask, "bool")

@@ -55,7 +55,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _kept(product):
-    """A product, which `rematerialized` need not compute again on TensorFlow."""
+    """Marks a product that `rematerialized` need not compute again on TensorFlow."""
     symbolic = isinstance(product, keras.KerasTensor)
     if keras.backend.backend() != "tensorflow" or symbolic:
         return product

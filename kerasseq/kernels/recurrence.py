@@ -231,7 +231,7 @@ def why_not(run: Recurrence, mask: Tensor | None) -> str | None:
 
 
 def _agrees(run) -> bool:
-    """Whether the native kernel computes what `step` says, tried once on numbers."""
+    """Tries once on numbers whether the native kernel computes what `step` says."""
     dtype = keras.backend.standardize_dtype(run.inputs.dtype)
     key = run.native, dtype, run.inputs.shape[-1], run.training
 
@@ -284,12 +284,12 @@ def _with_projection(run, width, states) -> Derived | None:
 
 
 def _may_equal(name: str, derived: Derived) -> bool:
-    """Whether a step that equals a kernel on some numbers equals it on all."""
+    """Returns whether a step that equals a kernel on some numbers equals it on all."""
     sizes = [v.width for v in derived.new_states]
     if derived.output or sizes != sizes[:1] * (2 if name == "lstm" else 1):
         return False
-    found = [v.op for v in walk(derived.new_states) if v.op in NOT_ANALYTIC]
-    return sorted(found) == (RELU if name == "rnn_relu" else [])
+    kinks = [v.op for v in walk(derived.new_states) if v.op in NOT_ANALYTIC]
+    return sorted(kinks) == (RELU if name == "rnn_relu" else [])
 
 
 def _numbers(rng, dtype, *shape: int, scale: float = 0.5) -> Tensor:

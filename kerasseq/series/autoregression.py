@@ -126,7 +126,7 @@ def _orders(series, season, longest):
 
 
 def _equations(series, order, first):
-    """The values from `first` on, and those before with a 1, `(rows, order + 1)`."""
+    """Returns values from `first` on, and those before and a 1, `(rows, order + 1)`."""
     long = [y for y in series if len(y) > first]
     rows = np.concatenate([lags(y, order)[first - order :] for y in long])
     return np.hstack([rows, np.ones((len(rows), 1))]), np.concatenate(

@@ -84,7 +84,7 @@ def learned_categories(frame: Any, names: Sequence[Any]) -> dict[Any, list[str]]
 
 
 def _category(cell):
-    """The name of a category: 3 for 3.0, as a column with empty cells has it."""
+    """Names a category: 3 for 3.0, as a column with empty cells has it."""
     is_whole = isinstance(cell, float) and cell.is_integer()
     return str(int(cell) if is_whole else cell)
 

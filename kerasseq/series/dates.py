@@ -93,7 +93,7 @@ class Frequency(NamedTuple):
 
 
 def _at_day(months: np.ndarray, day: int) -> np.ndarray:
-    """The dates at a day of months, or at the last day of a month that is shorter."""
+    """Sets dates to a day of months, or to the last day of a month that is shorter."""
     first = months.astype("datetime64[D]")
     length = ((months + 1).astype("datetime64[D]") - first).astype("int64")
     return first + np.minimum(day, length) - 1
@@ -247,7 +247,7 @@ def _is_at(midnights, day):
 
 
 def _fits(dates, like, gaps):
-    """Whether dates are at a distance; with gaps at a multiple, and once at itself."""
+    """Returns whether dates have a distance; with gaps a multiple, and once itself."""
     midnights = dates.astype("datetime64[D]")
     if like.unit != "microsecond" and not _at_one_time(dates):
         return False

@@ -189,7 +189,7 @@ def _of_frame(frame, columns, missing, like):
 
 
 def _read_dates(frame, columns, rows, groups, missing, like):
-    """The dates, and the frequency of each series; None if there are no dates."""
+    """Reads the dates, and the frequency of each series; None if there are no dates."""
     score = None if like is None else lambda dates: misfits(groups, dates, like)
     dates = read_dates(frame, columns.date, rows, score)
     if dates is None:
@@ -239,7 +239,7 @@ def _value_column(frame, columns):
 
 
 def _places(frame, columns):
-    """How messages name the rows: by line, by row, or by the date in the index."""
+    """Chooses how messages name rows: by line, by row, or by the date of the index."""
     index = frame.index
     if columns.date is None and index.dtype.kind == "M":
         return [str(date).removesuffix(" 00:00:00") for date in index]

@@ -59,7 +59,7 @@ def outward(shifts: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
 
 
 def _of_rank(errors, q):
-    """The error of each step with the rank of a quantile, at most the largest."""
+    """Returns the error of each step at the rank of a quantile, at most the largest."""
     count = len(errors)
     rank = min(math.ceil((count + 1) * q - 1e-9), count)  # 1 - 0.1 is rounded
     return np.sort(errors, axis=0)[rank - 1]

@@ -151,7 +151,9 @@ def as_windows(
     if (sources.count_of(x) or 0) >= sources.ENDLESS:
         raise ValueError(
             f"x must be a stream with an end, received {checks.short(x)}, which "
-            "repeats without end. Leave .repeat() out, or pass steps_per_epoch=..."
+            "repeats without end. Leave .repeat() out, or pass steps_per_epoch=... to "
+            "fit, validation_steps=... for validation_data, and steps=... to evaluate "
+            "and predict"
         )
     join = np.stack if is_one else np.concatenate
     parts = zip(*map(_parts, rest), strict=True)

@@ -91,7 +91,7 @@ class TableFitting:
         return self._prepare(data, columns, missing, season, length)[:2]
 
     def _prepare(self, data, columns, missing=None, season=None, length=None):
-        """The windows of a table, the first of which sets constants of the layers."""
+        """Makes the windows of a table; the first sets constants of the layers."""
         table = self._read(data, columns, missing)
         first = self._fitted is None
         if first:
@@ -145,7 +145,7 @@ class TableFitting:
         return windows
 
     def _gather(self, table):
-        """The windows of all series that are not constant, as `TableWindows`."""
+        """Gathers windows of all series that vary, as `TableWindows`."""
         fitted, horizon = self._fitted, self._arguments["horizon"]
         check_length(table, fitted.length, horizon)
         self._set_scales(table)
@@ -177,7 +177,7 @@ class TableFitting:
                 scales[one.name] = Scale.of(one)
 
     def _scale_of(self, one: OneSeries) -> Scale:
-        """The scale of a series; of its own values if it was constant before."""
+        """Returns the scale of a series: of its own values if it was constant."""
         scale = self._fitted.scales[one.name]
         return scale if scale.deviation else Scale.of(one)
 

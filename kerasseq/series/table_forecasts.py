@@ -118,7 +118,7 @@ class TableForecasts(TableFitting):
         return np.stack([s.invert(row) for s, row in zip(scales, y, strict=True)])
 
     def _last_rows(self, one, scale, future):
-        """The features of the last window, and of future steps without a value."""
+        """Returns the features of the last window, and of steps to come."""
         length, time = self._fitted.length, len(one.values)
         if time < length:
             raise ValueError(

@@ -443,7 +443,7 @@ class TaskModel(keras.Model):
         The optimizer gets its variables, which loading expects.
         """
         if not self.compiled:  # before `fit` has learned what the layers need
-            return None
+            return saving.awaiting_settings(*self._compile_arguments)
         self._build_optimizer()
         return saving.saved_settings(super().get_compile_config(), self._chosen)
 
@@ -461,8 +461,9 @@ class TaskModel(keras.Model):
         """Compiles a loaded model as it was; Keras leaves that to an own `compile`."""
         options, compiler = saving.restored_settings(config)
         self.compile(**options)
-        self._chosen |= compiler
-        self._build_optimizer()
+        if not self.awaits_fit:
+            self._chosen |= compiler
+            self._build_optimizer()
 
     def default_optimizer(self) -> keras.optimizers.Optimizer:
         return keras.optimizers.Adam(1e-3, global_clipnorm=1.0)

@@ -377,7 +377,7 @@ def callbacks_of(arguments: dict[str, Any]) -> list[Any]:
 # Methods that read inputs.
 OF_IDS = ("__call__", "train_on_batch", "test_on_batch", "predict_on_batch")
 METHODS = (
-    *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
+    *("summary", "export", "save_weights", "load_weights", "get_layer"),
     *("get_weights", "set_weights", "count_params", "quantize", *OF_IDS),
     *("enable_lora", "merge_lora", "set_adapter"),
     *("save_lora_weights", "load_lora_weights"),
@@ -394,7 +394,8 @@ class NotFittedError(ValueError):
 def needs_fit(cls: Model) -> Model:
     """Guards the methods of a class of models that need layers, and ids to read.
 
-    Instances without layers have the attribute `awaits_fit`.
+    Instances without layers have the attribute `awaits_fit`. Those have a summary, a
+    list of no layers, and can be saved, as models of Keras that are not built.
     """
     for name in METHODS:
         setattr(cls, name, _guarded_method(cls, name))
@@ -452,6 +453,8 @@ def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
 
     @functools.wraps(getattr(cls, name))
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if name == "summary" and self.awaits_fit:
+            return _show_unfitted(self, *args, **kwargs)
         check_fitted(self)
         if name in OF_IDS:  # where a subclass has encoded texts already
             _check_ids(self, args[0] if args else kwargs.get("x"))
@@ -467,10 +470,21 @@ def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
     return method
 
 
+def _show_unfitted(model, *args, **kwargs):
+    """Prints the summary of a model without layers, and what `fit` is to learn."""
+    keras.Sequential(name=model.name).summary(*args, **kwargs)
+    try:
+        check_fitted(model)
+    except NotFittedError as error:
+        (kwargs.get("print_fn") or print)(f" Not built: {error}")
+
+
 def _guarded_property(cls: Any, name: str) -> property:
     getters = []  # that of Keras, which a compiler cannot look up by `super`
 
     def get(self: Any) -> Any:
+        if name == "layers" and self.awaits_fit:
+            return []
         check_fitted(self)
         if not getters:  # the first model is built: its class has all bases by now
             getters.append(_inherited(cls, name))

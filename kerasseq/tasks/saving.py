@@ -1,5 +1,6 @@
 """What the file of a model has: its arguments, how it was compiled, and its seeds."""
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import keras
@@ -150,6 +151,23 @@ def saved_settings(config: Config, chosen: Config) -> Config:
     own = {name: chosen[name] for name in OWN if name in chosen}
     mark = {MARK: keras.saving.serialize_keras_object(OwnSettings(own))} if own else {}
     return {**public_optimizers(config), **chosen, **mark}
+
+
+def awaiting_settings(args: Sequence[Any], options: Config) -> Config | None:
+    """Returns settings for which `fit` is to compile a model; None without any.
+
+    Args:
+        args: Arguments of `compile`, in order.
+        options: Others by name.
+
+    Examples:
+        >>> awaiting_settings(("sgd",), {"metrics": None})
+        {'optimizer': 'sgd'}
+    """
+    names = "optimizer", "loss", "loss_weights", "metrics"
+    given = {**dict(zip(names, args, strict=False)), **options}
+    given = {name: value for name, value in given.items() if value is not None}
+    return public_optimizers(keras.saving.serialize_keras_object(given)) or None
 
 
 def restored_settings(config: Config) -> tuple[dict[str, Any], Config]:

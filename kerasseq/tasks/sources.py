@@ -178,8 +178,9 @@ class TextStream:
                 "x must be a data set with an end, as its rows are read at once, "
                 f"received {checks.short(self.source)}, which repeats without end. "
                 "Leave .repeat() out, and pass epochs=...; or, if the model has its "
-                "labels and tokenizer, pass steps_per_epoch=... to fit, and steps=... "
-                "to evaluate and predict"
+                "labels and tokenizer, pass steps_per_epoch=... to fit, "
+                "validation_steps=... for validation_data, and steps=... to evaluate "
+                "and predict"
             )
         x, own, weights = as_columns([*itertools.islice(self.rows(), rows)])
         pairs = {"y": (y, own), "sample_weight": (sample_weight, weights)}

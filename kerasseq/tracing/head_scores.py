@@ -141,8 +141,8 @@ def head_roles(model: keras.Model, sentences: Sequence[Sequence[Any]]) -> HeadRo
         >>> model = models.GPT(tokenizer, num_layers=1, num_heads=2, hidden_dim=8)
         >>> role = "pronoun to noun"
         >>> row = ("the king sleeps . he dreams", {role: [(4, 1)]}, {role: [5]})
-        >>> found = head_roles(model, [row])
-        >>> [(row.role, row.layer, row.head) for row in found]
+        >>> roles = head_roles(model, [row])
+        >>> [(row.role, row.layer, row.head) for row in roles]
         [('pronoun to noun', 'block_0/self_attention', 0), \
 ('pronoun to noun', 'block_0/self_attention', 1)]
     """

@@ -78,6 +78,7 @@ class ModelListener(Listener):
 
     def __init__(self, model: keras.Layer) -> None:
         self.model: keras.Layer = model
+        getattr(model, "operations", None)  # an error before `fit` has built a task
         self._paths = paths(model)
 
     def is_open_for(self, model: keras.Layer) -> bool:

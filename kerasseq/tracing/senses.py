@@ -143,10 +143,10 @@ def senses(
         >>> model = models.GPT(tokenizer, num_layers=1, num_heads=2, hidden_dim=8)
         >>> pairs = corpus.pairs(40, held_out=False)
         >>> rows = [sentence for pair in pairs for sentence in pair]
-        >>> found = senses(model, rows, corpus.words)
-        >>> [row.term for row in found]
+        >>> measured = senses(model, rows, corpus.words)
+        >>> [row.term for row in measured]
         ['input', 'head 0', 'head 1', 'bias', 'feed_forward', 'output']
-        >>> found.row("block_0", "input").vector.shape[1]
+        >>> measured.row("block_0", "input").vector.shape[1]
         8
     """
     words = [word] if isinstance(word, str) else checks.several("word", word)

@@ -126,14 +126,14 @@ class Denoising:
             return sorted({checks.whole_number(name, i, 0) for i in ids})
         if "permute" not in self.kinds:
             return []
-        found = full_stops(self.tokenizer) if self.tokenizer else []
-        if not found:
+        stops = full_stops(self.tokenizer) if self.tokenizer else []
+        if not stops:
             raise ValueError(
                 'kinds with "permute" need ids that end a sentence, received '
                 f"sentence_end_ids=None and {self.tokenizer!r} as tokenizer, without a "
                 f'token "{FULL_STOP}". Pass sentence_end_ids'
             )
-        return found
+        return stops
 
     def __call__(
         self, text: str | np.ndarray | Sequence[int], number: int = 0

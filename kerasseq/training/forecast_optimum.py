@@ -75,8 +75,8 @@ def forecast_excess(
         >>> from kerasseq import datasets
         >>> data = datasets.series("ar", seed=0)
         >>> x, y = datasets.windows(data.values, length=7)
-        >>> found = forecast_excess(0 * y, data.process, x, y)  # the mean of the series
-        >>> found.excess > 0, found.leaks
+        >>> result = forecast_excess(0 * y, data.process, x, y)  # the mean
+        >>> result.excess > 0, result.leaks
         (True, False)
     """
     try:
@@ -155,10 +155,10 @@ class ForecastOptimum(keras.callbacks.Callback):
         """Adds the excess to the logs, and warns of a leak."""
         inputs = self.x if self.inputs is None else self.inputs
         forecasts = self.model.predict(inputs, batch_size=self.batch_size, verbose=0)
-        found = forecast_excess(forecasts, self.process, self.x, self.y)
+        measured = forecast_excess(forecasts, self.process, self.x, self.y)
         leak = (
             "the forecasts are better than the best possible ones by {:.4g} in mean "
             "squared error",
             "their inputs tell what they must predict",
         )
-        add_to_logs(logs, "held_out_mse", found, leak)
+        add_to_logs(logs, "held_out_mse", measured, leak)

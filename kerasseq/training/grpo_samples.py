@@ -33,7 +33,7 @@ def encoded_prompts(
     rows = checks.several("prompts", prompts, "prompts")
     if not rows:
         raise ValueError("prompts must have at least one prompt, received none")
-    found = []
+    encoded = []
     for n, row in enumerate(rows):
         if hasattr(row, "__len__") and not len(row):
             raise ValueError(
@@ -53,8 +53,8 @@ def encoded_prompts(
                 f"{max_new_tokens}, received {len(ids)}. Shorten it or the answers, or "
                 "build the model with a larger max_sequence_length"
             )
-        found.append(ids.tolist())
-    return rows, found
+        encoded.append(ids.tolist())
+    return rows, encoded
 
 
 def sampled(

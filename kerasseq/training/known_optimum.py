@@ -82,8 +82,8 @@ def excess(
         >>> from kerasseq import datasets, models
         >>> source = datasets.markov_source(3, order=1)
         >>> model = models.LanguageModel("gru", vocabulary_size=3, units=2)
-        >>> found = excess(model, source, source.sample(50, 7))
-        >>> found.excess > 0, found.leaks
+        >>> result = excess(model, source, source.sample(50, 7))
+        >>> result.excess > 0, result.leaks
         (True, False)
     """
     ids = np.asarray(ids)
@@ -115,7 +115,7 @@ def excess(
 def add_to_logs(
     logs: dict[str, float] | None,
     name: str,
-    found: Any,
+    measured: Any,
     leak: tuple[str, str],
 ) -> None:
     """Adds an excess to the logs of an epoch, and warns of a leak.
@@ -123,14 +123,14 @@ def add_to_logs(
     Args:
         logs: The logs, or None.
         name: The name of the loss.
-        found: Loss, optimum, excess and error, as an `Excess`, with `leaks`.
+        measured: Loss, optimum, excess and error, as an `Excess`, with `leaks`.
         leak: What is better, with a place for how much; and what that means.
     """
-    loss, optimum, above, error = found
+    loss, optimum, above, error = measured
     if logs is not None:
         logs |= {name: loss, "optimum": optimum}
         logs |= {"excess": above, "excess_error": error}
-    if found.leaks:
+    if measured.leaks:
         better, meaning = leak
         warnings.warn(
             f"{better.format(-above)}, {-above / error:.0f} standard errors: {meaning}",
@@ -178,7 +178,7 @@ class KnownOptimum(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Adds the excess to the logs, and warns of a leak."""
-        found = excess(
+        measured = excess(
             self.model,
             self.source,
             self.ids,
@@ -189,4 +189,4 @@ class KnownOptimum(keras.callbacks.Callback):
             "the model is better than the best possible one by {:.4f} bits a token",
             "its inputs tell what it must predict",
         )
-        add_to_logs(logs, "held_out_bits", found, leak)
+        add_to_logs(logs, "held_out_bits", measured, leak)

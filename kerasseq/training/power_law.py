@@ -149,7 +149,7 @@ def _best_line(N: np.ndarray, L: np.ndarray, E: np.ndarray) -> tuple[float, ...]
     x_mean, y_mean = x.mean(), y.mean(axis=1, keepdims=True)
     slope = (y - y_mean) @ (x - x_mean) / ((x - x_mean) @ (x - x_mean))
     A = np.exp(y_mean[:, 0] - slope * x_mean)
-    found = A[:, None] * np.exp(slope[:, None] * x) + E[:, None]
-    off = np.sqrt(np.mean((np.log(found) - np.log(L.ravel())) ** 2, axis=1))
+    predicted = A[:, None] * np.exp(slope[:, None] * x) + E[:, None]
+    off = np.sqrt(np.mean((np.log(predicted) - np.log(L.ravel())) ** 2, axis=1))
     k = int(np.argmin(off))
     return float(A[k]), float(-slope[k]), float(E[k]), float(off[k])

@@ -107,8 +107,8 @@ def ratings(
 
     Examples:
         >>> votes = [("gpt", "lstm"), ("gpt", "lstm"), ("lstm", "gpt"), ("gpt", "gru")]
-        >>> found = ratings([*votes, ("lstm", "gru"), ("gru", "lstm", 0.5)], prior=1)
-        >>> print(found)
+        >>> rated = ratings([*votes, ("lstm", "gru"), ("gru", "lstm", 0.5)], prior=1)
+        >>> print(rated)
               rating           95 %   Elo  votes
         gpt     0.55  -0.35 to 1.27  1095      4
         lstm    0.06  -0.74 to 0.78  1010      5
@@ -239,7 +239,7 @@ def _bootstrap(counts, start, prior, samples, rng):
     flat = counts.ravel()
     occurring, total = np.flatnonzero(flat), flat.sum()
     part = max(1, PART // flat.size)
-    found = []
+    values = []
     for first in range(0, samples, part):
         drawn = np.zeros((min(part, samples - first), flat.size))
         chances = flat[occurring] / total
@@ -248,8 +248,8 @@ def _bootstrap(counts, start, prior, samples, rng):
         scores = _scores(drawn, prior)
         infinite = ~_reached(scores).all(axis=(1, 2))
         scores[infinite] = _scores(drawn[infinite], 1)
-        found.append(_maximize(scores, start))
-    return np.concatenate(found)
+        values.append(_maximize(scores, start))
+    return np.concatenate(values)
 
 
 def _reached(scores):

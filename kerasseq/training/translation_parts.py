@@ -161,11 +161,12 @@ def bootstrap_bleu(
     bleu(hypotheses[:1], streams[0][:1], tokenize=tokenize)  # checks `tokenize`
     # With the effective order sacrebleu does not warn; the counts are the same.
     metric = load_sacrebleu().BLEU(tokenize=tokenize, effective_order=True)
-    found = [
+    statistics = [
         metric.sentence_score(hypothesis, list(answers))
         for hypothesis, *answers in zip(hypotheses, *streams, strict=True)
     ]
-    counts = np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in found])
+    rows = [[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in statistics]
+    counts = np.array(rows)
     size, scores = len(counts), []
     for start in range(0, samples, max(1, PART // size)):
         part = min(samples - start, max(1, PART // size))
@@ -259,10 +260,10 @@ def name_scores(
     count = copied = replaced = 0
     for text, wanted in zip(hypotheses, names, strict=True):
         words = Counter(_words("hypotheses", text))
-        found = sum(name in words for name in wanted)
+        kept = sum(name in words for name in wanted)
         count += len(wanted)
-        copied += found
-        replaced += min(text.count(unknown), len(wanted) - found)
+        copied += kept
+        replaced += min(text.count(unknown), len(wanted) - kept)
     return NameScores(count, copied, replaced)
 
 

@@ -24,9 +24,8 @@ MODELS = {
     ),
     "labels of images": lambda: kerasseq.models.ViT(hidden_dim=4, **IMAGES),
 }
+WORDS, TAGS = [["u", "v"], ["u"]], [["a", "b"], ["a"]]
 USES = {
-    "summary": lambda m, path: m.summary(),
-    "save": lambda m, path: m.save(path / "m.keras"),
     "weights": lambda m, path: m.save_weights(path / "m.weights.h5"),
     "load": lambda m, path: m.load_weights(path / "m.weights.h5"),
     "get_weights": lambda m, path: m.get_weights(),
@@ -37,12 +36,11 @@ USES = {
     "train": lambda m, path: m.train_on_batch(np.zeros((2, 4, 2)), np.zeros(2)),
     "predict": lambda m, path: m.predict(np.zeros((2, 4, 4, 3)), verbose=0),
     "clone": lambda m, path: keras.models.clone_model(m),
-    "copy": lambda m, path: copy.deepcopy(m),
     "trace": lambda m, path: tracing.trace(m).__enter__(),
     "flow": lambda m, path: tracing.gradient_flow(m, np.zeros((2, 4, 2)), np.zeros(2)),
     "report": lambda m, path: m.report(["a"], ["b"]),
 }
-USES |= {name: lambda m, _, name=name: getattr(m, name) for name in PROPERTIES}
+USES |= {name: lambda m, _, name=name: getattr(m, name) for name in PROPERTIES[1:]}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,6 +64,37 @@ def test_each_use_names_what_fit_learns(missing, tmp_path):
     assert not any(tmp_path.iterdir())
     assert repr(model)
     assert type(model).from_config(model.get_config()).awaits_fit
+
+
+@pytest.mark.once("attributes of Python, and files of configurations")
+@pytest.mark.parametrize("missing", MODELS)
+def test_summary_layers_and_file_of_a_model_without_layers(missing, tmp_path):
+    """As of a model of Keras that is not built."""
+    model, lines = MODELS[missing](), []
+    model.summary(print_fn=lambda text, **_: lines.append(text))
+    assert "Total params: 0" in "\n".join(lines)
+    learned = missing.removesuffix(" of images")
+    assert f"has not learned its {learned}. Call fit first" in lines[-1]
+    assert model.layers == []
+    model.compile(keras.optimizers.SGD(0.25), metrics=["accuracy"])
+    with pytest.warns(UserWarning, match="has not yet been built"):
+        model.save(tmp_path / "m.keras")
+    if missing.startswith("labels of"):
+        x, y = np.zeros((2, 4, 4, 3), "uint8"), ["a", "b"]
+    elif missing == "labels":
+        x, y = np.zeros((2, 4, 2), "float32"), ["a", "b"]
+    else:
+        x, y = (["u v", "u"], ["a", "b"]) if missing == "tokenizer" else (WORDS, TAGS)
+    weights, copied = [], copy.deepcopy(model)
+    for each in (model, copied, kerasseq.load_model(tmp_path / "m.keras")):
+        assert each.awaits_fit and each.layers == []
+        keras.utils.set_random_seed(3)
+        each.fit(x, y, verbose=0)
+        assert float(each.optimizer.learning_rate) == 0.25 and each.layers
+        weights.append(each.get_weights())
+    for first, *others in zip(*weights, strict=True):
+        for other in others:
+            np.testing.assert_array_equal(first, other)
 
 
 @pytest.mark.once("attributes of Python")

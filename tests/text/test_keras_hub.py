@@ -54,11 +54,31 @@ def test_word_pieces(keras_hub, tmp_path):
         assert ours.encode(line).tolist() == np.asarray(theirs(line)).tolist(), line
 
 
-def test_others_are_loaded_from_the_files_of_their_model(keras_hub):
-    for theirs in (
-        keras_hub.tokenizers.ByteTokenizer(),
-        pytest.importorskip("sentencepiece").SentencePieceProcessor(),
-        pytest.importorskip("tensorflow_text").WhitespaceTokenizer(),
+def test_classes_without_a_vocabulary_that_can_be_read(keras_hub):
+    """Each message has a line that gives the same tokens, if not the same ids."""
+    theirs = pytest.importorskip("tensorflow_text")
+    words = ["[UNK]", "un", "##happi", "##ly", "the", "cat"]
+    lookup = dict(zip(words, range(len(words)), strict=True))
+    pieces = theirs.FastWordpieceTokenizer(words, no_pretokenization=False)
+    text = "the cat unhappily"
+    for tokenizer, tokens in (
+        (keras_hub.tokenizers.ByteTokenizer(), [*text]),
+        (keras_hub.tokenizers.UnicodeCodepointTokenizer(), [*text]),
+        (theirs.UnicodeCharTokenizer(), [*text]),
+        (theirs.WhitespaceTokenizer(), text.split()),
+        (pieces, ["the", "cat", "un", "##happi", "##ly"]),
     ):
-        with pytest.raises(TypeError, match="Pass kerasseq.text.load_tokenizer"):
-            as_tokenizer(theirs)
+        with pytest.raises(TypeError, match=r"Pass kerasseq\.text\.") as error:
+            as_tokenizer(tokenizer)
+        line = str(error.value).partition("Pass ")[2].partition(", with")[0]
+        ours = eval(line, {"kerasseq": kerasseq, "texts": [text], "words": words})
+        ids = ours.encode(text).tolist()
+        if tokenizer is pieces:
+            assert ids == [lookup[token] for token in tokens]
+        assert len(ids) == len(tokens) and ours.decode(ids) == text
+
+
+def test_others_are_loaded_from_the_files_of_their_model():
+    processor = pytest.importorskip("sentencepiece").SentencePieceProcessor()
+    with pytest.raises(TypeError, match="Pass kerasseq.text.load_tokenizer"):
+        as_tokenizer(processor)

@@ -109,8 +109,8 @@ def append(cache: Cache, new: Cache) -> Cache:
 
     Examples:
         >>> cache = roll({"key": np.zeros((2, 5, 3, 4), "float32")})
-        >>> found = append(cache, {"key": np.ones((2, 7, 3, 4), "float32")})
-        >>> keras.ops.shape(found["key"])
+        >>> longer = append(cache, {"key": np.ones((2, 7, 3, 4), "float32")})
+        >>> keras.ops.shape(longer["key"])
         (2, 12, 3, 4)
     """
     joined = {name: cache[name] for name in ("real", "count")}

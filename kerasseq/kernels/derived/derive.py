@@ -138,7 +138,7 @@ def to_keep(new_states: Sequence[Value], back: Backward) -> list[Value]:
 
 
 def _is_quick(value: Value, known: dict[Value, bool]) -> bool:
-    """Whether a value is a leaf, or takes little time to compute from what is known."""
+    """Returns whether a value is a leaf, or is quick to compute from what is known."""
     if value.op in LEAVES:
         return value.op != INPUT
     return value.op not in HEAVY and all(known[a] for a in value.args)

@@ -66,7 +66,7 @@ class Equations(Writer):
     # More names.
 
     def _name_incoming(self) -> None:
-        """The gradients of the new states, of which some come from the next step."""
+        """Names the gradients of the new states; some come from the next step."""
         make, of = self.derived.graph.make, self.derived.backward.of
         for k, value in enumerate(self.derived.new_states):
             leaf = make(graph.GRADIENT, width=value.width, detail=k)
@@ -132,7 +132,7 @@ class Equations(Writer):
         return [v for v in parts_first if v in self.shown and v.op not in LEAVES]
 
     def _together(self, value: Value) -> list[Value]:
-        """A named part of a value, and the others, if all of them have names."""
+        """Returns all parts of what a slice is of, if they have names."""
         if value.op != "slice":
             return [value]
         named = [v for v in self.shown if v.op == "slice" and v.args == value.args]

@@ -155,7 +155,7 @@ def _leave(graph, result, value, d) -> None:
 
 
 def _fit(value: Value, d: Value) -> Value:
-    """The gradient of a value that was used for all units: the sum over them."""
+    """Sums the gradient of a value that was used for all units over them."""
     if value.width == d.width:
         return d
     op = "sum" if value.width == 1 else "broadcast"
@@ -210,7 +210,7 @@ def _choice(y, d):
 
 
 def _sign_of_output(y: Value) -> Value | None:
-    """The condition of y = max(x, 0), from y, so that x is not kept; None if it is not.
+    """Reads the condition of y = max(x, 0) from y, so that x is not kept; else None.
 
     y is written as a choice between x and 0 by the sign of x.
     """

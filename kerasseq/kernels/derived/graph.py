@@ -44,7 +44,7 @@ Operator: TypeAlias = Callable[["Value", "Operand"], "Value"]
 
 
 def _operator(op: str, swapped: bool = False) -> Operator:
-    """Python's operator with a value or number, which stands on the left if swapped."""
+    """Applies Python's operator to a value and a number, on the left if swapped."""
 
     def apply(self: "Value", other: "Operand") -> "Value":
         if not isinstance(other, Value):
@@ -166,7 +166,7 @@ _FOLDED = {
 
 
 def _simpler(graph, op, args, width, detail) -> Value | None:
-    """An equal value without this operation, or that takes less time, if any."""
+    """Returns an equal value without this operation, or a quicker one, if any."""
     if op in ELEMENTWISE and any(a.op == "broadcast" for a in args):
         return _simpler_row(graph, op, args, width, detail)
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
@@ -183,7 +183,7 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
 
 
 def _simpler_single(op, args, width) -> Value | None:
-    """Without an operation that undoes the one before, or does nothing."""
+    """Leaves out an operation that undoes the one before, or does nothing."""
     if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
     if op == "broadcast" and args[0].width == width:
@@ -192,7 +192,7 @@ def _simpler_single(op, args, width) -> Value | None:
 
 
 def _simpler_sum(op, a, b, width) -> Value | None:
-    """One of the two, beside 0; or the sum or difference without a change of sign."""
+    """Returns one of the two, beside 0; or the sum without a change of sign."""
     if _is(b, 0) and a.width == width:
         return a
     if op == "add" and _is(a, 0) and b.width == width:
@@ -256,7 +256,7 @@ def _simpler_total(value) -> Value | None:
 
 
 def _simpler_slice(graph, value, start, width) -> Value | None:
-    """Without a slice of all; of a slice, a row of one number or a join, its parts."""
+    """Drops a slice of all; slices the parts of a slice, of a row and of a join."""
     if width == value.width:
         return value
     if value.op == "slice":

@@ -126,7 +126,7 @@ def _formula(rows, operation, x):
 
 
 def _negative(x: Value) -> Value:
-    """X where x < 0, else 0: exp of a large x would overflow. NaN stays NaN."""
+    """Returns x where x < 0, else 0: exp of a large x would overflow. NaN stays."""
     return where(make("greater_equal", x, x.graph.number(0)), 0, x)
 
 
@@ -135,7 +135,7 @@ def _softplus(x: Value) -> Value:
 
 
 def _unit_interval(x: Value) -> Value:
-    """X / 6 + 1/2 between 0 and 1, which are its values at -3 and 3."""
+    """Limits x / 6 + 1/2 to 0 and 1, which are its values at -3 and 3."""
     return where(x > 3, 1, where(x < -3, 0, (x + 3) / 6))
 
 

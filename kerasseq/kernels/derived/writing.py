@@ -116,7 +116,7 @@ class Writer:
         return number, [*common.elements(), *factors]
 
     def _opened(self, number: float, factors: list[Term]) -> list[Product]:
-        """1 − x as 1 and −x; another product as it is."""
+        """Opens 1 − x into 1 and −x; another product stays as it is."""
         if len(factors) == 1 and factors[0] in self._complements:
             return [(number, []), (-number, [self._complements[factors[0]]])]
         return [(number, factors)]
@@ -155,7 +155,7 @@ class Writer:
         return number, [*factors, y, self._complement(y)]
 
     def _complement(self, x: Term) -> Term:
-        """1 − x."""
+        """Writes 1 − x."""
         term = between("−", terms.number(1), x)
         self._complements[term] = x
         return term

@@ -33,7 +33,7 @@ from kerasseq.kernels.derived.graph import (
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
-    """See `kernels.derived`: always, as XLA compiles all dtypes."""
+    """Returns whether the loop runs here: always, as XLA compiles all dtypes."""
     return True
 
 
@@ -48,7 +48,12 @@ def run(
     path: bool,
     again: object = None,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """See `kernels.derived`. It can be differentiated again, in reverse only."""
+    """Runs the loop through time, and returns the output and the last states.
+
+    x is `(T, B, N)`, a state or a mask of `noise` `(B, n)`, `mask` boolean `(T, B)` or
+    None, and the output `(T, B, n)`, None if not `path`.
+    The gradient has one of its own, in reverse only.
+    """
     if path not in derived.compiled:  # so that eager calls do not trace again
         derived.compiled[path] = jax.jit(_loop(derived, path))
     return derived.compiled[path](x, list(states), list(parameters), list(noise), mask)

@@ -57,10 +57,10 @@ class Meetings:
         """
         self.count += 1
         try:
-            found = private.exchange(f"{READ}/{self.count}", name, WAIT)
+            names = private.exchange(f"{READ}/{self.count}", name, WAIT)
         except TimeoutError:
-            found = []
-        if {*found} != {name}:
+            names = []
+        if {*names} != {name}:
             raise RuntimeError(common.ALONE)
         private.forget(f"{READ}/{self.count - 1}")  # which all have passed
 
@@ -114,11 +114,11 @@ class Kept:
             outer: The `keras.distribution.Distribution` of that block, or None.
         """
         _meetings.at(f"the end of a block with {len(self.variables)} variables")
-        found = [reference() for reference in self.variables]
-        here = np.array([variable is not None for variable in found])
+        variables = [reference() for reference in self.variables]
+        here = np.array([variable is not None for variable in variables])
         # Python may have freed a model in some processes only.
         everywhere = multihost_utils.process_allgather(here).all(0)
-        for variable, is_there in zip(found, everywhere, strict=True):
+        for variable, is_there in zip(variables, everywhere, strict=True):
             if is_there:
                 self._put_together(variable, outer)
 

@@ -22,14 +22,14 @@ eagerly: Callable[[], contextlib.AbstractContextManager[Any]] = (
 def scan(
     step: Callable, carry: Nested, inputs: Nested, reverse: bool = False
 ) -> tuple[Nested, Nested]:
-    """See `kerasseq.kernels.scan`."""
+    """Carries a state over axis 0 of the inputs, and stacks the outputs."""
     return jax.lax.scan(step, carry, inputs, reverse=reverse)
 
 
 def compiled(
     function: Callable[..., Nested], *, jit: bool, donated: bool
 ) -> Callable[..., Nested]:
-    """See `kerasseq.kernels.compiled`.
+    """Compiles a function of structures of tensors by XLA, for each new shape.
 
     The variables that the function reads become arguments of the compiled function, so
     that it follows later training.
@@ -74,12 +74,12 @@ class _Reading(keras.StatelessScope):
 
 
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
-    """See `kerasseq.kernels.gradients`."""
+    """Computes the gradients of a scalar function, of the shapes of the arguments."""
     return jax.grad(function)(arguments)
 
 
 def with_gradient(forward: Callable, backward: Callable) -> Callable:
-    """See `kerasseq.kernels.functions.with_gradient`."""
+    """Returns a function `(tensors, fixed) -> y` whose gradient is `backward`."""
 
     @jax.custom_vjp
     def call(tensors: dict[str, Tensor], fixed: Nested) -> Tensor:
@@ -97,27 +97,27 @@ def with_gradient(forward: Callable, backward: Callable) -> Callable:
 
 
 def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
-    """See `kerasseq.kernels.output_specs`."""
+    """Infers shapes and dtypes of what a function returns, without running it."""
     return jax.eval_shape(function, *args)
 
 
 def default_jit_compile() -> bool:
-    """See `kerasseq.kernels.default_jit_compile`."""
+    """Returns whether models compile with XLA if not told: always."""
     return True
 
 
 def has_cudnn() -> bool:
-    """See `kerasseq.kernels.has_cudnn`."""
+    """Returns whether JAX has a GPU."""
     return any(device.platform == "gpu" for device in jax.local_devices())
 
 
 def is_concrete(value: Tensor) -> bool:
-    """See `kerasseq.kernels.is_concrete`."""
+    """Returns whether a tensor holds numbers, and is no tracer."""
     return not isinstance(value, jax.core.Tracer)
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-    """See `kerasseq.kernels.fused_attention`; takes the options of Keras.
+    """Attends with q `(B, T, N, K)` to k and v `(B, S, N, K)`; options as in Keras.
 
     There are two exceptions for XLA on a CPU.
     """
@@ -137,7 +137,7 @@ def _is_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 def _is_half_on_cpu(x: Tensor) -> bool:
-    """Whether JAX cannot compile it: no CPU supports the precision it requests."""
+    """Returns whether JAX cannot compile it: no CPU has the precision it asks for."""
     is_half = keras.backend.standardize_dtype(x.dtype) == "float16"
     return is_half and jax.default_backend() == "cpu"
 
@@ -185,19 +185,19 @@ def keep_variables(model: keras.Model) -> Iterator[None]:
 
 
 def running_maximum(x: Tensor) -> Tensor:
-    """See `kerasseq.kernels.running_maximum`."""
+    """Returns the maximum of each step and those before, `(B, T, ...)`."""
     return jax.lax.cummax(x, axis=1)
 
 
 def add_to_rows(table: keras.Variable, rows: Tensor, values: Tensor) -> None:
-    """See `kerasseq.kernels.add_to_rows`."""
+    """Adds values `(*rows.shape, ...)` to the rows of a table `(V, ...)` in place."""
     table.assign(table.value.at[rows].add(values))
 
 
 def train_steps(
     model: keras.Model, step: Callable[[Nested], None], state: State, data: Nested
 ) -> tuple[Any, State]:
-    """See `kerasseq.kernels.train_steps`.
+    """Runs a step for each update on axis 0 of the data; returns metrics and state.
 
     The loop carries the values of all variables, which XLA updates in place.
     """

@@ -32,12 +32,12 @@ LOST = re.compile(r"gloo .*failed|nccl|connection (reset|closed)", re.IGNORECASE
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
-    """See `kerasseq.kernels.of_part`; the loss is one of all devices."""
+    """Returns the loss, which is one of all devices already."""
     return loss
 
 
 def total_of_devices(count: Tensor) -> Tensor:
-    """See `kerasseq.kernels.in_parts`; the count is one of all devices."""
+    """Returns the count, which is one of all devices already."""
     return count
 
 
@@ -48,7 +48,7 @@ def train_step(
     state: tuple[Any, ...],
     data: Nested,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """See `kerasseq.kernels.train_step`."""
+    """Trains on a batch in `parts`, and returns the metrics and the new state."""
     data = divided(data)
     if parts == 1:
         return step(state, data)
@@ -104,12 +104,12 @@ def _step_in_parts(model, parts, state, data):
 def evaluation_step(
     model: keras.Model, step: Callable[..., Nested], state: Any, data: Nested
 ) -> Nested:
-    """See `kerasseq.kernels.evaluation_step`."""
+    """Evaluates a batch, whose rows are divided among devices."""
     return step(state, divided(data))
 
 
 def predict_step(step: Callable[..., Nested], state: Any, data: Nested) -> Nested:
-    """See `kerasseq.kernels.predict_step`."""
+    """Predicts the rows of a batch, of which each process gets all outputs."""
     outputs, fixed = step(state, divided(data))
     return _in_each_process(outputs), fixed
 
@@ -126,7 +126,7 @@ def _in_each_process(outputs):
 
 
 def _loss(model):
-    """The mean over the steps of a part, with their number and the new states."""
+    """Computes the mean over the steps of a part, their number and the new states."""
 
     def loss(trained, fixed, metrics, of_optimizer, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -229,7 +229,10 @@ class _ModelParallel(_WholeBatches, distribution.ModelParallel):
 
 @contextlib.contextmanager
 def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
-    """See `kerasseq.kernels.on_devices`."""
+    """Divides each batch among `count` devices inside the block, all if None.
+
+    With parallel="model", `layout` maps a mesh to the axes of divided weights.
+    """
     _connect()
     devices = _devices(count)
     # Each process reads the same batches, of which the step takes the rows of each.
@@ -271,13 +274,13 @@ def track(model: keras.Model) -> None:
 
 
 def divides_weights() -> bool:
-    """See `kerasseq.kernels.divides_weights`."""
+    """Returns whether several processes hold parts of the weights."""
     chosen = distribution.distribution()
     return isinstance(chosen, _ModelParallel) and chosen.kept is not None
 
 
 def is_any(value: bool) -> bool:
-    """See `kerasseq.kernels.is_any`."""
+    """Returns whether a value is true in any process."""
     chosen = distribution.distribution()
     if not isinstance(chosen, _WholeBatches) or jax.process_count() == 1:
         return value
@@ -317,9 +320,9 @@ def _share_random_state():
     """Gives all processes a seed of the first, unless their random states agree."""
     state = zlib.crc32(repr((random.getstate(), np.random.get_state())).encode())
     own = np.array([state, random.getrandbits(31)], "uint32")
-    found = multihost_utils.process_allgather(own)  # (processes, 2)
-    if len({*found[:, 0].tolist()}) > 1:
-        keras.utils.set_random_seed(int(found[0, 1]))
+    gathered = multihost_utils.process_allgather(own)  # (processes, 2)
+    if len({*gathered[:, 0].tolist()}) > 1:
+        keras.utils.set_random_seed(int(gathered[0, 1]))
 
 
 def _is_one_of_several():
@@ -327,14 +330,14 @@ def _is_one_of_several():
 
 
 def is_first_process() -> bool:
-    """See `kerasseq.kernels.is_first_process`."""
+    """Returns whether this process is the first one, which writes the files."""
     if jax.distributed.is_initialized():
         return jax.process_index() == 0
     return int(os.environ.get("KERAS_DISTRIBUTION_PROCESS_ID", 0)) == 0
 
 
 def make_virtual_devices(count: int) -> None:
-    """See `kerasseq.kernels.make_virtual_devices`."""
+    """Divides a CPU into devices, or connects this process to the others."""
     if _is_one_of_several():
         _connect()
         return

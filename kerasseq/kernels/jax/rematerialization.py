@@ -21,7 +21,10 @@ POLICIES = {
 
 
 def rematerialized(function: Callable, mode: str) -> Callable:
-    """See `kerasseq.kernels.rematerialized`."""
+    """Returns a function of two lists of tensors whose backward pass keeps less.
+
+    `mode` is "full" to keep its arguments alone, "activations" for products as well.
+    """
     once = jax.checkpoint(function, policy=POLICIES[mode])
 
     @jax.custom_vjp

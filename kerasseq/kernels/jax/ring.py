@@ -30,7 +30,7 @@ def run(
     positions: tuple[Tensor, Tensor] | None = None,
     **options: Any,
 ) -> Tensor:
-    """See `kerasseq.kernels.ring_attention`."""
+    """Attends with q `(B, T, N, K)` to k `(B, S, M, K)` over a ring of devices."""
     T, S, P = q.shape[1], k.shape[1], devices
     C, L = block_length(S, P, block_size)
     C_q, L_q = block_length(T, P, block_size)
@@ -93,43 +93,43 @@ def around_the_ring(
 
     def read(carry, moving, sums, part):
         here = {name: jnp.take(x, part, axis=0) for name, x in staying.items()}
-        carry, found = jax.lax.scan(step, carry, {**moving, **here})
-        sums = {name: x + found.pop(name) for name, x in sums.items()}
-        return carry, sums, found
+        carry, outputs = jax.lax.scan(step, carry, {**moving, **here})
+        sums = {name: x + outputs.pop(name) for name, x in sums.items()}
+        return carry, sums, outputs
 
     def read_and_send(state, part):
         carry, moving, sums = state
         arriving = send(moving)  # while this device computes
-        carry, sums, found = read(carry, moving, sums, part)
-        return (carry, arriving, send(sums)), found
+        carry, sums, outputs = read(carry, moving, sums, part)
+        return (carry, arriving, send(sums)), outputs
 
     r = jax.lax.axis_index(AXIS)
     held = part_read(r, jnp.arange(P), P)
     state = carry, moving, _zero_sums(step, carry, blocks)
-    state, found = jax.lax.scan(read_and_send, state, held[:-1])
+    state, outputs = jax.lax.scan(read_and_send, state, held[:-1])
     carry, sums, last = read(*state, held[-1])
     # Stacked by step; `held` is its own inverse.
-    found = {
+    outputs = {
         name: jnp.concatenate([x, last[name][None]])[held].reshape(-1, *x.shape[2:])
-        for name, x in found.items()
+        for name, x in outputs.items()
     }
-    return carry, {**send(sums), **found}
+    return carry, {**send(sums), **outputs}
 
 
 def _zero_sums(step, carry, blocks):
     """Zeros for the outputs of a step that are sums of all devices."""
     one = jax.tree.map(lambda x: x[0], blocks)
-    _, found = jax.eval_shape(step, carry, one)
+    _, outputs = jax.eval_shape(step, carry, one)
     C = blocks["key"].shape[0]
     return {
         name: jnp.zeros((C, *x.shape), x.dtype)
-        for name, x in found.items()
+        for name, x in outputs.items()
         if name not in STAYING
     }
 
 
 def _whole(x, T, S):
-    """`(B or 1, N or 1, T, S)`, of a tensor whose last axes may be 1."""
+    """Broadcasts a tensor whose last axes may be 1 to `(B or 1, N or 1, T, S)`."""
     return jnp.broadcast_to(x, (*x.shape[:2], T, S))
 
 
@@ -142,12 +142,12 @@ def _fill(x, lengths):
 
 def _first(P):
     """Returns the first P devices."""
-    found = jax.devices()
-    if len(found) < P:
+    devices = jax.devices()
+    if len(devices) < P:
         raise ValueError(
-            f"devices must be at most {len(found)}, the number of devices that JAX "
-            f"finds, received devices={P}. Set `layer.devices = {len(found)}`, or give "
-            "a CPU virtual ones: start Python with the environment variable "
+            f"devices must be at most {len(devices)}, the number of devices that JAX "
+            f"finds, received devices={P}. Set `layer.devices = {len(devices)}`, or "
+            "give a CPU virtual ones: start Python with the environment variable "
             f"XLA_FLAGS=--xla_force_host_platform_device_count={P}"
         )
-    return found[:P]
+    return devices[:P]

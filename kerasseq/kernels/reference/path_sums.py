@@ -9,7 +9,7 @@ NEVER = -1e30  # the logarithm of zero; sums of it stay finite
 
 
 def run(e: Tensor, first: Tensor, skip: Tensor, mask: Tensor) -> Tensor:
-    """See `kerasseq.kernels.path_sums`."""
+    """Sums over all paths, from scores `(T, B, S)` to their logarithms `(T, B, S)`."""
 
     def step(alpha: Tensor, now: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         stay = alpha[:, 2:]

@@ -10,7 +10,7 @@ from kerasseq.core.types import Nested
 def scan(
     step: Callable, carry: Nested, inputs: Nested, reverse: bool = False
 ) -> tuple[Nested, Nested]:
-    """See `kerasseq.kernels.scan`."""
+    """Carries a state over axis 0 of the inputs, and stacks the outputs."""
     per_step = list(zip(*(ops.unstack(x) for x in tree.flatten(inputs)), strict=True))
     order = slice(None, None, -1 if reverse else 1)
     outputs = []

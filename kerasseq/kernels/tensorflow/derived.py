@@ -30,7 +30,7 @@ from kerasseq.kernels.tensorflow.values import Values
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
-    """See `kernels.derived`: if they have one dtype."""
+    """Returns whether the loop runs here: if inputs and states have one dtype."""
     return len({t.dtype for t in tensors}) == 1
 
 
@@ -45,7 +45,12 @@ def run(
     path: bool,
     again: object = None,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """See `kernels.derived`. Eager calls run a function that is traced once."""
+    """Runs the loop through time, and returns the output and the last states.
+
+    x is `(T, B, N)`, a state or a mask of `noise` `(B, n)`, `mask` boolean `(T, B)` or
+    None, and the output `(T, B, n)`, None if not `path`.
+    Eager calls run a function that is traced once.
+    """
     tensors = [x, list(states), list(parameters), list(noise)]
     tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)  # no variables
     if not tf.executing_eagerly():
@@ -60,7 +65,7 @@ def run(
 
 
 def _run(derived, path, x, states, parameters, noise, mask):
-    """As `run`, in a graph."""
+    """Runs the loop as `run` does, in a graph."""
     if "plan" not in derived.compiled:
         derived.compiled["plan"] = Plan(derived)
     fixed, count = (derived.compiled["plan"], noise, mask), len(states)

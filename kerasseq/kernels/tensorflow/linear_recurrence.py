@@ -9,7 +9,7 @@ from kerasseq.kernels.tensorflow.loop import InOrder, loop
 
 
 def run(a: Tensor, b: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """See `reference.linear_recurrence.run`."""
+    """Returns the states at all steps `(B, T, D)` and the last one `(B, D)`."""
     if a.shape[1] == 1:  # without arrays, which converters cannot read here
         h = a[:, 0] * h + b[:, 0]
         return h[:, None], h

@@ -15,7 +15,7 @@ OPSET = 18  # the newest that tf2onnx 1.17 writes
 
 
 def converted() -> contextlib.AbstractContextManager[None]:
-    """See `kerasseq.kernels.to_onnx`."""
+    """Lets tf2onnx convert more operations inside the block."""
     # Imported here, as tf2onnx is optional.
     operations = importlib.import_module("kerasseq.kernels.tensorflow.onnx_operations")
     return operations.converted()
@@ -26,15 +26,15 @@ def write_onnx(
     inputs: Sequence[keras.KerasTensor],
     file: pathlib.Path,
 ) -> dict[str, keras.KerasTensor]:
-    """See `kerasseq.kernels.write_onnx`."""
+    """Writes a function as ONNX, and returns its outputs, with shape, by name."""
     convert = packages.load("tf2onnx.convert", "tf2onnx", "the format onnx needs")
     specs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in inputs]
     traced = tf.function(function, autograph=False, jit_compile=False)
-    found = traced.get_concrete_function(*specs).structured_outputs
+    outputs = traced.get_concrete_function(*specs).structured_outputs
     convert.from_function(
         traced, input_signature=specs, opset=OPSET, output_path=str(file)
     )
     return {
         name: keras.KerasTensor(tuple(x.shape), x.dtype.name, name=name)
-        for name, x in found.items()
+        for name, x in outputs.items()
     }

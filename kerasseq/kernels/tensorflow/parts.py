@@ -23,24 +23,24 @@ UNSEEDED = 87654321  # what TensorFlow returns in place of a global seed
 
 
 def is_divided() -> bool:
-    """See `kerasseq.kernels.is_divided`."""
+    """Returns whether this is code of one replica of several."""
     count = tf.distribute.get_strategy().num_replicas_in_sync
     return count > 1 and not tf.distribute.in_cross_replica_context()
 
 
 def divides_rows() -> bool:
-    """See `kerasseq.kernels.divides_rows`."""
+    """Returns whether there are several replicas."""
     return tf.distribute.get_strategy().num_replicas_in_sync > 1
 
 
 def unscaled(loss: Tensor) -> Tensor:
-    """See `kerasseq.kernels.unscaled`."""
+    """Multiplies a loss by the number of replicas, by which Keras divides it."""
     count = tf.distribute.get_strategy().num_replicas_in_sync
     return loss if count == 1 else loss * tf.cast(count, loss.dtype)
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
-    """See `kerasseq.kernels.of_part`."""
+    """Weighs the loss of a replica, a mean over `over`, by its share of all counts."""
     if not is_divided():
         return loss
     return loss * tf.cast(over / total_of_devices(over), loss.dtype)
@@ -57,7 +57,7 @@ def total_of_devices(count: Tensor) -> Tensor:
 def train_step(
     model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
 ) -> Nested:
-    """See `kerasseq.kernels.train_step`."""
+    """Trains on a batch in `parts`, and returns the metrics."""
     if parts == 1 and not is_divided():
         return step(data)
     with common.in_parts(model, data, parts):
@@ -112,8 +112,8 @@ def _of_all_devices(gradients, optimizer):
     clipped already, and so are left as they are.
     """
     context = tf.distribute.get_replica_context()
-    found = [d for d in gradients if d is not None]
-    total = context.all_reduce(tf.distribute.ReduceOp.SUM, found)
+    present = [d for d in gradients if d is not None]
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, present)
     if optimizer.global_clipnorm:
         total, _ = tf.clip_by_global_norm(total, optimizer.global_clipnorm)
     elif optimizer.clipnorm:
@@ -130,7 +130,7 @@ def _is_given(value):
 
 
 def _mean(mean, d, r):
-    """The mean of parts with one more, whose share is r; a part may have no rows."""
+    """Adds a part with the share r to the mean; a part may have no rows."""
     if d is None:
         return mean
     mean = tf.zeros_like(d) if mean is None else mean
@@ -138,7 +138,7 @@ def _mean(mean, d, r):
 
 
 def restartable(stream: Callable[[], Iterator[Any]]) -> Any:
-    """See `kerasseq.kernels.restartable`."""
+    """Returns batches that can be read from their start again, on several devices."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return stream()
     signature = tree.map_structure(_spec, next(stream()))
@@ -189,13 +189,16 @@ def _cluster():
 
 
 def is_first_process() -> bool:
-    """See `kerasseq.kernels.is_first_process`."""
+    """Returns whether this process is the first one, which writes the files."""
     return _cluster()[1] == 0
 
 
 @contextlib.contextmanager
 def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
-    """See `kerasseq.kernels.on_devices`."""
+    """Divides each batch among `count` devices inside the block, all if None.
+
+    The weights are on each device whole.
+    """
     if layout is not None:
         raise ValueError(common.only_jax("layout_map"))
     if parallel == "model":
@@ -222,10 +225,10 @@ def _strategy(count):
     if len(workers) < 2:
         return _OneMachine(_devices(count))
     strategy = _Machines()
-    found = strategy.num_replicas_in_sync
-    if count not in (None, found):
+    here = strategy.num_replicas_in_sync
+    if count not in (None, here):
         raise ValueError(
-            f"devices must be {found}, the number of all devices of the {len(workers)} "
+            f"devices must be {here}, the number of all devices of the {len(workers)} "
             f"processes in TF_CONFIG, received {count}. Leave it out"
         )
     _share_random_state(strategy)
@@ -248,9 +251,10 @@ def _share_random_state(strategy):
             lambda: tf.distribute.get_replica_context().all_gather(own, axis=0)
         )
 
-    found = strategy.experimental_local_results(exchanged())[0].numpy()  # (devices, 2)
-    if not is_seeded or len({*found[:, 0]}) > 1:
-        keras.utils.set_random_seed(int(found[0, 1]))
+    here, *_ = strategy.experimental_local_results(exchanged())
+    gathered = here.numpy()  # (devices, 2)
+    if not is_seeded or len({*gathered[:, 0]}) > 1:
+        keras.utils.set_random_seed(int(gathered[0, 1]))
 
 
 def _seed_of_tensorflow():
@@ -259,7 +263,7 @@ def _seed_of_tensorflow():
 
 
 def make_virtual_devices(count: int) -> None:
-    """See `kerasseq.kernels.make_virtual_devices`."""
+    """Divides a CPU into devices, unless TensorFlow has begun or has a GPU."""
     if _kind() == "CPU":
         parts = [tf.config.LogicalDeviceConfiguration()] * count
         with contextlib.suppress(RuntimeError):  # as TensorFlow has begun

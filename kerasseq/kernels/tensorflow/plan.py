@@ -92,7 +92,7 @@ class Plan:
 
 
 def _tiles(values: Iterable[Value]) -> Tiles:
-    """The widths into which slices divide a value, for values that they divide."""
+    """Returns the widths into which slices divide a value, by the value."""
     slices: dict[Value, set[tuple[int, int]]] = {}
     for v in values:
         if v.op == "slice":

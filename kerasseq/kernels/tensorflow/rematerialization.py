@@ -15,7 +15,10 @@ from kerasseq.kernels.tensorflow.private import stop_recording
 
 
 def rematerialized(function: Callable, mode: str) -> Callable:
-    """See `kerasseq.kernels.rematerialized`."""
+    """Returns a function of two lists of tensors whose backward pass keeps less.
+
+    `mode` is "full" to keep its arguments alone, "activations" for products as well.
+    """
 
     def call(inputs: list[Tensor], weights: list[Tensor]) -> Any:
         others, n = [], len(inputs)
@@ -34,13 +37,13 @@ def rematerialized(function: Callable, mode: str) -> Callable:
                     tape.watch(floats)
                     with tf.control_dependencies(upstream), products.replaced(upstream):
                         outputs, _ = function(again[:n], again[n:])
-                found = tape.gradient(
+                inner = tape.gradient(
                     outputs,
                     floats,
                     [*upstream],
                     unconnected_gradients=tf.UnconnectedGradients.ZERO,
                 )
-                each = iter(found)
+                each = iter(inner)
                 return [
                     tf.convert_to_tensor(next(each)) if x.dtype.is_floating else None
                     for x in again
@@ -55,7 +58,7 @@ def rematerialized(function: Callable, mode: str) -> Callable:
 
 
 def _after(upstream, tensors):
-    """The same tensors, which XLA cannot have before the gradient of the outputs.
+    """Returns the tensors, which XLA cannot have before the gradient of the outputs.
 
     Otherwise XLA finds that the same is computed twice, and keeps the first result.
     """
@@ -69,7 +72,7 @@ class _Products:
 
     def __init__(self, are_kept: bool) -> None:
         self.are_kept = are_kept
-        self.found: list[Tensor] = []
+        self.earlier: list[Tensor] = []
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -78,7 +81,7 @@ class _Products:
 
         def append(product: Tensor) -> Tensor:
             if graph is _graph():  # not of the body of a loop
-                self.found.append(product)
+                self.earlier.append(product)
             return product
 
         with _keeping(append if self.are_kept else None):
@@ -90,10 +93,10 @@ class _Products:
 
         What is computed from them waits for the gradient of the outputs, too.
         """
-        graph, found = _graph(), iter(_after(upstream, self.found))
+        graph, earlier = _graph(), iter(_after(upstream, self.earlier))
 
         def replace(product: Tensor) -> Tensor:
-            return _same(next(found), product) if graph is _graph() else product
+            return _same(next(earlier), product) if graph is _graph() else product
 
         with _keeping(replace if self.are_kept else None):
             yield
@@ -112,7 +115,7 @@ def _graph():
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
-def _same(found, product):
+def _same(earlier, product):
     """Returns a product that was found before, with the gradient of one computed again.
 
     In a graph nothing reads the value of the latter, and it is not computed.
@@ -120,6 +123,6 @@ def _same(found, product):
 
     @tf.custom_gradient
     def value(product):
-        return tf.identity(found), lambda upstream: upstream
+        return tf.identity(earlier), lambda upstream: upstream
 
     return value(product)

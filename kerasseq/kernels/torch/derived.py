@@ -142,7 +142,7 @@ def rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def can_run(tensors: Sequence[Tensor]) -> bool:
-    """See `kernels.derived`: on a CPU in float32, where llvmlite is installed."""
+    """Returns whether the loop runs here: on a CPU in float32, with llvmlite."""
     return compile.is_available() and holds_float32(*tensors)
 
 
@@ -157,7 +157,12 @@ def run(
     path: bool,
     again: Callable[[], torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor | None, list[torch.Tensor]]:
-    """See `kernels.derived`. For a second derivative, `again` computes x once more."""
+    """Runs the loop through time, and returns the output and the last states.
+
+    x is `(T, B, N)`, a state or a mask of `noise` `(B, n)`, `mask` boolean `(T, B)` or
+    None, and the output `(T, B, n)`, None if not `path`.
+    For a second derivative, `again` computes x once more.
+    """
     learned = [x, *parameters]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (*learned, *states))
     wanted = tuple(t.requires_grad for t in learned) if keep else None
@@ -281,7 +286,7 @@ def _parameters(tensors: Sequence[torch.Tensor]) -> Tensors:
 
 
 def _allocate(direction: Direction, steps: int, batch: int) -> Tensors:
-    """What a pass writes; states at all steps have a place for the first one."""
+    """Allocates what a pass writes; states of all steps begin with the first one."""
     tensors = {}
     for name, width, kind in direction.written:
         rows = {BATCH: (batch,), PAIR: (2, batch), UNITS: ()}.get(kind)

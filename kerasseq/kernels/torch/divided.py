@@ -55,10 +55,10 @@ class Meeting:
             RuntimeError: If they do not.
         """
         own = torch.tensor([number])
-        found = [torch.empty_like(own) for _ in range(self.mesh.size())]
+        numbers = [torch.empty_like(own) for _ in range(self.mesh.size())]
         try:
-            distributed.all_gather(found, own, group=self.group)
-            is_same = all(other == number for other in found)
+            distributed.all_gather(numbers, own, group=self.group)
+            is_same = all(other == number for other in numbers)
         except RuntimeError as error:
             if "imed out" not in str(error):
                 raise
@@ -304,7 +304,7 @@ class Divided:
 
 
 def _axis(count, weight):
-    """The axis along which a weight is divided: one that the processes divide."""
+    """Chooses the axis of a weight to divide: one that the processes divide evenly."""
     sizes = [*weight.shape]
     even = [n for n, size in enumerate(sizes) if size % count == 0]
     if not even or 0 in even:
@@ -315,5 +315,5 @@ def _axis(count, weight):
 def _reference(state, weights):
     """Returns the weight that a state of the optimizer belongs to, by its name."""
     name = state.path.rpartition("/")[2]
-    found = [path for path in weights if name.startswith(f"{path.replace('/', '_')}_")]
-    return weights[max(found, key=len)] if found else None
+    paths = [path for path in weights if name.startswith(f"{path.replace('/', '_')}_")]
+    return weights[max(paths, key=len)] if paths else None

@@ -237,7 +237,7 @@ end{n}:"""
         return self._emit(lines, f"load float, ptr {self._pointer(lines, place)}{more}")
 
     def _pointer(self, lines: list[str], place: Place) -> str:
-        """The address of a unit: the one at the index of the loop, if in the loop."""
+        """Writes the address of a unit: at the index of the loop, if in one."""
         x = self._row(place.array, place.ahead)
         offsets = [place.at] if place.at else []
         offsets += [self._index] if lines is self._inside else []
@@ -246,7 +246,7 @@ end{n}:"""
         return x
 
     def _row(self, array: Array, ahead: int) -> str:
-        """The address of the row of a sequence at a step, or at the one after it."""
+        """Writes the address of a row of a sequence at a step, or after it."""
         name, row = array.name, f"%{array.name}_{ahead}"
         if row not in self._named:
             self._named.add(row)

@@ -12,7 +12,7 @@ EXAMPLE = (3, 7)  # batch and steps of what is recorded: neither may be 1
 
 
 def write_program(model: keras.Model, file: pathlib.Path, specs: Nested) -> None:
-    """See `kerasseq.kernels.write_program`."""
+    """Writes a program of `torch.export`; sizes of None in `specs` are free."""
     free = torch.export.Dim.DYNAMIC
 
     def example(spec: keras.InputSpec) -> torch.Tensor:
@@ -38,7 +38,7 @@ def write_program(model: keras.Model, file: pathlib.Path, specs: Nested) -> None
 
 
 def read_program(file: pathlib.Path) -> Callable[[Nested], Nested]:
-    """See `kerasseq.kernels.read_program`."""
+    """Returns the function in a file, of structures of tensors."""
     module = torch.export.load(file).module()
 
     def run(x: Nested) -> Nested:

@@ -25,7 +25,7 @@ no_gradients = torch.no_grad
 def scan(
     step: Callable, carry: Nested, inputs: Nested, reverse: bool
 ) -> tuple[Nested, Nested]:
-    """See `kerasseq.kernels.scan`."""
+    """Carries a state over axis 0 of the inputs, and stacks the outputs."""
     first = tree.flatten(inputs)[0]
     check_fixed_length(first)
     if first.device.type == "meta":
@@ -43,12 +43,12 @@ def _scan_shapes(step, carry, inputs):
 def compiled(
     function: Callable[..., Nested], *, jit: bool, donated: bool
 ) -> Callable[..., Nested]:
-    """See `kerasseq.kernels.compiled`."""
+    """Records a function of structures of tensors, for each new shape."""
     return recorded(function, donated=donated)
 
 
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
-    """See `kerasseq.kernels.gradients`."""
+    """Computes the gradients of a scalar function, of the shapes of the arguments."""
     flat = [x.detach().clone().requires_grad_() for x in tree.flatten(arguments)]
     result = function(tree.pack_sequence_as(arguments, flat))
     d = torch.autograd.grad(result, flat, allow_unused=True)
@@ -57,28 +57,28 @@ def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
 
 
 def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
-    """See `kerasseq.kernels.output_specs`."""
+    """Runs a function for the shapes and dtypes of what it returns."""
     with torch.no_grad():
         return function(*args)
 
 
 def default_jit_compile() -> bool:
-    """See `kerasseq.kernels.default_jit_compile`."""
+    """Returns whether models compile with inductor if not told: never."""
     return False
 
 
 def has_cudnn() -> bool:
-    """See `kerasseq.kernels.has_cudnn`."""
+    """Returns whether PyTorch has a GPU with cuDNN."""
     return torch.cuda.is_available() and torch.backends.cudnn.is_available()
 
 
 def is_concrete(value: Tensor) -> bool:
-    """See `kerasseq.kernels.is_concrete`."""
+    """Returns whether tensors hold numbers: no program is compiled."""
     return not torch.compiler.is_compiling()
 
 
 def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """See `kerasseq.kernels.project`; the bias is added within the product."""
+    """Computes x W + b for x `(..., D)` and W `(D, N)`, as one product."""
     if bias is not None and x.dtype == weights.dtype == bias.dtype:
         rows = x.reshape(-1, x.shape[-1])
         return products.project(rows, weights, bias).view(*x.shape[:-1], len(bias))
@@ -87,7 +87,7 @@ def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def affine(x: Tensor, kernel: Tensor, bias: Tensor | None, axes: int) -> Tensor:
-    """See `kerasseq.kernels.affine`; the bias is added within the product."""
+    """Computes x W + b over the last axes of x, `(..., *I)`, as one product."""
     inner, out = kernel.shape[:axes], kernel.shape[axes:]
     D, N = math.prod(inner), math.prod(out)
     x, before = x.reshape(-1, D), x.shape[: x.ndim - axes]
@@ -98,7 +98,7 @@ def affine(x: Tensor, kernel: Tensor, bias: Tensor | None, axes: int) -> Tensor:
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-    """See `kerasseq.kernels.fused_attention`; takes the options of Keras.
+    """Attends with q `(B, T, N, K)` to k and v `(B, S, N, K)`; options as in Keras.
 
     Keras copies all keys and values before it calls PyTorch's operation, which takes
     longer than to attend to them with one query.
@@ -120,19 +120,19 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
 
 
 def constant(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    """See `kerasseq.kernels.constant`."""
+    """Returns an array as a tensor on the device of another."""
     return torch.as_tensor(array, device=like.device)
 
 
 def take_steps(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """See `kerasseq.kernels.take_steps`."""
+    """Selects the steps `index`, `(B, P)`, of x, `(B, T, ...)`."""
     shape = x.shape[0], index.shape[1], *x.shape[2:]
     index = index.reshape(*index.shape, *[1] * (x.ndim - 2))
     return torch.gather(x, 1, index.to(torch.int64).expand(shape))
 
 
 def running_maximum(x: torch.Tensor) -> torch.Tensor:
-    """See `kerasseq.kernels.running_maximum`."""
+    """Returns the maximum of each step and those before, `(B, T, ...)`."""
     if not torch.jit.is_tracing():
         return torch.cummax(x, dim=1).values
     check_fixed_length(x.swapaxes(0, 1))
@@ -144,12 +144,12 @@ def running_maximum(x: torch.Tensor) -> torch.Tensor:
 
 
 def is_exporting() -> bool:
-    """See `kerasseq.kernels.is_exporting`."""
+    """Returns whether `torch.export` or TorchScript records a program."""
     return uses_torch_export() or torch.jit.is_tracing()
 
 
 def uses_torchscript() -> bool:
-    """See `kerasseq.kernels.uses_torchscript`."""
+    """Returns whether TorchScript records a program."""
     return torch.jit.is_tracing()
 
 
@@ -196,7 +196,7 @@ def eagerly() -> Iterator[None]:
 def add_to_rows(
     table: keras.Variable, rows: torch.Tensor, values: torch.Tensor
 ) -> None:
-    """See `kerasseq.kernels.add_to_rows`.
+    """Adds values `(*rows.shape, ...)` to the rows of a table `(V, ...)` in place.
 
     On a CPU `index_add_` takes five times as long as `scatter_add_`.
     """
@@ -208,7 +208,7 @@ def add_to_rows(
 def train_steps(
     model: keras.Model, step: Callable[[Nested], None], data: Nested
 ) -> Any:
-    """See `kerasseq.kernels.train_steps`."""
+    """Runs a step for each update on axis 0 of the data, and returns the metrics."""
     with _one_thread():
         for n in range(len(tree.flatten(data)[0])):
             step(tree.map_structure(lambda x, n=n: x[n], data))

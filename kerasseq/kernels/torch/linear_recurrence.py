@@ -26,7 +26,7 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def run(a: Tensor, b: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """See `reference.linear_recurrence.run`."""
+    """Returns the states at all steps `(B, T, D)` and the last one `(B, D)`."""
     recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()
     if recorded or in_dispatch_mode() or b.device.type == "meta":
         return reference.run(a, b, h)

@@ -20,7 +20,7 @@ def run(
     chosen: torch.Tensor,
     weights: Sequence[torch.Tensor],
 ) -> torch.Tensor:
-    """See `kernels.mixture`."""
+    """Returns gated sums `(R, V)` of what k experts compute of each row of x."""
     E, k = weights[0].shape[0], chosen.shape[1]
     flat = chosen.reshape(-1)
     order = torch.argsort(flat, stable=True)

@@ -90,7 +90,7 @@ class _Loss(torch.nn.Module):
 
 
 def _loss(model, data, in_parts):
-    """The loss of rows in training, the outputs, and what it is a mean over.
+    """Computes the loss of rows in training, the outputs, and its count.
 
     That number is 1 for a batch that is not in parts.
     """
@@ -106,17 +106,17 @@ def _loss(model, data, in_parts):
 
 
 def is_divided() -> bool:
-    """See `kerasseq.kernels.is_divided`."""
+    """Returns whether a step runs on the rows of this process alone."""
     return _processes is not None and _processes.in_step
 
 
 def divides_rows() -> bool:
-    """See `kerasseq.kernels.divides_rows`."""
+    """Returns whether there are several processes."""
     return _processes is not None
 
 
 def of_device(loss: Tensor, over: Tensor) -> Tensor:
-    """See `kerasseq.kernels.of_part`."""
+    """Weighs the loss of a process, a mean over `over`, by its share of all counts."""
     here = _processes
     if not is_divided():
         return loss
@@ -126,7 +126,7 @@ def of_device(loss: Tensor, over: Tensor) -> Tensor:
 
 
 def total_of_devices(count: Tensor) -> Tensor:
-    """See `kerasseq.kernels.in_parts`."""
+    """Sums the counts of all processes."""
     here = _processes
     return count if here is None else here.total(count * (not here.is_spare))
 
@@ -134,7 +134,7 @@ def total_of_devices(count: Tensor) -> Tensor:
 def train_step(
     model: keras.Model, step: Callable[..., Nested], parts: int, data: Nested
 ) -> Nested:
-    """See `kerasseq.kernels.train_step`."""
+    """Trains on a batch in `parts`, and returns the metrics of all processes."""
     if _processes is None and parts == 1:
         return step(data)
     divided = None if _processes is None else _processes.divided.get(id(model))
@@ -204,14 +204,14 @@ def _local(d):
 
 
 def _mean_of_all(d):
-    """The mean over the processes; of a divided weight it is one already."""
+    """Takes the mean over the processes; of a divided weight it is one already."""
     if d is None or hasattr(d, "to_local"):
         return d
     return _processes.total(d) / _processes.count
 
 
 def _of_all_processes(gradients, count):
-    """The gradients of the whole batch, from those of the parts of each process.
+    """Sums the gradients of the parts of each process to those of the whole batch.
 
     Parts are added up here, as PyTorch's DDP would add up after each of them.
     """
@@ -225,7 +225,7 @@ def _of_all_processes(gradients, count):
 def evaluation_step(
     model: keras.Model, step: Callable[..., Nested], data: Nested
 ) -> Nested:
-    """See `kerasseq.kernels.evaluation_step`."""
+    """Evaluates the rows of this process, and returns the metrics of all rows."""
     if _processes is None:
         return step(data)
     with _shared(model, data) as rows:
@@ -288,14 +288,14 @@ def _shared(model: keras.Model, data: Nested) -> Iterator[Nested]:
 
 
 def is_first_process() -> bool:
-    """See `kerasseq.kernels.is_first_process`."""
+    """Returns whether this process is the first one, which writes the files."""
     return int(os.environ.get("RANK", 0)) == 0
 
 
 def divide_weights(
     model: keras.Model, blocks: Callable[[keras.Model], Sequence[keras.Layer]]
 ) -> None:
-    """See `kerasseq.kernels.divide_weights`."""
+    """Divides weights and state of the optimizer among the processes, once."""
     here = _processes
     if here is None or here.meeting is None or not type(model).divides_weights:
         return
@@ -313,12 +313,12 @@ def divide_weights(
 
 
 def divides_weights() -> bool:
-    """See `kerasseq.kernels.divides_weights`."""
+    """Returns whether several processes hold parts of the weights."""
     return _processes is not None and bool(_processes.divided)
 
 
 def is_any(value: bool) -> bool:
-    """See `kerasseq.kernels.is_any`."""
+    """Returns whether a value is true in any process."""
     if not divides_weights():
         return value
     return bool(_processes.total(torch.tensor(float(value))))
@@ -326,18 +326,21 @@ def is_any(value: bool) -> bool:
 
 @contextlib.contextmanager
 def on_devices(count: int | None, parallel: str, layout: Any) -> Iterator[None]:
-    """See `kerasseq.kernels.on_devices`."""
+    """Divides each batch among `count` devices inside the block, all if None.
+
+    Each process is a device, and divides the weights too with parallel="model".
+    """
     global _processes
     if layout is not None:
         raise ValueError(common.only_jax("layout_map"))
-    found = int(os.environ.get("WORLD_SIZE", 1))
-    if count is not None and count != found:
+    world_size = int(os.environ.get("WORLD_SIZE", 1))
+    if count is not None and count != world_size:
         raise ValueError(
             "on PyTorch each device has a process of its own: devices must be their "
-            f"number, {found}, received {count}. Start the program with  torchrun "
+            f"number, {world_size}, received {count}. Start the program with  torchrun "
             f"--nproc-per-node {count} PROGRAM"
         )
-    if found == 1:
+    if world_size == 1:
         yield
         return
     begins = not distributed.is_initialized()

@@ -15,7 +15,7 @@ from kerasseq.kernels.torch.private import in_dispatch_mode
 def run(
     e: torch.Tensor, first: torch.Tensor, skip: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """See `kerasseq.kernels.path_sums`."""
+    """Sums over all paths, from scores `(T, B, S)` to their logarithms `(T, B, S)`."""
     recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()
     if recorded or in_dispatch_mode() or e.device.type == "meta":
         return reference.run(e, first, skip, mask)

@@ -101,7 +101,7 @@ class _Projection(torch.autograd.Function):
 
 
 def _dense(b):
-    """The matrix, or a copy: oneDNN takes 1,000 times as long for part of another."""
+    """Copies part of a matrix, for which oneDNN takes 1,000 times as long."""
     return b if b.is_contiguous() or b.t().is_contiguous() else b.contiguous()
 
 

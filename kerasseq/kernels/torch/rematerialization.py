@@ -13,7 +13,10 @@ PRODUCTS = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]
 
 
 def rematerialized(function: Callable, mode: str) -> Callable:
-    """See `kerasseq.kernels.rematerialized`."""
+    """Returns a function of two lists of tensors whose backward pass keeps less.
+
+    `mode` is "full" to keep its arguments alone, "activations" for products as well.
+    """
     options: dict[str, Any] = {}
     if mode == "activations":
         options["context_fn"] = functools.partial(

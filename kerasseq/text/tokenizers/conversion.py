@@ -47,13 +47,19 @@ LINES = (
         'transformers.AutoTokenizer.from_pretrained("FOLDER"), which is a fast '
         "tokenizer",
     ),
-    (
-        (*KERAS_HUB, "tensorflow_text", "sentencepiece", "tiktoken"),
-        "__class__",  # any
-        'kerasseq.text.load_tokenizer("FOLDER"), a folder with the tokenizer.json or '
-        "vocab.txt of the same model",
-    ),
 )
+# The same by the begin of the name of a class whose vocabulary cannot be read, or that
+# has none; "" is any other.
+OTHERS = {
+    "Byte": 'kerasseq.text.BytePairTokenizer(256).fit(" "), with a token for each byte',
+    "UnicodeC": "kerasseq.text.CharacterTokenizer().fit(texts)",
+    "Whitespace|UnicodeScript|Regex": "kerasseq.text.WordTokenizer().fit(texts)",
+    "(Fast)?(Bert|Wordpiece)": "kerasseq.text.WordPieceTokenizer.from_vocabulary("
+    "words), with the words of its table in their order",
+    "": 'kerasseq.text.load_tokenizer("FOLDER"), a folder with the tokenizer.json or '
+    "vocab.txt of the same model",
+}
+PACKAGES = {*KERAS_HUB, "tensorflow_text", "sentencepiece", "tiktoken"}
 
 
 class TextTokenizer(Protocol):
@@ -232,6 +238,10 @@ def _advice(value) -> str:
     for modules, attribute, line in LINES:
         if packages & set(modules) and hasattr(value, attribute):
             return f"Pass {line}"
+    if packages & PACKAGES:
+        name = type(value).__name__
+        line = next(line for begin, line in OTHERS.items() if re.match(begin, name))
+        return f"Pass {line}"
     return (
         "Train one, such as kerasseq.text.CharacterTokenizer().fit(texts), or load one "
         "with kerasseq.text.load_tokenizer(path)"
