@@ -138,7 +138,8 @@ def test_categories_are_columns_of_zeros_and_ones(tmp_path):
         loaded.forecast(3, known=future.assign(weather=["sun", "son", "rain"]))
     awaiting = small(**few, categories=["weather", "day"])
     with pytest.raises(ValueError, match="has not learned its categories. Call fit"):
-        awaiting.summary()
+        awaiting.get_weights()
+    assert awaiting.layers == []
     with pytest.raises(ValueError, match="learned from a table, received windows"):
         awaiting.fit(np.ones((2, 5, 3)), np.ones((2, 3)))
     options = {"value": "sales", "epochs": 1, "verbose": 0, "missing": "forward"}
