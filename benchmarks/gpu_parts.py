@@ -5,8 +5,9 @@ import numpy as np
 from benchmarks import gpu_checks, recurrent, transformer
 from benchmarks.attention import causal_self_attention, torch_attention
 from benchmarks.rounds import median_time, processor
-from benchmarks.steps import has_gpu, keras_steps, torch_device
+from benchmarks.steps import has_gpu, keras_steps, torch_device, torch_steps
 
+BY_STEP = "torch.nn, step by step"
 SECONDS = {"full": 0.4, "tiny": 0.01}
 RECURRENT = {
     "full": {
@@ -142,33 +143,52 @@ def attempt(case, implementation, make, size):
 
 def recurrent_rows(size):
     """Yields the times of recurrent layers."""
-    import keras
-
-    on_torch = keras.backend.backend() == "torch"
     for name in RECURRENT[size]["sizes"]:
         batch, steps, features, units = recurrent.SIZES[name]
         x = np.random.default_rng(0).normal(size=(batch, steps, features))
         x = x.astype("float32")
         for cell in RECURRENT[size]["cells"]:
-            made = {"kerasseq": lambda c=cell, u=units: kerasseq_layer(c, u)}
-            if recurrent.CELLS[cell][1]:
-                made["keras"] = lambda c=cell, u=units: recurrent.keras_layer(
-                    "keras", c, u
-                )
-            if cell == "lstm" and not on_torch and has_gpu():
-                made["kerasseq, use_cudnn=True"] = lambda u=units: cudnn_lstm(u)
             case = f"{cell}, {batch} × {steps}, {features} → {units}"
-            for implementation, make in made.items():
-                yield from attempt(
-                    case, implementation, lambda m=make, x=x: layer_steps(m(), x), size
-                )
-            if on_torch:
-                yield from attempt(
-                    case,
-                    "torch.nn",
-                    lambda c=cell, x=x, u=units: recurrent.torch_layer(c, x, u),
-                    size,
-                )
+            for implementation, make in recurrent_layers(cell, x, units).items():
+                yield from attempt(case, implementation, make, size)
+
+
+def recurrent_layers(cell, x, units):
+    """Returns functions that return the training step and inference, by name."""
+    import keras
+
+    def steps(make):
+        return lambda: layer_steps(make(), x)
+
+    found = {"kerasseq": steps(lambda: kerasseq_layer(cell, units))}
+    if recurrent.CELLS[cell][1]:
+        found["keras"] = steps(lambda: recurrent.keras_layer("keras", cell, units))
+    if keras.backend.backend() != "torch":
+        if cell == "lstm" and has_gpu():
+            found["kerasseq, use_cudnn=True"] = steps(lambda: cudnn_lstm(units))
+        return found
+    found["torch.nn"] = lambda: recurrent.torch_layer(cell, x, units)
+    if cell in ("lstm", "gru"):
+        found[BY_STEP] = lambda: torch_loop(cell, x, units)
+    return found
+
+
+def torch_loop(cell, x, units):
+    """Returns the training step and inference of a cell of torch.nn, step by step."""
+    import torch
+
+    class Loop(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = getattr(torch.nn, f"{cell.upper()}Cell")(x.shape[-1], units)
+
+        def forward(self, x):
+            state = None
+            for x_t in x.unbind(1):
+                state = self.cell(x_t, state)
+            return state[0] if cell == "lstm" else state
+
+    return torch_steps(Loop(), torch.from_numpy(x))
 
 
 def kerasseq_layer(cell, units):
@@ -271,7 +291,10 @@ def gpt_rows(case, part, sizes, names, size):
     task["tokens"] = transformer.SIZES[size]["tokens"]["generation"]
     if part == "training":
         task["dtype"] = "mixed_bfloat16"
-    if keras.backend.backend() == "torch" and part == "training":
+    on_torch = keras.backend.backend() == "torch"
+    if on_torch:
+        names = {**names, "Hugging Face": transformer.hugging_face_gpt}
+    if on_torch and part == "training":
         plain = transformer.torch_gpt
         names = {**names, "plain PyTorch": plain}
         if torch_device() == "cuda":

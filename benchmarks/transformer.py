@@ -237,9 +237,17 @@ def torch_gpt(task):
     if task["part"] == "generation":
         prompt = torch.tensor([random_prompt(size)], device=device)
         return lambda: model.eval().generate(prompt, task["tokens"])
-    adam = optimizer(model, LEARNING_RATE)
-    batch, half = random_batch(size), task.get("dtype") == "mixed_bfloat16"
     loss_of = torch.compile(model.loss) if task.get("compiled") else model.loss
+    return torch_training_step(optimizer(model, LEARNING_RATE), loss_of, task)
+
+
+def torch_training_step(adam, loss_of, task):
+    """Returns a training step in PyTorch."""
+    import torch
+
+    device, half = torch_device(), task.get("dtype") == "mixed_bfloat16"
+    batch = random_batch(task["size"])
+    weights = [weight for group in adam.param_groups for weight in group["params"]]
 
     def step():
         x, y = (torch.from_numpy(ids).to(device) for ids in batch)
@@ -247,11 +255,44 @@ def torch_gpt(task):
         with torch.autocast(device, torch.bfloat16, enabled=half):
             loss = loss_of(x, y)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
         adam.step()
         return loss.item()
 
     return step
+
+
+def hugging_face_gpt(task):
+    """Returns the training step or generation of `transformers.GPT2LMHeadModel`."""
+    import torch
+    import transformers
+
+    size, device = task["size"], torch_device()
+    config = transformers.GPT2Config(
+        vocab_size=vocabulary_of(size),
+        n_positions=size["length"],
+        n_embd=size["width"],
+        n_layer=size["layers"],
+        n_head=size["heads"],
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+        bos_token_id=None,
+        eos_token_id=None,  # it would end a text
+    )
+    model = transformers.GPT2LMHeadModel(config).to(device)
+    if task["part"] == "generation":
+        prompt = torch.tensor([random_prompt(size)], device=device)
+        options = {"attention_mask": torch.ones_like(prompt), "do_sample": False}
+        options |= {"max_new_tokens": task["tokens"], "pad_token_id": 0}
+        return lambda: model.eval().generate(prompt, **options)
+
+    def loss_of(ids, targets):
+        logits = model(ids).logits
+        return torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), targets.flatten().long()
+        )
+
+    adam = torch.optim.AdamW(model.parameters(), LEARNING_RATE, fused=device == "cuda")
+    return torch_training_step(adam, loss_of, task)
 
 
 def matrix_vector_products(size, tokens):

@@ -256,6 +256,9 @@ def test_gpu_checks_and_times_where_there_is_none(tmp_path):
     for part in gpu.PARTS:
         assert f"\n{part}:\n" in text
     assert "PeepholeLSTM, masked" in text and "DeltaNet" in text
+    peers = ["KerasHub", "Hugging Face", "torch.nn, step by step", "plain PyTorch"]
+    of_torch = peers if backend.chosen() == "torch" else peers[:1]
+    assert all(f"| {name} |" in text for name in of_torch)
 
 
 def test_gpu_divides_by_the_peer_and_says_what_failed(monkeypatch, tmp_path):
