@@ -10,6 +10,7 @@ import pathlib
 from typing import NamedTuple
 
 from kerasseq.core.checks import whole_number
+from kerasseq.core.table import Table
 from kerasseq.datasets.files import check_encoding, decode, not_text, read_bytes
 from kerasseq.datasets.pairs import Pairs
 
@@ -65,6 +66,14 @@ class Report(NamedTuple):
             more = " …" if count > len(examples) else ""
             told.append(f"  {kind}: {_lines(count)}: {shown}{more}")
         return "\n".join(told)
+
+    def _repr_html_(self) -> str:
+        kinds = [("kept as pairs", self.kept, []), ("blank", self.blank, [])]
+        rows = [
+            (kind, f"{count:,}", ", ".join(f"{n}: {text!r}" for n, text in examples))
+            for kind, count, examples in [*kinds, *self.problems]
+        ]
+        return Table(rows, (self.path, "lines", "the first")).html()
 
 
 def read_pairs(

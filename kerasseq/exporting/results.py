@@ -3,6 +3,8 @@
 import pathlib
 from typing import NamedTuple
 
+from kerasseq.core.table import Table
+
 
 class Rounded(NamedTuple):
     """A file whose weights are rounded to 8 bits, beside the one of float32.
@@ -56,3 +58,9 @@ class Exported(NamedTuple):
     difference: float | None
     notes: tuple[str, ...]
     int8: Rounded | None
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{size:,}") for name, size in self.files.items()]
+        checked = f"checked by {self.checked_by}" if self.checked_by else "not checked"
+        notes = [(note, "") for note in (checked, *self.notes)]
+        return Table([*rows, *notes], (str(self.path), "bytes")).html()

@@ -41,3 +41,23 @@ def test_reports_and_tables_in_a_notebook():
     with kerasseq.tracing.trace(layer) as inside:
         layer(np.ones((2, 7, 5)))
     assert ["update_gate", "(2, 7, 3)"] in cells(inside)
+
+
+def test_reports_of_files_in_a_notebook(tmp_path):
+    (tmp_path / "p.txt").write_text("Go.\tVa !\n\n<no tab>\n", encoding="utf-8")
+    _, report = kerasseq.datasets.read_pairs(tmp_path / "p.txt")
+    assert cells(report)[0][1:] == ["lines", "the first"]
+    assert cells(report)[1:] == [
+        ["kept as pairs", "1", ""],
+        ["blank", "1", ""],
+        ["no tab", "1", "3: '<no tab>'"],
+    ]
+    files, notes = {"model.onnx": 1234}, ("<b> rounds",)
+    made = kerasseq.exporting.Exported(
+        tmp_path, "onnx", "torch", files, None, None, "onnxruntime 1", 0.0, notes, None
+    )
+    assert cells(made)[1:] == [
+        ["model.onnx", "1,234"],
+        ["checked by onnxruntime 1", ""],
+        ["<b> rounds", ""],
+    ]
