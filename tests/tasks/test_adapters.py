@@ -309,7 +309,7 @@ def test_recurrent_kernels_are_refused():
 
 
 def test_methods_are_pickled_by_the_name_of_their_class():
-    for name in ("enable_lora", "load_lora_weights", "save"):
+    for name in ("enable_lora", "load_lora_weights", "save_weights"):
         method = getattr(TaskModel, name)
         assert pickle.loads(pickle.dumps(method)) is method
         assert method.__qualname__ == f"TaskModel.{name}"
