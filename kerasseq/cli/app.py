@@ -283,12 +283,19 @@ def _open_browser(server, address, no_browser):
     """Opens a browser once the server answers."""
     deadline = time.monotonic() + START
     while server.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2).close()
+        if _answers(address):
             break
         time.sleep(0.2)
     if server.poll() is None and not no_browser:
         webbrowser.open(address)
+
+
+def _answers(address):
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+            return True
+    except OSError:
+        return False
 
 
 def _wait(process):
