@@ -49,9 +49,8 @@ class _LinearRecurrence(torch.autograd.Function):
         ctx: Any, d_path: torch.Tensor | None, d_last: torch.Tensor | None
     ) -> tuple[None, torch.Tensor, torch.Tensor, torch.Tensor]:
         a, path, first = ctx.saved_tensors
-        compute = _backward_compiled if ctx.compiled else _backward
-        if torch.is_grad_enabled():  # create_graph=True
-            compute = _differentiable
+        again = torch.is_grad_enabled()  # create_graph=True
+        compute = _backward_compiled if ctx.compiled and not again else _backward
         return None, *compute(a, path, first, d_path, d_last)
 
 
@@ -69,25 +68,10 @@ def _backward(
     d_path: torch.Tensor | None,
     d_last: torch.Tensor | None,
 ) -> Gradients:
-    """Returns the gradients of a, b and the first state; None stands for zeros."""
-    d = torch.zeros_like(first) if d_last is None else d_last.clone()
-    d_b, a = torch.empty_like(path), a.conj()
-    for t in reversed(range(a.shape[1])):
-        d_b_t = d_b[:, t]
-        d_b_t.copy_(d if d_path is None else d + d_path[:, t])
-        torch.mul(a[:, t], d_b_t, out=d)
-    before = torch.cat([first[:, None], path[:, :-1]], 1)
-    return d_b * before.conj(), d_b, d
+    """Returns the gradients of a, b and the first state; None stands for zeros.
 
-
-def _differentiable(
-    a: torch.Tensor,
-    path: torch.Tensor,
-    first: torch.Tensor,
-    d_path: torch.Tensor | None,
-    d_last: torch.Tensor | None,
-) -> Gradients:
-    """Does what `_backward` does by a linear recurrence from the end to the start."""
+    They are a linear recurrence from the end to the start, so they have derivatives.
+    """
     d_path = torch.zeros_like(path) if d_path is None else d_path
     d_last = torch.zeros_like(first) if d_last is None else d_last
     after = torch.cat([torch.ones_like(a[:, :1]), a.conj().flip(1)[:, :-1]], 1)
