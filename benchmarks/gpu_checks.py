@@ -45,7 +45,9 @@ def cases(units, policy):
         "ElmanRNN": lambda: layers.ElmanRNN(units, **path),
         "PeepholeLSTM": lambda: layers.PeepholeLSTM(units, **path),
         "PeepholeLSTM, masked": lambda: layers.PeepholeLSTM(units, **path),
-        "a user's cell": lambda: rnn(own_cells.MinimalGatedCell(units), **path),
+        "a user's cell": lambda: rnn(
+            own_cells.MinimalGatedCell(units, **options), **path
+        ),
         "SLSTM": lambda: layers.SLSTM(units, num_heads=2, **path),
         "MinGRU": lambda: layers.MinGRU(units, **path),
         "MultiHeadAttention": attention("MultiHeadAttention"),

@@ -13,8 +13,8 @@ class OwnCell(keras.layers.Layer):
 
     gates: int
 
-    def __init__(self, units):
-        super().__init__()
+    def __init__(self, units, dtype=None):
+        super().__init__(dtype=dtype)
         self.units = self.output_size = units
         self.state_size = [units] * len(self.state_names)
 
