@@ -152,7 +152,7 @@ class AudioPreprocessor(Preprocessor):
             if len(sound) < self.stride:
                 raise ValueError(
                     f"x[{n}] must have at least {self.stride} samples, for one frame, "
-                    f"received {len(sound)}. Leave it out, or pad it with zeros"
+                    f"received {len(sound)}. {_too_short(x)}"
                 )
         return AudioRows(given, lengths=np.array(lengths, "int32"), read=self.read)
 
@@ -188,6 +188,7 @@ def _wave(sound, name):
         raise TypeError(
             f"{name} must be an array of numbers (samples,), a WAV file, or a "
             f"dictionary of array and sampling_rate, received {checks.short(sound)}"
+            + (". Take the mean of its channels" if wave.ndim == 2 else "")
         )
     if wave.dtype.kind in "iu":
         raise TypeError(
@@ -200,6 +201,17 @@ def _wave(sound, name):
             f"{name} must have finite samples, received {wave[place]} at {place}"
         )
     return wave.astype("float32", copy=False)
+
+
+def _too_short(x):
+    """Returns what to do about a sound of less than a frame."""
+    shape = np.shape(x) if hasattr(x, "shape") else ()
+    if len(shape) == 2 and shape[1] < shape[0]:
+        return (
+            f"x of shape {shape} is read as {shape[0]} sounds; if it is one sound of "
+            f"{shape[1]} channels, take their mean: x.mean(axis=1)"
+        )
+    return "Leave it out, or pad it with zeros"
 
 
 def _text(text, n):

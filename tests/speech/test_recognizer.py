@@ -237,6 +237,8 @@ def test_wrong_uses(tmp_path):
         model.predict([np.ones(500, "int16")])
     with pytest.raises(TypeError, match=r"x\[0\] must be an array of numbers"):
         model.predict([np.ones((2, 500))])
+    with pytest.raises(ValueError, match=r"sound of 2 channels.*x\.mean\(axis=1\)"):
+        model.predict(np.ones((500, 2)))
     with pytest.raises(TypeError, match="expected a list of sounds"):
         model.predict(sounds[0])
     with pytest.raises(ValueError, match="a transcript for each of 3 sounds"):

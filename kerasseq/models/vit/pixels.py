@@ -105,7 +105,7 @@ to 16.0. Scale them, or create the model with value_range, the values of black a
         )
         raise ValueError(
             f"images must have shape (batch, {wanted}) with channels={channels}, "
-            f"received shape {images.shape}. Reshape them"
+            f"received shape {images.shape}. {_remedy(images.shape, channels, axis - 4)}"
         )
     if images.dtype.kind not in "biuf" and "float" not in images.dtype.name:
         raise TypeError(f"images must be numbers, received an array {images.dtype}")
@@ -115,6 +115,18 @@ to 16.0. Scale them, or create the model with value_range, the values of black a
     if value_range is None and images.size:
         _check_values(images)
     return images
+
+
+def _remedy(shape, channels, axis):
+    """Returns what to do about images of a wrong shape; axis: -1 or -3."""
+    other = -4 - axis
+    if len(shape) in (3, 4) and shape[other] == channels != shape[axis]:
+        return f"Move the channels: np.moveaxis(images, {other}, {axis})"
+    if len(shape) == 3 and shape[axis] == channels:
+        return "One image is images[None]"
+    if len(shape) == 4 and (shape[axis], channels) == (4, 3):
+        return "Leave out the fourth channel, the transparency"
+    return "Reshape them"
 
 
 def _check_values(images):

@@ -404,6 +404,7 @@ def test_without_classifier():
 
 def test_wrong_inputs(trained, folder, tmp_path):
     files = kerasseq.datasets.image_files(folder)
+    colored = ViT(2, **{**SIZES, "channels": 3})
     for use, message in (
         (lambda: trained.fit(folder, ["left"]), "labels must be None for the folder"),
         (
@@ -416,6 +417,8 @@ def test_wrong_inputs(trained, folder, tmp_path):
         (lambda: trained.fit(files, SIDES, validation_split=0.01), "leave (im|ro)"),
         (lambda: trained.fit([], []), "fit needs at least one row of x, received"),
         (lambda: trained.classify(files, threshold=2), "threshold"),
+        (lambda: colored.predict(np.ones((4, 6, 3))), r"One image is images\[None"),
+        (lambda: colored.predict(np.ones((2, 4, 6, 4))), "out the fourth channel"),
         (lambda: trained.attribution(files[:2], ["left"]), "for each of 2 images"),
         (
             lambda: ViT(2, **{**SIZES, "channels": 2}).predict(files),

@@ -246,6 +246,7 @@ def test_wrong_arguments(options, error, message):
         (IMAGES[:, :5], "divide the image size 5 × 10, received 2 × 2"),
         (np.zeros((7, 6, 10, 3)), r"channels=1, received shape \(7, 6, 10, 3\)"),
         (np.zeros((6, 10)), r"have shape \(batch, height, width, channels\)"),
+        (np.zeros((7, 1, 6, 10)), r"np\.moveaxis\(images, -3, -1\)"),
     ],
 )
 def test_wrong_images(model, images, message):
