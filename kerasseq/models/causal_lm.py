@@ -24,6 +24,7 @@ from kerasseq.models.text_blocks import (
     TextRows,
     are_texts,
     as_ids,
+    check_no_file_name,
     first_ids,
     known_ids,
     read_texts,
@@ -150,6 +151,7 @@ class CausalLM(TaskModel):
         ids = self.ids(x) if y is None else None
         if ids is not None:
             call.refuse("for a text", "sample_weight", "class_weight")
+            check_no_file_name(x, len(ids), length)
             return TextRows(ids, self.cut, length)
         check_id_arrays(x)
         self._check_ids(x, y)

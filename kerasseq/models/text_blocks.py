@@ -51,6 +51,27 @@ def text_of_file(x: Any) -> Any:
     return x.read() if isinstance(x, io.TextIOBase) else x
 
 
+def check_no_file_name(text: Any, tokens: int, sequence_length: int) -> None:
+    """Raises if a text is too short to train on and is the name of a file.
+
+    Args:
+        text: What `fit` was given.
+        tokens: Number of its tokens.
+        sequence_length: Tokens of a block.
+
+    Examples:
+        >>> check_no_file_name("to be", 5, 4)
+    """
+    if tokens > sequence_length or not isinstance(text, str) or "\n" in text:
+        return
+    if len(text) < 256 and pathlib.Path(text).is_file():
+        raise ValueError(
+            f'"{text}" is read as a text of {tokens} tokens, too few for one sequence '
+            f"of {sequence_length}. To train on the file of this name, give "
+            f'pathlib.Path("{text}")'
+        )
+
+
 def read_texts(x: Any, y: Any = None, *, rows: int | None = None) -> tuple[Any, Any]:
     """Returns columns, tables and streams of texts as a list, and targets.
 

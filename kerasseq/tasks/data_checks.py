@@ -300,6 +300,11 @@ def check_id_arrays(x: Any) -> None:
         TypeError: x must be a text, a list of texts, a file, ids (tokens,) or an \
 array of ids (rows, time), received [[]]
     """
+    if isinstance(x, str):
+        raise TypeError(
+            "a text has its targets in itself: y must be None, or with a list of "
+            "prompts the list of their answers"
+        )
     check_data(x)
     several = isinstance(x, list | tuple | Mapping)
     parts = [*(x.values() if isinstance(x, Mapping) else x)] if several else [x]

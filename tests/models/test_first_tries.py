@@ -48,6 +48,10 @@ def test_a_text_is_no_name_of_a_file(kind, file):
     assert model(kind).cross_entropy(file) > 0
     assert letters().decode(letters().encode(file)) == file
     assert letters().encode_batch(file).ids.shape == (1, len(file))
+    with pytest.raises(ValueError, match=r'pathlib\.Path\("LICENSE"\)'):
+        model(kind).fit(file, sequence_length=11)
+    with pytest.raises(TypeError, match="has its targets in itself: y must be None"):
+        model(kind).fit(TEXT, TEXT)
 
 
 @pytest.mark.parametrize("kind", ["gru", "GPT"])

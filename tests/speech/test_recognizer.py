@@ -220,6 +220,11 @@ def test_masked_spectrograms_and_mixed_precision():
     assert again.get_layer(augment.name).get_config() == augment.get_config()
 
 
+def test_channels_are_no_sounds():
+    with pytest.raises(ValueError, match=r"sound of 2 channels.*x\.mean\(axis=1\)"):
+        recognizer().predict(np.ones((500, 2)))
+
+
 def test_wrong_uses(tmp_path):
     model = recognizer()
     sounds, texts = recordings(3)
@@ -237,8 +242,6 @@ def test_wrong_uses(tmp_path):
         model.predict([np.ones(500, "int16")])
     with pytest.raises(TypeError, match=r"x\[0\] must be an array of numbers"):
         model.predict([np.ones((2, 500))])
-    with pytest.raises(ValueError, match=r"sound of 2 channels.*x\.mean\(axis=1\)"):
-        model.predict(np.ones((500, 2)))
     with pytest.raises(TypeError, match="expected a list of sounds"):
         model.predict(sounds[0])
     with pytest.raises(ValueError, match="a transcript for each of 3 sounds"):

@@ -105,7 +105,8 @@ to 16.0. Scale them, or create the model with value_range, the values of black a
         )
         raise ValueError(
             f"images must have shape (batch, {wanted}) with channels={channels}, "
-            f"received shape {images.shape}. {_remedy(images.shape, channels, axis - 4)}"
+            f"received shape {images.shape}. "
+            f"{_remedy(images.shape, channels, axis - 4)}"
         )
     if images.dtype.kind not in "biuf" and "float" not in images.dtype.name:
         raise TypeError(f"images must be numbers, received an array {images.dtype}")
