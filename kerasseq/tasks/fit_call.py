@@ -418,9 +418,8 @@ def check_learned(model: Any) -> Any:
     Raises:
         NotFittedError: If the labels are unknown, or the tokenizer is not trained.
     """
-    missing = ["labels"] if model.task.is_waiting else []
-    if model.preprocessor.is_waiting:
-        missing.append("tokenizer")
+    waiting = {"labels": model.task, "tokenizer": model.preprocessor}
+    missing = [name for name, part in waiting.items() if part.is_waiting]
     if missing:
         raise _not_fitted(missing)
     return model.task
@@ -438,7 +437,8 @@ def check_ready(model: Any, x: Any) -> None:
 
 
 def _check_ids(model, x):
-    refuse_texts(x, getattr(model, "tokenizer", None) is not None)
+    names = "tokenizer", "source_tokenizer"
+    refuse_texts(x, any(getattr(model, each, None) is not None for each in names))
 
 
 def _not_fitted(missing):

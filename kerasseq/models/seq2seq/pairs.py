@@ -45,7 +45,8 @@ def read_pairs(
         if not x or not are_tuples(x):
             raise TypeError(
                 "expected sources and targets, or tuples (source, target) of strings, "
-                "received one list. Pass one list of each, fit(sources, targets)"
+                "received one list. Pass one list of each, as in fit(sources, "
+                "targets); translate(sources) needs no targets"
             )
         x, y = two_lists(x)
     if y is None:

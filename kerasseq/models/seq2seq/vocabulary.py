@@ -176,14 +176,17 @@ class Vocabulary:
 
     def _ids_of_text(self, n, text):
         if not isinstance(text, str):
+            is_empty = text is None or isinstance(text, float)  # a cell of a table
+            empty = ", an empty cell. Leave the row out" if is_empty else ""
             raise TypeError(
                 f"{self.name}s must be strings, as the model has a tokenizer; received "
-                f"{type(text).__name__} as {self.name} {n}"
+                f"{type(text).__name__} as {self.name} {n}{empty}"
             )
         ids = self.tokenizer.encode(text)
         if not len(ids):
             raise ValueError(
-                f"{self.name} {n} must have at least one token, received {text!r}"
+                f"{self.name} {n} must have at least one token, received {text!r}. "
+                "Leave the row out"
             )
         return ids
 

@@ -186,12 +186,18 @@ def test_wrong_ids_raise(numbers, rows, error, message):
         (["ab", "c"], ["ab"], ValueError, "2 .* 1"),
         ([["ab", "ba"]], None, TypeError, r"received one list\. Pass one list of each"),
         (5, ["ba"], TypeError, "x must be a list.* received 5"),
-        (["ab"], [""], ValueError, "target 0 must have at least one token"),
+        (["ab"], [""], ValueError, "target 0 must have .* Leave the row out"),
+        (["ab"], [None], TypeError, "target 0, an empty cell. Leave the row out"),
     ],
 )
 def test_wrong_arguments_of_fit_raise(letters, x, y, error, message):
     with pytest.raises(error, match=message):
         letters.fit(x, y)
+
+
+def test_texts_given_as_ids_raise(letters):
+    with pytest.raises(TypeError, match=r"as in model\(model\.encode\(text\)\)"):
+        letters("ab")
 
 
 def test_image_of_wrong_shape_raises():
