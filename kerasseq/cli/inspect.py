@@ -231,7 +231,7 @@ def inspect_translation(
     text = given_text(args)
     text = _source_of(record) if text is None else text.strip().splitlines()[0]
     show_structure(report, model)
-    translate.note_unknown(model.source_vocabulary.tokenizer, text)
+    translate.note_unknown(model.source_tokenizer, text)
     with status("translating the text"):
         translated = model.translate(text)
     columns = {"source": "{}", "translation": "{}", ">log-probability": "{:.2f}"}

@@ -97,7 +97,7 @@ def _check_model(model, args, folder):
 def _translate(model, texts, start, args):
     """Translates the texts from number `start` on, and draws their alignments."""
     for text in texts:
-        note_unknown(model.source_vocabulary.tokenizer, text)
+        note_unknown(model.source_tokenizer, text)
     beam = None
     if args.beam_width is not None:
         beam = kerasseq.decoding.Beam(args.beam_width, n_best=args.candidates)

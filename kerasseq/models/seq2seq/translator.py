@@ -46,6 +46,7 @@ from kerasseq.tasks.input_rows import (
 from kerasseq.tasks.loss_means import weights_of_positions
 from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import encoded_batches, streamed
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.batches import KerasData
 from kerasseq.training.pair_batches import pair_arrays
@@ -71,6 +72,17 @@ class Translator(GenerationMixin, TaskModel):
     default_batch_size: int = BATCH_SIZE
     default_sampler = "greedy"
     padding = PADDING
+
+    @property
+    def source_tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of the sources; None for ids and features."""
+        of = self.source_vocabulary
+        return None if of is None else of.tokenizer
+
+    @property
+    def target_tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of the targets; None for ids."""
+        return self.target_vocabulary.tokenizer
 
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(
@@ -417,7 +429,7 @@ class Translator(GenerationMixin, TaskModel):
         for token in tokens:
             ids.append(int(token[0]))
             text = self.target_vocabulary.decode(np.array(ids))
-            if self.target_vocabulary.tokenizer is None:
+            if self.target_tokenizer is None:
                 yield from text[length:].tolist()
                 length = len(text)
             elif not text.endswith("\ufffd"):  # an incomplete character
@@ -431,9 +443,9 @@ class Translator(GenerationMixin, TaskModel):
 
     def ids(self, text: str) -> np.ndarray:
         """Returns the ids of a target text, as its tokenizer numbers them."""
-        if self.target_vocabulary.tokenizer is None:
+        if self.target_tokenizer is None:
             raise ValueError(
                 "stop must be ids, as the model has no target_tokenizer, received "
                 f"stop={text!r}"
             )
-        return self.target_vocabulary.tokenizer.encode(text)
+        return self.target_tokenizer.encode(text)

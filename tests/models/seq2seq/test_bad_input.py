@@ -196,6 +196,8 @@ def test_wrong_arguments_of_fit_raise(letters, x, y, error, message):
 
 
 def test_texts_given_as_ids_raise(letters):
+    ids = letters.source_tokenizer.encode("ab")
+    assert len(ids) == 2 and letters.target_tokenizer.decode(ids) == "ab"
     with pytest.raises(TypeError, match=r"as in model\(model\.encode\(text\)\)"):
         letters("ab")
 

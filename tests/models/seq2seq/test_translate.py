@@ -230,7 +230,7 @@ def test_stop_ends_a_target():
     stop = text[-1]
     expected = text[: text.index(stop) + 1]
     assert model().generate(source, LENGTH, stop=stop) == expected
-    index = model().target_vocabulary.tokenizer.encode(stop)[0]
+    index = model().target_tokenizer.encode(stop)[0]
     assert model().generate(source, LENGTH, stop=[int(index)]) == expected
     with pytest.raises(ValueError, match="stream cannot use Beam"):
         model().stream(source, LENGTH, sampler="beam")
