@@ -9,10 +9,13 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
+from kerasseq.series.autoregression import fit_shared, forecast_map
 from kerasseq.series.columns import Columns
+from kerasseq.series.forecaster_layers import MAX_LAG
 from kerasseq.series.intervals import conformal_shifts, outward
 from kerasseq.series.selection import (
     CHECKS,
+    EXACT,
     LEAST_EPOCHS,
     STEPS,
     BestStep,
@@ -27,6 +30,7 @@ from kerasseq.training.batches import BATCH_SIZE, KerasData, OrderedBatches
 
 # Arguments of `fit` for a table.
 OF_TABLE = ("value", "date", "group", "missing", "season", "length")
+LEAST_CHANGE = 0.9  # of the errors, for the baseline of another table to be named
 # Options of `fit` with which it trains as it is told.
 EXPLICIT = (
     "epochs", "steps_per_epoch", "shuffle", "sample_weight", "class_weight", "patience",
@@ -156,7 +160,7 @@ def find_steps(model: Any, windows: TableWindows, batch_size: int) -> Any:
     every = steps_between_checks(len(x), batch_size)
     compared = windows.x[checked], windows.y[checked]
     best = BestStep(model._predict_sorted, model._median, *compared, every)
-    epochs = 0 if best.is_exact else CHECKS
+    epochs = 1 if best.is_exact else CHECKS  # one, so that the history has a loss
     history = train_on(model, x, y, batch_size, every, epochs, callbacks=[best])
     for variable, value in zip(changed_variables(model), state, strict=True):
         variable.assign(value)
@@ -184,6 +188,33 @@ def selected_windows(model: Any, windows: TableWindows, call: FitCall) -> KerasD
     call.epochs = chosen.steps // chosen.every
     call.keras["shuffle"] = False  # windows are drawn at random
     return KerasData(drawn_windows(*windows[:2], call.batch_size, chosen.every))
+
+
+def verdict_on_baseline(model: Any, windows: TableWindows) -> str:
+    """Returns a sentence if the autoregression of the first table is a poor one here.
+
+    Args:
+        model: A forecaster that was fitted to a table.
+        windows: Those of a further table; "" if its own autoregression would make
+            errors that are less than a tenth smaller.
+    """
+    fitted, horizon = model._fitted, model._arguments["horizon"]
+    longest = min(fitted.length, MAX_LAG)
+    own = fit_shared(windows.values, fitted.season, longest) if fitted.order else None
+    if own is None:
+        return ""
+    x = windows.x[:, : fitted.length]
+    coefficients, constants = forecast_map(own, horizon)
+    of_own = x[:, fitted.length - own.order :, 0] @ coefficients + constants
+    of_first = model.get_layer("baseline").forecasts_of(x)
+    new, kept = (np.abs(windows.y - each).mean() for each in (of_own, of_first))
+    if kept <= EXACT or new > LEAST_CHANGE * kept:
+        return ""
+    return (
+        f"{model.baseline} was fitted to the first table: AR({own.order}) of this one "
+        f"would make errors {1 - new / kept:.0%} smaller. Make a new Forecaster for "
+        "another series."
+    )
 
 
 def drawn_windows(

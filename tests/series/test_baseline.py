@@ -121,6 +121,20 @@ def test_a_season_that_is_too_long_for_an_autoregression_is_repeated():
     np.testing.assert_allclose(model.forecast(7), y[:7], atol=1e-5)
 
 
+def test_a_further_series_with_another_autoregression_is_named(few_steps, capsys):
+    model, sine = small(), np.sin(np.arange(101) / 5)
+    history = model.fit(sine, verbose=0).history
+    assert model.baseline == "AR(2)" and history["loss"][0] < 1e-10
+    options = {"epochs": 1, "verbose": 2}
+    model.fit(sine, **options)
+    assert "first table" not in capsys.readouterr().out
+    model.fit(np.arange(61.0), **{**options, "verbose": 0})
+    assert not capsys.readouterr().out
+    model.fit(np.arange(61.0), **options)
+    verdict = "AR(2) was fitted to the first table: AR(1) of this one would make errors"
+    assert f"{verdict} 100% smaller" in capsys.readouterr().out
+
+
 def test_a_network_that_does_not_help_stays_at_zero(few_steps, tmp_path):
     noise = np.random.default_rng(0).normal(size=151) + 50
     model = small(quantiles=QUANTILES)
