@@ -315,7 +315,7 @@ class Forecaster(TableForecasts, TaskModel):
             raise ValueError(
                 "expected a table, a series (time,), or windows x (rows, time, "
                 f"{features}) with targets y, received x={checks.short(x)} and "
-                f"y={checks.short(y)}"
+                f"y={checks.short(y)}{table_training.advice_on_several(x)}"
             )
 
     def _set_scales_of_arrays(self, x, y):

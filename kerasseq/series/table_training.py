@@ -190,6 +190,18 @@ def selected_windows(model: Any, windows: TableWindows, call: FitCall) -> KerasD
     return KerasData(drawn_windows(*windows[:2], call.batch_size, chosen.every))
 
 
+def advice_on_several(x: Any) -> str:
+    """Returns how several series are given, if these are some in a list.
+
+    Examples:
+        >>> advice_on_several([np.ones(7), np.ones(5)])
+        '. Several series stand in one table, with a column of their names'
+    """
+    if not isinstance(x, list | tuple) or not all(np.ndim(each) == 1 for each in x):
+        return ""
+    return ". Several series stand in one table, with a column of their names"
+
+
 def verdict_on_baseline(model: Any, windows: TableWindows) -> str:
     """Returns a sentence if the autoregression of the first table is a poor one here.
 

@@ -198,6 +198,15 @@ def are_words(x: Any) -> bool:
     )
 
 
+def _how_words(x):
+    """Returns what to do about rows that are no lists of words."""
+    rows = x if isinstance(x, list | tuple) else []
+    if any(isinstance(row, str) for row in rows):
+        return ". Split the texts, as in [text.split() for text in x]"
+    empty = [n for n, row in enumerate(rows) if isinstance(row, list) and not row]
+    return f". x[{empty[0]}] has no words: leave it out" if empty else ""
+
+
 def _all_strings(row):
     return len(row) > 0 and all(isinstance(word, str) for word in row)
 
@@ -441,7 +450,7 @@ class SequencePreprocessor(Preprocessor):
         if not are_words(x):
             raise TypeError(
                 "x must be a list of lists of words, as the model has a tokenizer, "
-                f"received {checks.short(x)}"
+                f"received {checks.short(x)}{_how_words(x)}"
             )
         rows, first = word_rows(self.tokenizer, x)
         return self._of_lists(rows, first)

@@ -184,7 +184,7 @@ WORDS = [["a", "b"], ["the"]]
         (WORDS, [["O"], ["B"]], ValueError, r"y\[0\] must have a tag for each of 2"),
         (WORDS, [["O", "X"], ["B"]], ValueError, r"y\[0\]\[1\] must be one of"),
         (WORDS, [["O", "O"]], ValueError, "same number of rows.*2 and 1"),
-        (["a b"], [["O", "O"]], TypeError, "x must be a list of lists of words"),
+        (["a b"], [["O", "O"]], TypeError, r"lists of words.* \[text\.split\(\) for"),
         ([["a", ""]], [["O", "O"]], ValueError, r"x\[0\] is \['a', ''\]"),
     ],
 )
@@ -202,6 +202,8 @@ def test_one_or_many():
     assert model.tag("the a") == one and len(one) == 2
     assert model.tag([["the", "a"], ["on"]])[0] == one
     assert model.tag(["the a", "on b c"])[0] == one
+    with pytest.raises(TypeError, match=r"x\[1\] has no words: leave it out"):
+        model.tag(["the a", ""])
     with pytest.raises(ValueError, match="activation="):
         SequenceTagger("gru", 3, features=2, crf=True, activation="softmax")
     with pytest.raises(ValueError, match="class_weight must be None with crf=True"):
