@@ -139,20 +139,40 @@ def checked_states(
 Pass the states that advance of this layer returned for these sequences
     """
     advice = "Pass the states that advance of this layer returned for these sequences"
+    check_states("states", states, shapes, batch_size, advice)
+    return [ops.cast(*pair) for pair in zip(states, dtypes, strict=True)]
+
+
+def check_states(
+    name: str,
+    states: Sequence[Tensor],
+    shapes: Sequence[Shape],
+    batch_size: int | None,
+    advice: str,
+) -> None:
+    """Raises unless there is a state of each shape, of real numbers.
+
+    Args:
+        name: The argument.
+        states: Its value.
+        shapes: The shape of each state, without the batch.
+        batch_size: Number of sequences; None if it is not known.
+        advice: What to do, for messages.
+    """
     if not isinstance(states, list | tuple):
         raise TypeError(
-            f"states must be a list of {len(shapes)} tensors, received "
+            f"{name} must be a list of {len(shapes)} tensors, received "
             f"{checks.short(states)}. {advice}"
         )
     if len(states) != len(shapes):
         raise ValueError(
-            f"states must have {len(shapes)} tensors, received {len(states)}. {advice}"
+            f"{name} must have {len(shapes)} tensors, received {len(states)}. {advice}"
         )
     for n, (state, shape) in enumerate(zip(states, shapes, strict=True)):
         actual = getattr(state, "shape", None)
         if actual is None:
             raise TypeError(
-                f"states[{n}] must be a tensor, received {checks.short(state)}. "
+                f"{name}[{n}] must be a tensor, received {checks.short(state)}. "
                 f"{advice}"
             )
         wanted = (batch_size, *shape)
@@ -161,8 +181,7 @@ Pass the states that advance of this layer returned for these sequences
         ):
             shown = ", ".join("batch" if a is None else str(a) for a in wanted)
             raise ValueError(
-                f"states[{n}] must have shape ({shown}), received shape "
+                f"{name}[{n}] must have shape ({shown}), received shape "
                 f"{tuple(actual)}. {advice}"
             )
-        check_real(f"states[{n}]", state)
-    return [ops.cast(*pair) for pair in zip(states, dtypes, strict=True)]
+        check_real(f"{name}[{n}]", state)

@@ -24,7 +24,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
-from kerasseq.core.carried_state import checked_states
+from kerasseq.core.carried_state import check_states, checked_states
 from kerasseq.core.constructors import Listed, before_body
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
@@ -151,6 +151,8 @@ class RNN(WithSublayers, keras.layers.RNN):
     ) -> Tensor | tuple[Tensor, ...]:
         check_sequence("sequences", sequences, more=True)
         sequences = as_floats("sequences", sequences, self.compute_dtype)
+        if initial_state is not None:
+            self._check_initial_state(initial_state, sequences.shape[0])
         try:
             return super().call(
                 sequences, initial_state=initial_state, mask=mask, training=training
@@ -238,6 +240,20 @@ class RNN(WithSublayers, keras.layers.RNN):
             ∂L/∂z_3 = ∂L/∂h_t ⊙ tanh(c_t) ⊙ o ⊙ (1 − o)
         """
         return explain_cell(self.cell, training)
+
+    def _check_initial_state(self, states, batch_size):
+        """Raises if states are of another shape, which oneDNN would read as they lie.
+
+        Those of stacked cells, and states that are no vectors, are left to the cells.
+        """
+        if any(map(tree.is_nested, self.state_size)):
+            return
+        states = states if tree.is_nested(states) else [states]
+        shapes = [(size,) for size in self.state_size]
+        advice = (
+            "Pass a state of the cell for each sequence, as return_state gives them"
+        )
+        check_states("initial_state", states, shapes, batch_size, advice)
 
     def _checked_states(self, states, batch_size):
         """Returns the states of `advance`, nested if those of the cells are."""

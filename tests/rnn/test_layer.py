@@ -1,5 +1,7 @@
 """`RNN` around any cell; our layers inside Keras' layers; stateful; `advance`."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -285,15 +287,22 @@ def test_a_project_of_ones_own_is_taken():
     assert np.abs(found - once).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "PeepholeLSTM", "GRU"])
-def test_states_for_other_sequences_than_there_are(name):
+@pytest.mark.everywhere("oneDNN reads states of another width as they lie", cases=2)
+@pytest.mark.parametrize("name", ["LSTM", "MinGRU", "ElmanRNN", "PeepholeLSTM", "GRU"])
+def test_states_that_do_not_fit(name):
     layer = getattr(layers, name)(3)
-    for rows, given in ((3, 1), (1, 3)):
-        state = ops.zeros((given, 3))
-        states = [state, state] if "LSTM" in name else [state]
-        message = f"batch size of the inputs, {rows}, received {given}"
-        with pytest.raises(ValueError, match=message):
-            layer(X[:rows], initial_state=states)
+    count = len(layer.get_initial_state(1))
+    for rows, *given in ((3, 1, 3), (1, 3, 3), (3, 3, 5), (3, 3, 2)):
+        received = f"({rows}, 3), received shape {tuple(given)}"
+        with pytest.raises(ValueError, match=re.escape(f"must have shape {received}")):
+            layer(X[:rows], initial_state=[ops.zeros(given)] * count)
+    for wrong in (0, count + 1):
+        with pytest.raises(
+            ValueError, match=f"{count} tensors, received {wrong}. Pass"
+        ):
+            layer(X, initial_state=[ops.zeros((3, 3))] * wrong)
+    state = [ops.zeros((3, 3), "int32")] * count
+    assert_close(layer(X, initial_state=state), layer(X))
 
 
 NESTED = [layers.LSTMCell(2), layers.MinGRUCell(3)]
