@@ -10,6 +10,9 @@ FUNCTIONS = [  # classes with methods that are functions
     ("tasks.base", "TaskModel"),
     ("models.causal_lm", "CausalLM"),
     ("series.forecaster", "Forecaster"),
+    ("models.seq2seq.translator", "Translator"),
+    ("models.multimodal.multimodal", "Multimodal"),
+    ("models.whisper.whisper", "Whisper"),
 ]
 
 
@@ -24,9 +27,9 @@ class CompletedDocstrings(griffe.Extension):
             for cls in module.classes.values():
                 if "complete_docstring" in {str(d.value) for d in cls.decorators}:
                     complete(cls, module)
+        shown: set[str] = set()
         for path, name in FUNCTIONS:
-            folder, module = path.split(".")
-            show_functions(pkg[folder][module][name], pkg[folder])
+            show_functions(pkg[path][name], pkg, shown)
 
 
 def complete(cls: griffe.Class, module: griffe.Module) -> None:
@@ -39,19 +42,32 @@ def complete(cls: griffe.Class, module: griffe.Module) -> None:
     cls.docstring.value = completed(cls.docstring.value, names, bases, cell)
 
 
-def show_functions(cls: griffe.Class, package: griffe.Module) -> None:
-    """Shows methods of a class that are functions of modules of a package."""
-    for name, attribute in list(cls.attributes.items()):
-        match = re.fullmatch(r"(property\()?(\w+)\.(\w+)\)?", str(attribute.value))
-        if match is None or match[2] not in package.modules:
+def show_functions(cls: griffe.Class, package: griffe.Module, shown: set[str]) -> None:
+    """Shows methods of a class that are functions of modules of a package.
+
+    Args:
+        cls: The class.
+        package: The package.
+        shown: Paths of the functions that other classes show, too, without the model.
+    """
+    values = {name: str(each.value) for name, each in cls.attributes.items()}
+    for name, each in cls.functions.items():
+        for decorator in each.decorators:
+            values[name] = str(decorator.value)
+    for name, value in values.items():
+        match = re.fullmatch(r"(property\(|method_of\()?(\w+)\.(\w+)\)?", value)
+        module = match and cls.module.imports.get(match[2], "")
+        if not module or not module.startswith(f"{package.path}."):
             continue
-        function = package[match[2]][match[3]]
-        if match[1]:
-            attribute.docstring = function.docstring
-            attribute.labels.add("property")
+        function = package[module.removeprefix(f"{package.path}.")][match[3]]
+        if match[1] == "property(":
+            cls.attributes[name].docstring = function.docstring
+            cls.attributes[name].labels.add("property")
             continue
-        first = function.parameters[0].name  # the model, as `self` of a method
-        del function.parameters[first]
-        text = function.docstring.value
-        function.docstring.value = re.sub(rf"\n +{first}: .*", "", text)
+        if function.path not in shown:
+            first = function.parameters[0].name  # the model, as `self` of a method
+            del function.parameters[first]
+            text = function.docstring.value
+            function.docstring.value = re.sub(rf"\n +{first}: .*", "", text)
+        shown.add(function.path)
         cls.set_member(name, griffe.Alias(name, function, parent=cls))

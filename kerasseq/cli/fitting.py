@@ -29,7 +29,8 @@ from kerasseq.core.progress import SAVE
 from kerasseq.training import checkpoint, parallel
 
 if TYPE_CHECKING:
-    from kerasseq.cli.run import Batches, Run
+    from kerasseq.cli.run import Run
+    from kerasseq.training.batches import NumberedBatches
 
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
 
@@ -37,7 +38,7 @@ PLAIN_LINES = 20  # of a run, if the output is not a terminal
 def fit(
     run: "Run",
     model: keras.Model,
-    batches: "Batches",
+    batches: "NumberedBatches",
     steps: int,
     label: str,
     metric: str | None,

@@ -52,15 +52,7 @@ from kerasseq.core.files import replacing, write_json
 if TYPE_CHECKING:
     import keras
 
-    from kerasseq import training
-
-    Batches = (
-        training.batches.NumberedBatches
-        | training.ArrayBatches
-        | training.MaskedPairs
-        | training.PairBatches
-        | training.TextBatches
-    )
+    from kerasseq.training.batches import NumberedBatches
 
 ROWS, ROW_BYTES = "training_rows.npy", 8
 
@@ -180,7 +172,7 @@ class Run:
     def fit(
         self,
         model: "keras.Model",
-        batches: "Batches",
+        batches: "NumberedBatches",
         steps: int,
         metric: str | None,
         label: str | None = None,

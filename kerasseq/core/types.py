@@ -35,6 +35,7 @@ FilePath: TypeAlias = str | os.PathLike[str]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 Method: TypeAlias = Callable[Concatenate[Any, Any, P], Any]
 
 
@@ -64,3 +65,11 @@ def one_or_several(result: type[T]) -> _Typed[T]:
         result: The type of the result for one text.
     """
     return lambda method: method
+
+
+def method_of(function: F) -> Callable[[Any], F]:
+    """Makes a function a method, in place of an empty one: its `self` is the model.
+
+    Type checkers then know the arguments, which they do not infer for an attribute.
+    """
+    return lambda method: function

@@ -95,7 +95,7 @@ def sample_answers(
         ((2, 4), [4, 4])
     """
     count = checks.whole_number("max_new_tokens", max_new_tokens)
-    rows, _ = model._read_prompts(prompts)
+    rows, _ = model.token_generation.read_prompts(prompts)
     longest = max(map(len, rows)) + count
     if model.context_length is not None and longest > model.context_length:
         raise ValueError(
@@ -112,9 +112,9 @@ def sample_answers(
         last,
         max_new_tokens=count,
         sampler=decoding.RandomSampler(temperature),
-        stop=model._stop_ids(stop),
+        stop=model.token_generation.stop_ids(stop),
         seed=seed,
-        compiled=model._compiles_loop(),
+        compiled=model.token_generation.compiles_loop(),
     )
 
 

@@ -16,8 +16,8 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import padded
-from kerasseq.core.types import Tensor
-from kerasseq.models import answer_rows, answers, shard_rows
+from kerasseq.core.types import Tensor, method_of
+from kerasseq.models import answer_rows, answers, generation, inspection, shard_rows
 from kerasseq.models.answer_rows import AnswerRows
 from kerasseq.models.text_blocks import (
     TextCut,
@@ -54,6 +54,8 @@ class CausalLM(TaskModel):
     fit_options: tuple[str, ...] = ("sequence_length",)
     evaluate_options: tuple[str, ...] = ("sequence_length",)
     cut: TextCut = TextCut()
+    token_generation: property = property(generation.TokenGeneration)
+    compiles_loop: bool = True  # of decoding, as a whole
     answer_batches: Callable[..., Any] = answers.answer_batches
     sample_answers: Callable[..., Any] = answers.sample_answers
 
@@ -90,6 +92,18 @@ class CausalLM(TaskModel):
                 "tokens, which it must predict. A bidirectional layer cannot be used "
                 "here"
             )
+
+    @method_of(generation.generate)
+    def generate(self): ...
+
+    @method_of(generation.stream)
+    def stream(self): ...
+
+    @method_of(inspection.next_tokens)
+    def next_tokens(self): ...
+
+    @method_of(inspection.search_tree)
+    def search_tree(self): ...
 
     def default_loss(self) -> keras.losses.Loss:
         # A mean over what counts, such as answers, and not over all that is read.

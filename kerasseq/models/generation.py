@@ -2,7 +2,7 @@
 
 How `GPT.generate` works, in the order of the calls:
 
-1. `_options` checks the arguments and makes the sampler (`decoding/generation.py`).
+1. `options` checks the arguments and makes the sampler (`decoding/generation.py`).
 2. `ids` turns each prompt into ids with the tokenizer of the model (`causal_lm.py`).
 3. `_windows` cuts prompts that fill all positions.
 4. `start` computes the keys and values of the prompts, all but the last tokens at once
@@ -29,7 +29,6 @@ from kerasseq.core.types import Nested, one_or_several
 from kerasseq.decoding.generation import decode
 from kerasseq.decoding.inputs import Seed
 from kerasseq.models import hidden_states
-from kerasseq.models.next_tokens import NextTokens, SearchTree, next_tokens, search_tree
 from kerasseq.models.text_blocks import read_texts
 
 # Text, or ids for a model without a tokenizer.
@@ -75,151 +74,162 @@ class Options:
         return self.max_length - min(map(len, rows))
 
 
-class GenerationMixin:
-    """`generate`, `stream`, `next_tokens` and `search_tree`, the same for each model.
+@one_or_several(str)
+def generate(
+    model: Any,
+    prompts: Prompt | Sequence[Prompt],
+    max_new_tokens: int | None = None,
+    *,
+    max_length: int | None = None,
+    sampler: decoding.Sampler | decoding.Beam | str | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    stop: Stop = None,
+    seed: Seed = None,
+) -> Continuation:
+    """Generates a continuation of a prompt, or of several at once.
 
-    A decoder-only model defines
+    `temperature`, `top_k`, `top_p` and `min_p` may be combined. They apply in this
+    order, as in Hugging Face's `generate`.
 
-    - `step(state, token)`, the step function of decoding;
-    - `start(rows, count)`, from rows of ids to the state after all but the last token
-      of each row, with room for `count` more, and these tokens `(B, 1)`;
-    - `hidden_width`, the width of the vectors from which `step` computes the logits;
-    - `ids`, `tokenizer`, and `context_length`, the number of positions, or None.
+    A model with learned positions has a context of `max_sequence_length` tokens.
+    At its end, generation continues from the last half of the context; a prompt
+    that fills the context is cut to its last half, too.
 
-    An encoder-decoder model overrides `_read_prompts`, `_generate_rows` and
-    `_stream_row`.
+    Args:
+        model: The model.
+        prompts: Text, or ids `(tokens,)` for a model without a tokenizer; or a list
+            of such prompts, of any lengths. For an encoder-decoder model these are
+            the sources.
+        max_new_tokens: The most tokens to generate.
+        max_length: Instead of `max_new_tokens`: the most tokens of the result, with
+            the prompt, as in KerasHub.
+        sampler: A sampler of `kerasseq.decoding`, a beam such as
+            `decoding.Beam(4)`, or a name: "greedy", "random", "top_k", "top_p",
+            "min_p", "beam" or, for decoder-only models, "contrastive".
+            If None, the model samples; an encoder-decoder model is greedy.
+        temperature: Lower is more deterministic, higher more random; 0 takes the
+            most probable token.
+        top_k: Sample from the k most probable tokens.
+        top_p: Sample from the most probable tokens with this cumulative
+            probability.
+        min_p: Sample from the tokens with at least this fraction of the largest
+            probability.
+        stop: An id, text that is one token, or a list of these, after which
+            generation ends.
+        seed: Seed of the draws. The same seed gives the same tokens.
+
+    Returns:
+        The prompt and its continuation (of an encoder-decoder model, the target):
+        text, or an array of ids; a list of them for a list of prompts.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If a prompt is empty, or an argument out of range.
+    """
+    options = model.token_generation.options(
+        sampler=sampler,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        max_new_tokens=max_new_tokens,
+        max_length=max_length,
+        stop=stop,
+        seed=seed,
+    )
+    rows, single = model.token_generation.read_prompts(prompts)
+    outputs = model.token_generation.generate_rows(rows, options)
+    return outputs[0] if single else outputs
+
+
+def stream(
+    model: Any,
+    prompt: Prompt,
+    max_new_tokens: int | None = None,
+    *,
+    max_length: int | None = None,
+    sampler: decoding.Sampler | str | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    stop: Stop = None,
+    seed: Seed = None,
+) -> Iterator[str] | Iterator[int]:
+    """Yields each piece of `generate` for one prompt when it is generated.
+
+    Args:
+        model: The model.
+        prompt: Text or ids.
+        max_new_tokens: The most tokens to generate.
+        max_length: The most tokens with the prompt.
+        sampler: As for `generate`, but not a beam, which decides at the end.
+        temperature: As for `generate`, like all that follow.
+        top_k: Sample from the k most probable tokens.
+        top_p: Sample from tokens with this cumulative probability.
+        min_p: Sample from tokens with this fraction of the largest probability.
+        stop: After which generation ends.
+        seed: Seed of the draws.
+
+    Returns:
+        An iterator over pieces of text, or over ids, without the prompt.
+
+    Raises:
+        ValueError: Before the first token, as for `generate`.
+    """
+    options = model.token_generation.options(
+        sampler=sampler,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        max_new_tokens=max_new_tokens,
+        max_length=max_length,
+        stop=stop,
+        seed=seed,
+    )
+    rows, _ = model.token_generation.read_prompts(prompt)
+    if len(rows) != 1:
+        raise ValueError(
+            f"stream takes one prompt, received {len(rows)}. generate takes several"
+        )
+    if isinstance(options.sampler, decoding.Beam):
+        raise ValueError(
+            f"stream cannot use {options.sampler!r}: a beam search knows its first "
+            "token at the end. Use generate, or a sampler"
+        )
+    return model.token_generation.stream_row(rows[0], options)
+
+
+class TokenGeneration:
+    """How a decoder-only model generates: what its methods have in common.
+
+    Args:
+        model: It defines
+
+            - `step(state, token)`, the step function of decoding;
+            - `start(rows, count)`, from rows of ids to the state after all but the last
+              token of each row, with room for `count` more, and these tokens `(B, 1)`;
+            - `hidden_width`, the width of the vectors from which `step` computes the
+              logits;
+            - `ids`, `tokenizer`, and `context_length`, the number of positions, or
+              None; and `compiles_loop`.
+
+    Attributes:
+        default_sampler: The name of the sampler if none is given.
+        has_hidden_states: Whether steps return them, as contrastive search needs.
     """
 
     default_sampler: str = "random"
-    hidden_width: int | None = None
+    has_hidden_states: bool = True
 
-    @one_or_several(str)
-    def generate(
-        self,
-        prompts: Prompt | Sequence[Prompt],
-        max_new_tokens: int | None = None,
-        *,
-        max_length: int | None = None,
-        sampler: decoding.Sampler | decoding.Beam | str | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        stop: Stop = None,
-        seed: Seed = None,
-    ) -> Continuation:
-        """Generates a continuation of a prompt, or of several at once.
+    def __init__(self, model: Any) -> None:
+        self.model = model
 
-        `temperature`, `top_k`, `top_p` and `min_p` may be combined. They apply in this
-        order, as in Hugging Face's `generate`.
-
-        A model with learned positions has a context of `max_sequence_length` tokens.
-        At its end, generation continues from the last half of the context; a prompt
-        that fills the context is cut to its last half, too.
-
-        Args:
-            prompts: Text, or ids `(tokens,)` for a model without a tokenizer; or a list
-                of such prompts, of any lengths. For an encoder-decoder model these are
-                the sources.
-            max_new_tokens: The most tokens to generate.
-            max_length: Instead of `max_new_tokens`: the most tokens of the result, with
-                the prompt, as in KerasHub.
-            sampler: A sampler of `kerasseq.decoding`, a beam such as
-                `decoding.Beam(4)`, or a name: "greedy", "random", "top_k", "top_p",
-                "min_p", "beam" or, for decoder-only models, "contrastive".
-                If None, the model samples; an encoder-decoder model is greedy.
-            temperature: Lower is more deterministic, higher more random; 0 takes the
-                most probable token.
-            top_k: Sample from the k most probable tokens.
-            top_p: Sample from the most probable tokens with this cumulative
-                probability.
-            min_p: Sample from the tokens with at least this fraction of the largest
-                probability.
-            stop: An id, text that is one token, or a list of these, after which
-                generation ends.
-            seed: Seed of the draws. The same seed gives the same tokens.
-
-        Returns:
-            The prompt and its continuation (of an encoder-decoder model, the target):
-            text, or an array of ids; a list of them for a list of prompts.
-
-        Raises:
-            TypeError: If an argument has the wrong type.
-            ValueError: If a prompt is empty, or an argument out of range.
-        """
-        options = self._options(
-            sampler=sampler,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            max_new_tokens=max_new_tokens,
-            max_length=max_length,
-            stop=stop,
-            seed=seed,
-        )
-        rows, single = self._read_prompts(prompts)
-        outputs = self._generate_rows(rows, options)
-        return outputs[0] if single else outputs
-
-    def stream(
-        self,
-        prompt: Prompt,
-        max_new_tokens: int | None = None,
-        *,
-        max_length: int | None = None,
-        sampler: decoding.Sampler | str | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        stop: Stop = None,
-        seed: Seed = None,
-    ) -> Iterator[str] | Iterator[int]:
-        """Yields each piece of `generate` for one prompt when it is generated.
-
-        Args:
-            prompt: Text or ids.
-            max_new_tokens: The most tokens to generate.
-            max_length: The most tokens with the prompt.
-            sampler: As for `generate`, but not a beam, which decides at the end.
-            temperature: As for `generate`, like all that follow.
-            top_k: Sample from the k most probable tokens.
-            top_p: Sample from tokens with this cumulative probability.
-            min_p: Sample from tokens with this fraction of the largest probability.
-            stop: After which generation ends.
-            seed: Seed of the draws.
-
-        Returns:
-            An iterator over pieces of text, or over ids, without the prompt.
-
-        Raises:
-            ValueError: Before the first token, as for `generate`.
-        """
-        options = self._options(
-            sampler=sampler,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            max_new_tokens=max_new_tokens,
-            max_length=max_length,
-            stop=stop,
-            seed=seed,
-        )
-        rows, _ = self._read_prompts(prompt)
-        if len(rows) != 1:
-            raise ValueError(
-                f"stream takes one prompt, received {len(rows)}. generate takes several"
-            )
-        if isinstance(options.sampler, decoding.Beam):
-            raise ValueError(
-                f"stream cannot use {options.sampler!r}: a beam search knows its first "
-                "token at the end. Use generate, or a sampler"
-            )
-        return self._stream_row(rows[0], options)
-
-    def _options(
+    def options(
         self,
         *,
         max_new_tokens: int | None,
@@ -230,11 +240,11 @@ class GenerationMixin:
     ) -> Options:
         """Checks the arguments of `generate` and `stream`."""
         sampler = decoding.get_sampler(default=self.default_sampler, **sampling)
-        if isinstance(sampler, decoding.Contrastive) and self.hidden_width is None:
+        if isinstance(sampler, decoding.Contrastive) and not self.has_hidden_states:
             raise ValueError(
                 "contrastive search is for decoder-only models, such as GPT and "
-                f"LanguageModel, received {sampler!r} for {type(self).__name__}. Use "
-                'another sampler, such as sampler="beam"'
+                f"LanguageModel, received {sampler!r} for {type(self.model).__name__}. "
+                'Use another sampler, such as sampler="beam"'
             )
         if max_new_tokens is not None and max_length is not None:
             raise ValueError(
@@ -245,10 +255,10 @@ class GenerationMixin:
         for name, count in counts.items():
             if count is not None:  # an id and a log-probability each
                 checks.fits_memory(name, checks.whole_number(name, count), bytes_each=8)
-        stop = self._stop_ids(stop)
+        stop = self.stop_ids(stop)
         return Options(sampler, max_new_tokens, max_length, stop, seed)
 
-    def _stop_ids(self, stop: Stop) -> tuple[int, ...]:
+    def stop_ids(self, stop: Stop) -> tuple[int, ...]:
         """Returns the ids of stop tokens given as ids, text, or a list of both."""
         if stop is None:
             return ()
@@ -263,7 +273,7 @@ class GenerationMixin:
         return tuple(self._stop_id(s) if isinstance(s, str) else s for s in each)
 
     def _stop_id(self, text: str) -> int:
-        ids = self.ids(text)
+        ids = self.model.ids(text)
         if len(ids) != 1:
             raise ValueError(
                 f"stop must be one token, received {text!r}, which is {len(ids)}. Give "
@@ -271,13 +281,13 @@ class GenerationMixin:
             )
         return int(ids[0])
 
-    def _read_prompts(self, prompts: Any) -> tuple[list[Any], bool]:
+    def read_prompts(self, prompts: Any) -> tuple[list[Any], bool]:
         """Prompts as lists of ids, and whether it was a single one."""
         if not isinstance(prompts, str | list | tuple | np.ndarray):
             prompts = read_texts(prompts)[0]
         single = not is_list_of_prompts(prompts)
         try:
-            rows = [self.ids(each) for each in ([prompts] if single else prompts)]
+            rows = [self.model.ids(each) for each in ([prompts] if single else prompts)]
         except TypeError as error:
             raise TypeError(f"prompts must be texts or ids: {error}") from error
         if not rows or any(row is None or not len(row) for row in rows):
@@ -287,23 +297,23 @@ class GenerationMixin:
 
     def _begin(self, rows, count, sampler):
         if isinstance(sampler, decoding.Contrastive):
-            return hidden_states.start(self, rows, count)
-        state, last = self.start(rows, count)
+            return hidden_states.start(self.model, rows, count)
+        state, last = self.model.start(rows, count)
         return {"state": state, "prompt": last}
 
-    def _generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
+    def generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
         """Returns the texts of rows of ids, each with its continuation."""
         limit = self._limit(rows, options)
         finished = [False] * len(rows)
         for n, (contexts, count) in enumerate(self._windows(rows, limit)):
             hypotheses = decode(
-                self.step,
+                self.model.step,
                 **self._begin(contexts, count, options.sampler),
                 sampler=options.sampler,
                 max_new_tokens=count,
                 stop=options.stop,
                 seed=window_seed(options.seed, n),
-                compiled=self._compiles_loop(),
+                compiled=self.compiles_loop(),
             )
             for row, ids in enumerate(rows):
                 if not finished[row]:
@@ -315,7 +325,7 @@ class GenerationMixin:
             rows = [row[: options.max_length] for row in rows]
         return [self._output(row) for row in rows]
 
-    def _stream_row(self, row: list[int], options: Options) -> Iterator[Any]:
+    def stream_row(self, row: list[int], options: Options) -> Iterator[Any]:
         """Checks the arguments at once, and returns the iterator."""
         return self._stream(row, self._limit([row], options), options)
 
@@ -323,7 +333,7 @@ class GenerationMixin:
         row, written = list(row), len(self._output(row))
         for n, (contexts, count) in enumerate(self._windows([row], limit)):
             tokens = decoding.stream(
-                self.step,
+                self.model.step,
                 **self._begin(contexts, count, options.sampler),
                 max_new_tokens=count,
                 sampler=options.sampler,
@@ -333,14 +343,14 @@ class GenerationMixin:
             for token in tokens:
                 row.append(int(token[0]))
                 text = self._output(row)
-                if self.tokenizer is None:
+                if self.model.tokenizer is None:
                     yield row[-1]
                 elif not text.endswith("\ufffd"):  # else a part of a character
                     yield text[written:]
                     written = len(text)
             if row[-1] in options.stop:
                 break
-        if self.tokenizer is not None and len(self._output(row)) > written:
+        if self.model.tokenizer is not None and len(self._output(row)) > written:
             yield self._output(row)[written:]  # a character that was not completed
 
     def _limit(self, rows: list[list[int]], options: Options) -> int:
@@ -361,121 +371,50 @@ class GenerationMixin:
         It is one window where positions do not end. Elsewhere a row that has filled all
         positions continues from its last half.
         """
+        positions = self.model.context_length
         starts = [0] * len(rows)  # of the contexts
         while limit:
             count = limit
-            if self.context_length is not None:
-                kept = max(1, self.context_length // 2)
+            if positions is not None:
+                kept = max(1, positions // 2)
                 for n, row in enumerate(rows):
-                    if len(row) - starts[n] >= self.context_length:
+                    if len(row) - starts[n] >= positions:
                         starts[n] = len(row) - kept  # the row is cut here
                 lengths = [
                     len(row) - start for row, start in zip(rows, starts, strict=True)
                 ]
-                count = min(limit, max(self.context_length - max(lengths), 1))
+                count = min(limit, max(positions - max(lengths), 1))
             yield [row[start:] for row, start in zip(rows, starts, strict=True)], count
             limit -= count
 
-    def _compiles_loop(self) -> bool:
+    def compiles_loop(self) -> bool:
         """Returns whether the loop is compiled as a whole, see `decoding.generate`."""
-        pure = kernels.programs(self.step).pure
-        return kernels.default_jit_compile() and pure is not False
+        if not self.model.compiles_loop or not kernels.default_jit_compile():
+            return False
+        return kernels.programs(self.model.step).pure is not False
 
     def _output(self, ids: list[int]) -> str | np.ndarray:
         """Returns text, or an array of ids."""
-        if self.tokenizer is None:
+        if self.model.tokenizer is None:
             return np.array(ids, "int32")
-        return self.tokenizer.decode(ids)
+        return self.model.tokenizer.decode(ids)
 
-    def next_tokens(
-        self, prompt: Any, count: int | None = None, **sampling: Any
-    ) -> NextTokens:
-        """Computes the distribution of the token that `generate` would draw next.
-
-        Args:
-            prompt: Text or ids, as for `generate`. For an encoder-decoder model this is
-                the source, and the distribution that of the first target token.
-            count: Number of tokens to return, the most probable ones; all if None.
-            **sampling: `temperature`, `top_k`, `top_p` and `min_p`, as for `generate`.
-
-        Returns:
-            A `NextTokens` tuple: the tokens, most probable first, their probabilities
-            before and after each filter, and which filter removed them.
-
-        Raises:
-            TypeError: If an argument has the wrong type.
-            ValueError: If the prompt is empty, or an argument out of range.
-
-        Examples:
-            >>> import kerasseq
-            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
-            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> choice = model.next_tokens("abba", temperature=0.5, top_k=2)
-            >>> list(choice.stages), choice.cut_by[1:4]
-            (['model', 'temperature', 'top_k'], [None, 'top_k', 'top_k'])
-        """
-        sampler = decoding.get_sampler("random", **sampling)
-        if count is not None:
-            checks.whole_number("count", count)
-        state, last = self._decoding_start(prompt, 1)
-        return next_tokens(self.step, state, last, sampler, self._token_text, count)
-
-    def search_tree(
-        self,
-        prompt: Any,
-        max_new_tokens: int,
-        *,
-        width: int = 3,
-        length_penalty: float = 0.0,
-        stop: Any = None,
-    ) -> SearchTree:
-        """Runs a beam search, and returns all expansions beside the greedy path.
-
-        Args:
-            prompt: Text or ids, as for `generate`; for an encoder-decoder model the
-                source.
-            max_new_tokens: The most tokens of a sequence.
-            width: Number of hypotheses.
-            length_penalty: As for `decoding.Beam`.
-            stop: Tokens that end a sequence, as for `generate`.
-
-        Returns:
-            A `SearchTree`.
-
-        Raises:
-            TypeError: If an argument has the wrong type.
-            ValueError: If the prompt is empty, or an argument out of range.
-
-        Examples:
-            >>> import kerasseq
-            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("abcd")
-            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
-            >>> search = model.search_tree("abba", 5, width=2)
-            >>> search.tree.step[search.best].tolist(), len(search.greedy_tokens)
-            ([0, 1, 2, 3, 4], 5)
-        """
-        checks.whole_number("max_new_tokens", max_new_tokens)
-        beam = decoding.Beam(width, length_penalty=length_penalty)
-        state, last = self._decoding_start(prompt, max_new_tokens)
-        options = {"max_new_tokens": max_new_tokens, "stop": self._stop_ids(stop)}
-        return search_tree(self.step, state, last, beam, self._token_text, **options)
-
-    def _decoding_start(self, prompt: Any, count: int) -> tuple[Nested, np.ndarray]:
+    def start(self, prompt: Any, count: int) -> tuple[Nested, np.ndarray]:
         """Returns the state of one row before its last token, and that token."""
-        rows, _ = self._read_prompts(prompt)
+        rows, _ = self.read_prompts(prompt)
         if len(rows) != 1:
             raise ValueError(f"prompt must be one prompt, received {len(rows)}")
         contexts, limit = next(self._windows(rows, count))
         if limit < count:
             raise ValueError(
                 f"max_new_tokens must be at most {limit} after this prompt, as the "
-                f"model has {self.context_length} positions, received {count}"
+                f"model has {self.model.context_length} positions, received {count}"
             )
-        return self.start(contexts, count)
+        return self.model.start(contexts, count)
 
-    def _token_text(self, i: int) -> str:
+    def token_text(self, i: int) -> str:
         """Returns the text of a token."""
-        return str(i) if self.tokenizer is None else self.tokenizer.decode([i])
+        return str(i) if self.model.tokenizer is None else str(self._output([i]))
 
 
 def is_list_of_prompts(prompts: object) -> bool:

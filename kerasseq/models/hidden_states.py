@@ -20,7 +20,7 @@ def start(model: Any, rows: list[list[int]], count: int) -> dict[str, Any]:
     needs the hidden states of all tokens, which are therefore read one by one.
 
     Args:
-        model: A decoder-only model, see `GenerationMixin`.
+        model: A decoder-only model, see `TokenGeneration`.
         rows: Prompts as lists of ids.
         count: How many tokens will be generated.
 

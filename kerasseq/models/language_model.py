@@ -17,7 +17,6 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
 from kerasseq.models.arguments import checked_arguments
 from kerasseq.models.causal_lm import CausalLM
-from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.text_blocks import known_ids
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.loss_chunks import TokenHead
@@ -26,7 +25,7 @@ from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
 @register
-class LanguageModel(GenerationMixin, CausalLM):
+class LanguageModel(CausalLM):
     r"""Predict each token of a text from those before it.
 
     $$p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(W h_t + b)$$
@@ -205,6 +204,6 @@ class LanguageModel(GenerationMixin, CausalLM):
     def _carries_state(self) -> bool:
         return all(map(carries_state, self._sequence_layers))
 
-    def _compiles_loop(self) -> bool:
-        # A custom layer may not compile with XLA.
-        return super()._compiles_loop() and self._carries_state()
+    @property
+    def compiles_loop(self) -> bool:  # a custom layer may not compile with XLA
+        return self._carries_state()

@@ -378,6 +378,45 @@ class Forecaster(TableForecasts, TaskModel):
             return self._forecast_table(history, steps, known)
         return self._forecast_arrays(history, steps)
 
+    def encode(self, x: Any = None, *, known: Any = None) -> np.ndarray:
+        """Returns series as the windows that the model reads to forecast the horizon.
+
+        Values of a table are scaled, and so is what the model computes of them:
+        `decode` returns that in the unit of the series, as `forecast` does.
+
+        Args:
+            x: As the `history` of `forecast`, or windows as for `predict`.
+            known: As for `forecast`.
+
+        Returns:
+            float32: of a table `(series, length, features)`, with `horizon` further
+            steps if features are known in advance; of values `(time,)`, for a model
+            that was not fitted to a table, `(1, time, 1)`. Windows stay as they are.
+
+        Raises:
+            TypeError: If there are no numbers.
+            ValueError: As for `forecast`, or if windows have other features.
+
+        Examples:
+            >>> model = Forecaster("gru", horizon=2, units=3)
+            >>> outputs = model(model.encode([1.0, 2.0, 4.0]))
+            >>> forecast = model.forecast([1.0, 2.0, 4.0])
+            >>> bool(np.allclose(model.decode(outputs)[0], forecast))
+            True
+        """
+        x, features = as_table(x), self._arguments["features"]
+        is_table = x is None or is_frame(x) or self.awaits_fit
+        if is_table or (self._fitted is not None and np.ndim(x) != 3):
+            return self._encode_table(x, known)
+        x = check_finite("x", number_array("x", x))
+        x = x.reshape(1, -1, 1) if features == x.ndim == 1 else x
+        if not x.size or x.ndim != 3 or x.shape[2] != features:
+            raise ValueError(
+                f"expected a table, windows (rows, time, {features}), or values (time,)"
+                f" for features=1, received the shape {x.shape}"
+            )
+        return x
+
     def _forecast_arrays(self, history: Tensor, steps: int) -> np.ndarray:
         """Forecasts `(time,)` or `(batch, time, 1)`."""
         if self._arguments["features"] != 1:
@@ -434,7 +473,7 @@ class Forecaster(TableForecasts, TaskModel):
         features, ahead = self._arguments["features"], bool(self._ahead())
         horizon = self._arguments["horizon"]
         if input_signature is None and self._fitted is not None:
-            steps = self._fitted.length + ahead * horizon
+            steps = self._steps_read()
             input_signature = [keras.InputSpec(shape=(None, steps, features))]
         if input_signature is None and ahead:
             raise ValueError(

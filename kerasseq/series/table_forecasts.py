@@ -67,20 +67,70 @@ class TableForecasts(TableFitting):
 
     def _forecast_table(self, data, steps, known):
         """Forecasts a table; the one that the model keeps if `data` is None."""
-        self._check_fitted()
-        fitted = self._fitted
-        if data is None:
-            series, rows, kind = fitted.history, fitted.rows, fitted.kind
-        else:
-            table = self._read_history(data)
-            series, kind = table.series, table.kind
-            rows = [len(one.values) for one in series]
-        parts = [with_future(one, fitted, steps, known) for one in series]
+        series, rows, kind = self._history_of(data)
+        parts = [with_future(one, self._fitted, steps, known) for one in series]
         forecasts = self._forecast_series(parts, steps)
         quantiles = self._arguments["quantiles"]
         if kind == "array":
             return forecasts[0] if quantiles else forecasts[0, :, 0]
-        return forecast_frame(fitted, parts, rows, forecasts, quantiles)
+        return forecast_frame(self._fitted, parts, rows, forecasts, quantiles)
+
+    def _history_of(self, data):
+        """Returns the series to continue, their numbers of values, and their kind."""
+        self._check_fitted()
+        if data is None:
+            fitted = self._fitted
+            return fitted.history, fitted.rows, fitted.kind
+        table = self._read_history(data)
+        return table.series, [len(one.values) for one in table.series], table.kind
+
+    def _encode_table(self, data, known):
+        """Returns the windows, scaled, that `forecast` reads of a table."""
+        horizon = self._arguments["horizon"]
+        series, *_ = self._history_of(data)
+        parts = [with_future(one, self._fitted, horizon, known) for one in series]
+        table, _ = self._rows_to_continue(parts, horizon)
+        return table[:, : self._steps_read()].astype("float32")
+
+    def decode(self, outputs: Any, history: Any = None) -> np.ndarray:
+        """Returns outputs of the model in the unit of the series, as `forecast` does.
+
+        Args:
+            outputs: What `model(model.encode(history))` returned.
+            history: As for `forecast`; the table of `fit` if None.
+
+        Returns:
+            Array `(series, horizon)`, with an axis of quantiles if there are any, in
+            rising order. It has the unit of the series already if the model was fitted
+            to windows.
+
+        Raises:
+            ValueError: If they have another shape, or not one row for each series.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> model, y = Forecaster("gru", horizon=2, units=3), np.arange(20.0)
+            >>> history = model.fit(y, epochs=1, verbose=0)
+            >>> outputs = model(model.encode(y))
+            >>> bool(np.allclose(model.decode(outputs)[0], model.forecast(2)))
+            True
+        """
+        y, shape = ops.convert_to_numpy(outputs), self.output_shape
+        if y.shape[1:] != shape[1:]:
+            raise ValueError(
+                f"outputs must have the shape {shape} of those of the model, received "
+                f"{y.shape}"
+            )
+        y = self._sorted(y)
+        if self._fitted is not None:
+            series, *_ = self._history_of(history)
+            if len(series) != len(y):
+                raise ValueError(
+                    f"outputs must have {len(series)} rows, one for each series of "
+                    f"history, received {len(y)}. Pass the history that was encoded"
+                )
+            y = self._inverted([self._scale_of(one) for one in series], y)
+        return y if self._arguments["quantiles"] else y[..., 0]
 
     def _forecast_series(self, parts: list[OneSeries], steps: int) -> np.ndarray:
         """Forecasts series, in their units.
@@ -93,29 +143,36 @@ class TableForecasts(TableFitting):
             Array `(series, steps, quantiles)`, one if there are none.
         """
         length, horizon = self._fitted.length, self._arguments["horizon"]
-        ahead, forecasts = self._ahead(), []
+        forecasts = []
         if steps > horizon and self._arguments["past"]:
             raise ValueError(
                 f"columns in past are not known beyond the horizon {horizon}, "
                 f"received steps={steps}. Make a model with horizon={steps}"
             )
         blocks = -(-steps // horizon)
-        scales = [self._scale_of(one) for one in parts]
-        table = np.stack(
-            [
-                self._last_rows(one, scale, blocks * horizon)
-                for one, scale in zip(parts, scales, strict=True)
-            ]
-        )
+        table, scales = self._rows_to_continue(parts, blocks * horizon)
         for start in range(0, blocks * horizon, horizon):
             # The window keeps its length, so that the model is compiled once.
-            stop = start + length + (horizon if ahead else 0)
-            x = table[:, start:stop].astype("float32")
-            y = self._predict_sorted(x).astype("float64")
+            x = table[:, start : start + self._steps_read()].astype("float32")
+            y = self._predict_sorted(x)
             table[:, start + length : start + length + horizon, 0] = self._median(y)
             forecasts.append(y)
-        y = np.concatenate(forecasts, axis=1)[:, :steps]
-        return np.stack([s.invert(row) for s, row in zip(scales, y, strict=True)])
+        return self._inverted(scales, np.concatenate(forecasts, axis=1)[:, :steps])
+
+    def _inverted(self, scales, y):
+        """Returns forecasts in the unit of their series, in float64."""
+        pairs = zip(scales, y.astype("float64"), strict=True)
+        return np.stack([scale.invert(row) for scale, row in pairs])
+
+    def _steps_read(self):
+        """Returns the steps of a window, with those known in advance."""
+        return self._fitted.length + bool(self._ahead()) * self._arguments["horizon"]
+
+    def _rows_to_continue(self, parts, future):
+        """Returns the last rows of series and those of the future, and their scales."""
+        scales = [self._scale_of(one) for one in parts]
+        pairs = zip(parts, scales, strict=True)
+        return np.stack([self._last_rows(*pair, future) for pair in pairs]), scales
 
     def _last_rows(self, one, scale, future):
         """Returns the features of the last window, and of steps to come."""
@@ -135,7 +192,9 @@ class TableForecasts(TableFitting):
 
     def _predict_sorted(self, x):
         """Predicts quantiles in rising order, `(batch, horizon, quantiles)`."""
-        y = ops.convert_to_numpy(self.predict_on_batch(x))
+        return self._sorted(ops.convert_to_numpy(self.predict_on_batch(x)))
+
+    def _sorted(self, y):
         # Quantiles are trained one by one, and may cross.
         y = np.sort(y.reshape(len(y), self._arguments["horizon"], -1), axis=-1)
         if self._fitted is None or self._fitted.shifts is None:

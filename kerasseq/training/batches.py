@@ -83,24 +83,9 @@ class TrainingRows:
 
 
 class NumberedBatches:
-    """Batches by number, counted from 0 over all epochs, which `batch` returns.
+    """Batches by number, counted from 0 over all epochs, of rows in an order.
 
-    Attributes:
-        shuffled: Whether `seed` determines their order, or they continue each other.
-    """
-
-    shuffled: bool = True
-
-    def batch(self, number: int) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must define batch")
-
-    def stream(self, start: int = 0) -> Iterator[Any]:
-        """Yields the batches from number `start` on, without end."""
-        return (self.batch(number) for number in itertools.count(start))
-
-
-class ShuffledBatches(NumberedBatches):
-    """Shuffles rows in each epoch; rows that fill no batch are left out of it.
+    Rows that fill no batch of an epoch are left out of it.
 
     Args:
         rows: Number of rows.
@@ -108,14 +93,22 @@ class ShuffledBatches(NumberedBatches):
         seed: Seed of the order.
         take: Function from the indices of rows to arrays. A subclass may have a method
             instead, like the next one.
-        change: Function from a batch and its number to what trains; None for the batch.
+        change: Function from a batch and its number to what trains, such as with noise
+            of its number; None for the batch.
+        order: Function from a random generator to the rows of an epoch, as `take`
+            reads them; None for all rows in random order.
         reader: What reads the files of rows, see `ImageReader`; or None.
 
+    Attributes:
+        shuffled: Whether `seed` determines their order, or they continue each other.
+
     Examples:
-        >>> batches = ShuffledBatches(3, 2, seed=0, take=lambda rows: 10 * rows)
+        >>> batches = NumberedBatches(3, 2, seed=0, take=lambda rows: 10 * rows)
         >>> batches.steps_per_epoch, set(batches.batch(0).tolist()) < {0, 10, 20}
         (1, True)
     """
+
+    shuffled: bool = True
 
     def __init__(
         self,
@@ -124,6 +117,7 @@ class ShuffledBatches(NumberedBatches):
         seed: int,
         take: Callable[[np.ndarray], Any] | None = None,
         change: Callable[[Any, int], Any] | None = None,
+        order: Callable[[np.random.Generator], np.ndarray] | None = None,
         reader: Any = None,
     ) -> None:
         checks.whole_number("batch_size", batch_size)
@@ -137,6 +131,8 @@ class ShuffledBatches(NumberedBatches):
             self.take: Callable[[np.ndarray], Any] = take
         if change is not None:
             self.change: Callable[[Any, int], Any] = change
+        if order is not None:
+            self.order: Callable[[np.random.Generator], np.ndarray] = order
         self.reader: Any = reader
 
     def batch(self, number: int) -> Any:
@@ -149,12 +145,16 @@ class ShuffledBatches(NumberedBatches):
         rows = self._order[start : start + self.batch_size]
         return self.change(self.take(rows), number)
 
+    def stream(self, start: int = 0) -> Iterator[Any]:
+        """Yields the batches from number `start` on, without end."""
+        return (self.batch(number) for number in itertools.count(start))
+
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """Returns the rows of an epoch in random order."""
         return rng.permutation(self.rows)
 
     def change(self, batch: Any, number: int) -> Any:
-        """Returns a batch as it trains, such as with noise of its number."""
+        """Returns a batch as it trains."""
         return batch
 
 
@@ -164,7 +164,7 @@ class OrderedBatches(keras.utils.PyDataset):
     Args:
         parts: The indices of the rows of each batch.
         take: Function from these to arrays.
-        reader: As for `ShuffledBatches`.
+        reader: As for `NumberedBatches`.
 
     Examples:
         >>> batches = OrderedBatches([[0, 2], [1]], np.array([3, 5, 7]).__getitem__)
@@ -241,7 +241,7 @@ def fit_arguments(
     return {**options, "x": stream, "steps_per_epoch": steps, "shuffle": False}
 
 
-class ArrayBatches(ShuffledBatches):
+class ArrayBatches(NumberedBatches):
     """Batches of arrays with corresponding rows.
 
     Args:
@@ -279,7 +279,7 @@ class ArrayBatches(ShuffledBatches):
         return self.x[rows], self.y[rows]
 
 
-class TextBatches(ShuffledBatches):
+class TextBatches(NumberedBatches):
     """Batches of a text for language modeling: sequences, and the next tokens.
 
     Each epoch splits the text into sequences at another offset, and shuffles them.
@@ -337,7 +337,7 @@ class TextBatches(ShuffledBatches):
         return rows[:, :-1], rows[:, 1:]
 
 
-class GroupedBatches(ShuffledBatches):
+class GroupedBatches(NumberedBatches):
     """Batches of rows of similar lengths, of a few shapes, as each is compiled.
 
     The rows are sorted by length into groups of equal size. A batch comes from one

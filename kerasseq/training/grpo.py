@@ -29,7 +29,7 @@ from kerasseq.core import checks
 from kerasseq.core.interrupts import deferred_interrupt
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.training.batches import ShuffledBatches, fit_arguments
+from kerasseq.training.batches import NumberedBatches, fit_arguments
 from kerasseq.training.grpo_loss import token_losses
 from kerasseq.training.grpo_samples import (
     Reward,
@@ -316,7 +316,7 @@ class GRPO(PolicyModel):
 
     def batches(
         self, prompts: Any, batch_size: int = 8, seed: int = 0
-    ) -> ShuffledBatches:
+    ) -> NumberedBatches:
         """Returns the batches of prompts on which `fit` trains, by number.
 
         Args:

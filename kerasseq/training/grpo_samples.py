@@ -8,7 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
-from kerasseq.training.batches import ShuffledBatches
+from kerasseq.training.batches import NumberedBatches
 from kerasseq.training.grpo_loss import advantages
 
 Reward = Callable[[list[Any], list[Any]], Any]  # of prompts and answers
@@ -199,7 +199,7 @@ def _numbers(values):
 
 def prompt_batches(
     prompts: Sequence[Any], ids: Sequence[list[int]], batch_size: int, seed: int
-) -> ShuffledBatches:
+) -> NumberedBatches:
     """Returns batches of prompts by number, with a seed of the answers for each.
 
     Args:
@@ -221,7 +221,7 @@ def prompt_batches(
     def change(batch, number):
         return *batch, seed_of(seed, number)
 
-    return ShuffledBatches(len(prompts), batch_size, seed, take, change)
+    return NumberedBatches(len(prompts), batch_size, seed, take, change)
 
 
 def seed_of(seed: int, number: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.training.batches import OrderedBatches, ShuffledBatches, cut
+from kerasseq.training.batches import NumberedBatches, OrderedBatches, cut
 from kerasseq.training.label_batches import check_rows
 
 Images: TypeAlias = np.ndarray | Sequence[str]  # pixels, or files
@@ -50,7 +50,7 @@ class ImageReader:
             raise self.error from None
 
 
-class ImageBatches(ShuffledBatches):
+class ImageBatches(NumberedBatches):
     """Batches of images with labels, for training.
 
     Args:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.training.batches import NumberedBatches, ShuffledBatches
+from kerasseq.training.batches import NumberedBatches
 from kerasseq.training.masked_lm import MaskedLMMaskGenerator
 
 # Inputs, labels and weights.
@@ -23,7 +23,7 @@ MaskedBatch: TypeAlias = tuple[
 ]
 
 
-class SentencePairs(ShuffledBatches):
+class SentencePairs(NumberedBatches):
     """Batches of sentence pairs from documents, drawn anew in each epoch.
 
     Args:
@@ -123,30 +123,23 @@ class MaskedPairs(NumberedBatches):
     def __init__(self, pairs: SentencePairs, masking: MaskedLMMaskGenerator) -> None:
         self.pairs = pairs
         self.masking = masking
-        self.steps_per_epoch: int = pairs.steps_per_epoch
-
-    def batch(self, number: int) -> MaskedBatch:
-        """Returns inputs, labels and weights of batch `number` of the run."""
-        return self._masked(*self.pairs.batch(number), number)
+        sizes = pairs.rows, pairs.batch_size, pairs.seed
+        super().__init__(*sizes, pairs.take, order=pairs.order)
 
     def all(self) -> MaskedBatch:
         """Returns all pairs of the first epoch as one batch."""
-        return self._masked(*self.pairs.all(), 0)
+        return self.change(self.pairs.all(), 0)
 
-    def _masked(
-        self, x: dict[str, np.ndarray], follows: np.ndarray, number: int
+    def change(
+        self, batch: tuple[dict[str, np.ndarray], np.ndarray], number: int
     ) -> MaskedBatch:
+        """Returns inputs, labels and weights of batch `number` of the run."""
+        x, follows = batch
         masked = self.masking(x["ids"], number)
         inputs = {**x, "ids": masked.ids, "positions": masked.positions}
         labels = {"tokens": masked.labels, "next": follows}
-        return (
-            inputs,
-            labels,
-            {
-                "tokens": masked.weights,
-                "next": np.ones(len(follows), "float32"),
-            },
-        )
+        ones = np.ones(len(follows), "float32")
+        return inputs, labels, {"tokens": masked.weights, "next": ones}
 
 
 def cut(sentences: Sequence[Sequence[int]], half: int) -> list[list[int]]:

@@ -24,11 +24,15 @@ BERT = models.BERT(
 )
 
 
+EVERY = [getattr(models, name) for name in models.__all__]
+MODELS = [
+    each for each in EVERY if isinstance(each, type) if issubclass(each, keras.Model)
+]
+
+
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 def test_no_model_has_a_method_of_its_own(method):
-    every = [getattr(models, name) for name in models.__all__]
-    tasks = [each for each in every if isinstance(each, type)]
-    tasks = [each for each in tasks if issubclass(each, TaskModel)]
+    tasks = [each for each in MODELS if issubclass(each, TaskModel)]
     assert len(tasks) >= 18
     assert {getattr(each, method) for each in tasks} == {getattr(TaskModel, method)}
 
@@ -39,11 +43,11 @@ EIGHT = (
 )
 
 
-@pytest.mark.parametrize("name", EIGHT)
-def test_three_classes_at_most_lie_between_a_model_and_that_of_keras(name):
-    _, *between = getattr(models, name).__mro__
+@pytest.mark.parametrize("model", MODELS)
+def test_three_classes_at_most_lie_between_a_model_and_that_of_keras(model):
+    _, *between = model.__mro__
     ours = [each for each in between if each.__module__.startswith("kerasseq")]
-    assert 1 <= len(ours) <= 3, ours
+    assert len(ours) <= 3, ours
 
 
 def language_model():

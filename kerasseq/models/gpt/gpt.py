@@ -27,7 +27,6 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.models import hidden_states
 from kerasseq.models.arguments import among, check_memory, checked_arguments
 from kerasseq.models.causal_lm import CausalLM
-from kerasseq.models.generation import GenerationMixin
 from kerasseq.models.gpt import segments
 from kerasseq.models.gpt.gpt_task import GPTTask
 from kerasseq.models.gpt.stack import Stack, check_row, make_stack, options_of
@@ -43,7 +42,7 @@ SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without ga
 
 
 @register
-class GPT(GenerationMixin, CausalLM):
+class GPT(CausalLM):
     r"""A decoder-only Transformer that predicts each token from those before it.
 
     Its options are the columns of the course's table of language models: with options

@@ -169,23 +169,20 @@ class Segments(NumberedBatches):
 
     def __init__(self, ids: np.ndarray, sequence_length: int, batch_size: int) -> None:
         blocks = TextBatches(ids, sequence_length, 1)  # which checks the text
-        self.blocks: TextBatches = blocks
         count = (len(ids) - 1) // sequence_length
-        self.batch_size: int = min(checks.whole_number("batch_size", batch_size), count)
-        part = (len(ids) - 1) // self.batch_size
-        self.steps_per_epoch: int = part // sequence_length
-        self.starts: np.ndarray = part * np.arange(self.batch_size)
+        rows = min(checks.whole_number("batch_size", batch_size), count)
+        part = (len(ids) - 1) // rows
+        starts = np.arange(part // sequence_length)[:, None] * sequence_length
+        self.starts: np.ndarray = (starts + part * np.arange(rows)).reshape(-1)
+        super().__init__(len(self.starts), rows, 0, blocks.take)
 
-    def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns inputs and targets `(B, T)` of batch `number` of all epochs."""
-        step = number % self.steps_per_epoch
-        return self.blocks.take(self.starts + step * self.blocks.sequence_length)
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        """Returns where the segments of an epoch begin, one batch after the other."""
+        return self.starts
 
     def whole(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns all batches of an epoch, in order, as two arrays."""
-        batches = [self.batch(n) for n in range(self.steps_per_epoch)]
-        x, y = zip(*batches, strict=True)
-        return np.concatenate(x), np.concatenate(y)
+        return self.take(self.starts)
 
 
 def segments_of_stream(

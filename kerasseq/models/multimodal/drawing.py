@@ -1,71 +1,64 @@
 """`draw`: the pictures that a model writes, token by token."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from kerasseq import decoding
-from kerasseq.models.multimodal.writing import Writing, sampler_of
-from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
+from kerasseq.models.multimodal.writing import sampler_of
 from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.fit_call import check_learned
 
 
-class Drawing(Writing):
-    """What a model of picture tokens offers beside training."""
+def draw(
+    model: Any,
+    texts: str | Sequence[str],
+    *,
+    sampler: decoding.Sampler | decoding.Beam | str | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    seed: int | None = None,
+    batch_size: int = BATCH_SIZE,
+) -> np.ndarray:
+    """Draws a picture for each text.
 
-    @property
-    def codebook(self) -> PictureTokenizer | None:
-        """The tokenizer of pictures, frozen; None without one. Files hold it, too."""
-        return vars(self)["_codebook"]
+    Args:
+        model: The model.
+        texts: A text, or several.
+        sampler: As for `GPT.generate`; greedy if None.
+        temperature: As for `GPT.generate`.
+        top_k: As for `GPT.generate`.
+        top_p: As for `GPT.generate`.
+        min_p: As for `GPT.generate`.
+        seed: Seed of the draws; those of a row depend on its index alone.
+        batch_size: Rows that are processed at once.
 
-    def draw(
-        self,
-        texts: str | Sequence[str],
-        *,
-        sampler: decoding.Sampler | decoding.Beam | str | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        seed: int | None = None,
-        batch_size: int = BATCH_SIZE,
-    ) -> np.ndarray:
-        """Draws a picture for each text.
+    Returns:
+        float32 `(rows, H, W, C)`, pixels from 0 to 1; of one text `(H, W, C)`.
 
-        Args:
-            texts: A text, or several.
-            sampler: As for `GPT.generate`; greedy if None.
-            temperature: As for `GPT.generate`.
-            top_k: As for `GPT.generate`.
-            top_p: As for `GPT.generate`.
-            min_p: As for `GPT.generate`.
-            seed: Seed of the draws; those of a row depend on its index alone.
-            batch_size: Rows that are processed at once.
-
-        Returns:
-            float32 `(rows, H, W, C)`, pixels from 0 to 1; of one text `(H, W, C)`.
-
-        Raises:
-            ValueError: If the model has another head, or a text is wrong, as for `fit`.
-        """
-        self.check_head("draw", "draw")
-        check_learned(self)
-        numbers = {"temperature": temperature, "top_k": top_k}
-        numbers |= {"top_p": top_p, "min_p": min_p}
-        sampler, own = sampler_of("draw", sampler, **numbers), self.preprocessor
-        one = isinstance(texts, str)
-        ids = own.whole_texts([texts] if one else texts)
-        if not len(ids):
-            return np.zeros((0, *own.pictures.shape), "float32")
-        codes = self.write(
-            lambda rows: {"ids": ids[rows]},
-            len(ids),
-            length=own.num_codes,
-            sampler=sampler,
-            seed=seed,
-            batch_size=batch_size,
-        )
-        grids = np.reshape(codes, (len(codes), *own.grid))
-        images = self.codebook.decode(grids, batch_size=batch_size)
-        return images[0] if one else images
+    Raises:
+        ValueError: If the model has another head, or a text is wrong, as for `fit`.
+    """
+    model.check_head("draw", "draw")
+    check_learned(model)
+    numbers = {"temperature": temperature, "top_k": top_k}
+    numbers |= {"top_p": top_p, "min_p": min_p}
+    sampler, own = sampler_of("draw", sampler, **numbers), model.preprocessor
+    one = isinstance(texts, str)
+    ids = own.whole_texts([texts] if one else texts)
+    if not len(ids):
+        return np.zeros((0, *own.pictures.shape), "float32")
+    codes = model.write(
+        lambda rows: {"ids": ids[rows]},
+        len(ids),
+        length=own.num_codes,
+        sampler=sampler,
+        seed=seed,
+        batch_size=batch_size,
+    )
+    grids = np.reshape(codes, (len(codes), *own.grid))
+    images = model.codebook.decode(grids, batch_size=batch_size)
+    return images[0] if one else images

@@ -1,5 +1,6 @@
 """Pictures, films, sounds and words as tokens of one Transformer."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,14 +8,12 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Config, Tensor, method_of
 from kerasseq.datasets.image_reading import RESIZE
 from kerasseq.models.arguments import among, check_memory, checked_arguments
+from kerasseq.models.multimodal import describing, drawing, embedding, writing
 from kerasseq.models.multimodal.codebook import check_codebook
 from kerasseq.models.multimodal.contrast import LOSSES
-from kerasseq.models.multimodal.describing import Describing
-from kerasseq.models.multimodal.drawing import Drawing
-from kerasseq.models.multimodal.embedding import Embedding
 from kerasseq.models.multimodal.heads import (
     CONTRASTIVE,
     DRAW,
@@ -29,6 +28,8 @@ from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor, are_
 from kerasseq.models.multimodal.rows import MultimodalRows, original_errors
 from kerasseq.models.multimodal.sizes import check_sizes
 from kerasseq.models.picture_tokenizer.picture_tokenizer import PictureTokenizer
+from kerasseq.models.seq2seq.cached_decoding import compiled_method
+from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.vit import pixels
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.fit_call import FitCall
@@ -40,7 +41,7 @@ from kerasseq.text.tokenizers.conversion import AnyTokenizer
 
 
 @register
-class Multimodal(Embedding, Describing, Drawing, LabeledModel):
+class Multimodal(LabeledModel):
     r"""Reads pictures or films, sounds and words as tokens of one Transformer.
 
     $$
@@ -224,6 +225,24 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         TaskModel.__init__(self, inputs, outputs, arguments, **options)
         self.network = network
 
+    @method_of(embedding.embed_images)
+    def embed_images(self): ...
+
+    @method_of(embedding.embed_texts)
+    def embed_texts(self): ...
+
+    @method_of(embedding.embed_audio)
+    def embed_audio(self): ...
+
+    @method_of(describing.describe)
+    def describe(self): ...
+
+    @method_of(drawing.draw)
+    def draw(self): ...
+
+    @method_of(writing.write)
+    def write(self): ...
+
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> Tensor:
@@ -234,6 +253,11 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
 
     def get_config(self) -> Config:
         return {**super().get_config(), "codebook": as_plain(self.codebook)}
+
+    @property
+    def codebook(self) -> PictureTokenizer | None:
+        """The tokenizer of pictures, frozen; None without one. Files hold it, too."""
+        return vars(self)["_codebook"]
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -306,6 +330,31 @@ class Multimodal(Embedding, Describing, Drawing, LabeledModel):
         batches = rows.in_order(batch_size or BATCH_SIZE)
         with self.reading(batches):
             return TaskModel.scores_of(self, batches, **kwargs)
+
+    def initial_state(self, inputs: Any, length: int) -> dict[str, Any]:
+        """Returns the state before the first of at most `length` tokens.
+
+        Args:
+            inputs: What is read before the first token, as `encode` returns it.
+            length: The most tokens that are written.
+        """
+        start = compiled_method(self, "start_writing", casts=False, length=length)
+        return start({k: ops.convert_to_tensor(inputs[k]) for k in self.network.read})
+
+    def start_writing(self, inputs: dict[str, Tensor], length: int) -> dict[str, Any]:
+        """Computes `initial_state` with the layers."""
+        return self.network.start(inputs, length)
+
+    @functools.cached_property
+    def step(self) -> TargetStep:
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        return TargetStep(self, "decode_step", self.preprocessor.never_written)
+
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Returns logits `(B, V)` of the id after `token` `(B,)`, and the state."""
+        return self.network.step(state, token)
 
 
 def _head(arguments: Config, preprocessor: MultimodalPreprocessor) -> WordsHead:

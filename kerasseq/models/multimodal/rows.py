@@ -10,7 +10,7 @@ import numpy as np
 from kerasseq.core.padding import bucket, padded
 from kerasseq.models.multimodal.kinds import AUDIO, CODES, IMAGES, PADDING
 from kerasseq.speech.audio_inputs import AudioRows
-from kerasseq.training.batches import OrderedBatches, ShuffledBatches
+from kerasseq.training.batches import NumberedBatches, OrderedBatches
 from kerasseq.training.image_batches import ImageReader
 from kerasseq.training.label_batches import LabelArrays, Rows
 
@@ -116,7 +116,7 @@ class MultimodalRows(Rows):
 
     def batches(
         self, batch_size: int = 32, seed: int = 0, **options: Any
-    ) -> ShuffledBatches:
+    ) -> NumberedBatches:
         """Returns batches to train on, each of the same size.
 
         Args:
@@ -133,7 +133,7 @@ class MultimodalRows(Rows):
                 f"batch_size={batch_size} and {len(self)} rows. Choose a larger batch"
             )
         functions = {"take": self.take, "reader": self.reader}
-        return ShuffledBatches(len(self), batch_size, seed, **functions)
+        return NumberedBatches(len(self), batch_size, seed, **functions)
 
     def in_order(self, batch_size: int = 32) -> Any:
         """Returns all rows once, in batches whose sizes differ by at most one.

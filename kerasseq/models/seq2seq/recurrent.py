@@ -23,7 +23,8 @@ from kerasseq.models.seq2seq.recurrent_decoder import (
     RecurrentDecoder,
 )
 from kerasseq.models.seq2seq.target_step import TargetStep
-from kerasseq.models.seq2seq.translator import BATCH_SIZE, Translator
+from kerasseq.models.seq2seq.translation import BATCH_SIZE
+from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -294,7 +295,7 @@ class Seq2Seq(Translator):
                 "attention_maps needs a model with attention, received one with "
                 'attention=None. Build it with attention="soft" or "hard"'
             )
-        rows, _ = self._read_prompts(sources)
+        rows, _ = self.token_generation.read_prompts(sources)
         targets = [targets] if isinstance(targets, str) else targets
         source, target = self.encode(rows, targets)
         shape = self.map_shape(source[:1])

@@ -22,12 +22,13 @@ from keras import ops, tree
 
 from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.padding import PADDING
+from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.types import Tensor
-from kerasseq.models.seq2seq.cached_decoding import CachedDecoding
+from kerasseq.models.seq2seq.cached_decoding import check_positions, compiled_method
 from kerasseq.models.seq2seq.logit_bias import LogitBias
 from kerasseq.models.seq2seq.networks import has_experts
 from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
+from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.translator import Translator
 from kerasseq.models.seq2seq.vocabulary import Vocabulary
 from kerasseq.positions.base import AttentionPosition, PositionEncoding
@@ -361,7 +362,7 @@ class CrossAttention(keras.layers.Layer):
         return y, alpha  # (B, T, D), (B, N, T, S)
 
 
-class EncoderDecoder(CachedDecoding, Translator):
+class EncoderDecoder(Translator):
     """Base class of Transformers with encoder and decoder.
 
     Args:
@@ -448,11 +449,28 @@ class EncoderDecoder(CachedDecoding, Translator):
         length = super().max_target_length(source)
         return min(length, self.decoder.max_length or length)
 
+    def initial_state(self, source: np.ndarray, length: int) -> dict[str, Any]:
+        check_positions(length, self.decoder.max_length, "max_sequence_length")
+        encode = compiled_method(self, "run_encoder", length=bucket(length))
+        return encode(ops.convert_to_tensor(source))
+
     def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: ids `(B, S)` to the state before the first token."""
         memory, memory_mask = self.encoder(source, training=False)
         return self.decoder.initial_state(memory, memory_mask, length)
 
+    @functools.cached_property
+    def step(self) -> TargetStep:
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        return TargetStep(self, "decode_step", self.never_written)
+
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
+        return self.decoder.decode_step(state, token)
+
     @property
     def never_written(self) -> tuple[int, ...]:
+        """The ids that no target has."""
         return self.target_vocabulary.never_written

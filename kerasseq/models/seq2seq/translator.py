@@ -1,31 +1,20 @@
-"""Encoder-decoder models: training on pairs, `translate`, `generate` and `stream`.
-
-How `translate` works, in the order of the calls:
-
-1. `_options` checks the arguments and makes the sampler (`models/generation.py`).
-2. `Vocabulary.encode` turns the sources into ids, `group_by_length` these into batches.
-3. `initial_state` runs the encoder, and returns the first state of the decoder.
-4. `decode` (`decoding/generation.py`) calls `step`, until all targets have ended.
-5. `_alignments` returns the attention weights of the model for finished targets.
-6. `Vocabulary.decode` turns the ids of the targets into texts.
-"""
+"""Encoder-decoder models: training on pairs, and what `translate` needs of a model."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 
-from kerasseq import decoding, kernels
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket
-from kerasseq.core.types import Tensor, one_or_several
+from kerasseq.core.types import Tensor, method_of
 from kerasseq.datasets.pairs import Pairs
-from kerasseq.decoding.generation import decode
-from kerasseq.models.generation import GenerationMixin
-from kerasseq.models.seq2seq import pictures
+from kerasseq.models import generation, inspection
+from kerasseq.models.seq2seq import pictures, translation
 from kerasseq.models.seq2seq.pairs import (
     PairRows,
     are_arrays,
@@ -33,28 +22,24 @@ from kerasseq.models.seq2seq.pairs import (
     read_pairs,
     refuse_weights,
 )
-from kerasseq.models.seq2seq.translation import Translation, group_by_length, row_seeds
+from kerasseq.models.seq2seq.translation import BATCH_SIZE
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.fit_call import FitCall, of_parts
 from kerasseq.tasks.input_rows import (
-    check_data,
     check_finite,
     check_not_empty,
     is_empty_list,
 )
 from kerasseq.tasks.loss_means import weights_of_positions
-from kerasseq.tasks.sources import read
 from kerasseq.tasks.streaming import encoded_batches, streamed
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.batches import KerasData
 from kerasseq.training.pair_batches import pair_arrays
 
-BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
 
-
-class Translator(GenerationMixin, TaskModel):
+class Translator(TaskModel):
     """Base class of models with the inputs `source` and `target`.
 
     The model predicts each token of the target from the source and the target tokens
@@ -70,8 +55,23 @@ class Translator(GenerationMixin, TaskModel):
     source_vocabulary: Vocabulary | None
     target_vocabulary: Vocabulary
     default_batch_size: int = BATCH_SIZE
-    default_sampler = "greedy"
-    padding = PADDING
+    padding: int = PADDING
+    token_generation: property = property(translation.TargetGeneration)
+
+    @method_of(generation.generate)
+    def generate(self): ...
+
+    @method_of(generation.stream)
+    def stream(self): ...
+
+    @method_of(inspection.next_tokens)
+    def next_tokens(self): ...
+
+    @method_of(inspection.search_tree)
+    def search_tree(self): ...
+
+    @method_of(translation.translate)
+    def translate(self): ...
 
     @property
     def source_tokenizer(self) -> Tokenizer | None:
@@ -190,7 +190,7 @@ class Translator(GenerationMixin, TaskModel):
             >>> source.tolist(), target.tolist(), keras.ops.shape(y)
             ([[6, 3]], [[1, 8, 4, 5]], (1, 4, 9))
         """
-        rows, single = self._read_prompts(sources)
+        rows, single = self.token_generation.read_prompts(sources)
         if single and targets is not None:
             targets = [targets]
         rows = self.encode_sources(rows)
@@ -224,136 +224,6 @@ class Translator(GenerationMixin, TaskModel):
             return self.source_vocabulary.encode(sources)
         return pictures.read_features(sources, self.inputs[0].shape)
 
-    @one_or_several(Translation)
-    def translate(
-        self,
-        sources: Rows,
-        max_length: int | None = None,
-        *,
-        max_new_tokens: int | None = None,
-        sampler: "decoding.Sampler | decoding.Beam | str | None" = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        stop: str | int | Sequence[str | int] | None = None,
-        seed: int | None = None,
-        batch_size: int = BATCH_SIZE,
-        alignments: bool | None = None,
-    ) -> "Translation | list[Translation]":
-        """Generates the target of one source or of several, with scores and alignments.
-
-        `generate` has the same arguments and returns the texts alone.
-
-        Args:
-            sources: A string or a list; ids or rows of ids for a model without
-                tokenizers; an array `(rows, ...)` for an image encoder.
-            max_length: The most tokens of a target, its end included. If None, three
-                times the length to which sources are padded, plus 32.
-            max_new_tokens: The same: a target has no prompt.
-            sampler: A sampler of `kerasseq.decoding`, a beam such as
-                `decoding.Beam(4)`, or a name, as for `generate`. Greedy by default.
-            temperature: As for `generate`, like the next five.
-            top_k: Sample from the k most probable tokens.
-            top_p: Sample from tokens with this cumulative probability.
-            min_p: Sample from tokens with this fraction of the largest probability.
-            stop: Target tokens that end a target, besides the end token.
-            seed: Seed of the draws.
-            batch_size: Sources per batch.
-            alignments: Whether to compute alignments. If None, if the model has any.
-
-        Returns:
-            A `Translation` for one source, else a list of them.
-
-        Raises:
-            TypeError: If an argument has the wrong type.
-            ValueError: If a source is empty, or an argument is out of range.
-        """
-        options = self._options(
-            sampler=sampler,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            max_new_tokens=max_new_tokens,
-            max_length=max_length,
-            stop=stop,
-            seed=seed,
-        )
-        if alignments and self.alignment_model is None:
-            raise ValueError(
-                "alignments=True needs a model with attention, received one with "
-                'attention=None. Build it with attention="bahdanau"'
-            )
-        checks.whole_number("batch_size", batch_size)
-        rows, single = self._read_prompts(sources)
-        aligned = alignments is not False and self.alignment_model is not None
-        translations = self._translate_rows(rows, options, batch_size, aligned)
-        return translations[0] if single else translations
-
-    def _translate_rows(self, rows, options, batch_size, aligned):
-        """Returns the `Translation` of each source."""
-        if not rows:
-            return []
-        ids, translated = self.encode_sources(rows), [None] * len(rows)
-        seeds = row_seeds(options.seed, len(rows))
-        for indices in group_by_length(ids, batch_size):
-            # Some rows are repeated, as each new batch size is compiled anew.
-            size = min(batch_size, 1 << (len(indices) - 1).bit_length())
-            batch = np.resize(indices, size)
-            source = self._as_batch([ids[n] for n in batch])  # (B, S)
-            length = self._max_length(source, options)
-            hypotheses = decode(
-                self.step,
-                self.initial_state(source, length),
-                np.full((size, 1), self.target_vocabulary.start, "int32"),
-                options.sampler,
-                max_new_tokens=length,
-                stop=options.stop,
-                fill=self.padding,
-                seed=seeds[batch],
-            )
-            alpha = self._alignments(source, hypotheses) if aligned else [None] * size
-            for b, n in enumerate(indices):
-                parts = [part[b] for part in hypotheses]
-                translated[n] = self._translation(rows[n], source[b], *parts, alpha[b])
-        return translated
-
-    def _alignments(self, source, hypotheses):
-        """Computes attention weights `(B, T, S)` of the best targets, in one pass."""
-        ids, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
-        shifted = np.insert(ids, 0, self.target_vocabulary.start, axis=1)
-        target = self.target_vocabulary.padded(shifted[:, : lengths.max()])
-        return keras.ops.convert_to_numpy(self.align([source, target]))
-
-    def _translation(self, row, source, ids, scores, lengths, alpha):
-        """Makes the `Translation` of one source, ids or features, from hypotheses.
-
-        Their ids are `(N, T)`, the weights `alpha` of the best one `(T, S)` or None.
-        """
-        best, vocabulary, unknown = ids[0, : lengths[0]], self.source_vocabulary, {}
-        if vocabulary is None:
-            source_tokens = [*map(str, range(self.source_length(source[None])))]
-        else:
-            source_tokens = vocabulary.tokens_of(source)
-            unknown = vocabulary.unknown_characters(row)
-        if alpha is not None:
-            alpha = alpha[: len(best), : len(source_tokens)]
-        return Translation.of(
-            self.target_vocabulary,
-            ids,
-            scores,
-            alignment=alpha,
-            source_tokens=source_tokens,
-            target_tokens=self.target_vocabulary.tokens(best),
-            maps=pictures.as_maps(alpha, self.map_shape(source[None])),
-            unknown=unknown,
-        )
-
-    def _max_length(self, source, options):
-        length = options.max_length or options.max_new_tokens
-        return length or self.max_target_length(source)
-
     def max_target_length(self, source: np.ndarray) -> int:
         """Returns the default of `max_length`."""
         return 3 * bucket(self.source_length(source)) + 32
@@ -366,11 +236,6 @@ class Translator(GenerationMixin, TaskModel):
         """Returns the number of positions of a batch of sources."""
         return source.shape[1]
 
-    def _as_batch(self, sources):
-        """Rows of ids, padded; or features; as one array."""
-        features = self.source_vocabulary is None
-        return np.stack(sources) if features else self.source_vocabulary.padded(sources)
-
     def _compiled(self, name):
         """Returns the compiled model of that name, a function of a list of inputs."""
         model, programs = getattr(self, name), kernels.programs(self)
@@ -381,65 +246,6 @@ class Translator(GenerationMixin, TaskModel):
     def align(self) -> Callable[[list[Tensor]], Tensor]:
         """The compiled `alignment_model`, a function of `[source, target]`."""
         return self._compiled("alignment_model")
-
-    # `generate` and `stream`, see `GenerationMixin`.
-
-    def _read_prompts(self, prompts):
-        """Returns the sources as a list, and whether there was only one."""
-        check_data(prompts, "sources")
-        if (vocabulary := self.source_vocabulary) is not None:
-            single = vocabulary.is_one_row(prompts)
-        else:
-            single = pictures.is_one(prompts, self.inputs[0].shape)
-        return [prompts] if single else list(read(prompts)[0]), single
-
-    def _generate_rows(self, rows, options):
-        translations = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
-        return [translation.text for translation in translations]
-
-    def _decoding_start(self, prompt, count):
-        rows, _ = self._read_prompts(prompt)
-        source = self._as_batch(self.encode_sources(rows))
-        if len(source) != 1:
-            raise ValueError(f"prompt must be one source, received {len(source)}")
-        start = np.full((1, 1), self.target_vocabulary.start, "int32")
-        return self.initial_state(source, count), start
-
-    def _token_text(self, i):
-        return self.target_vocabulary.tokens([i])[0]
-
-    def _stream_row(self, row, options):
-        """Checks the source at once, and returns the iterator."""
-        source = self._as_batch(self.encode_sources([row]))
-        length = self._max_length(source, options)
-        tokens = decoding.stream(
-            self.step,
-            self.initial_state(source, length),
-            np.full((1, 1), self.target_vocabulary.start, "int32"),
-            max_new_tokens=length,
-            sampler=options.sampler,
-            stop=options.stop,
-            seed=options.seed,
-        )
-        return self._stream_texts(tokens)
-
-    def _stream_texts(self, tokens):
-        """Yields the text of each token, or its id."""
-        ids, length = [], 0
-        for token in tokens:
-            ids.append(int(token[0]))
-            text = self.target_vocabulary.decode(np.array(ids))
-            if self.target_tokenizer is None:
-                yield from text[length:].tolist()
-                length = len(text)
-            elif not text.endswith("\ufffd"):  # an incomplete character
-                yield text[length:]
-                length = len(text)
-
-    def _stop_ids(self, stop):
-        """Returns the end and further target tokens, as ids of the model."""
-        vocabulary = self.target_vocabulary
-        return vocabulary.end, *(i + vocabulary.offset for i in super()._stop_ids(stop))
 
     def ids(self, text: str) -> np.ndarray:
         """Returns the ids of a target text, as its tokenizer numbers them."""

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,18 +10,18 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Config, Tensor, method_of
 from kerasseq.models.arguments import check_memory, checked_arguments
-from kerasseq.models.seq2seq.cached_decoding import CachedDecoding
+from kerasseq.models.seq2seq.cached_decoding import check_positions, compiled_method
+from kerasseq.models.seq2seq.target_step import TargetStep
 from kerasseq.models.seq2seq.transformer_base import Decoder, LayerOptions
+from kerasseq.models.whisper import transcribing
 from kerasseq.models.whisper.encoder import AudioEncoder
 from kerasseq.models.whisper.head import TranscriptHead
 from kerasseq.models.whisper.inputs import WhisperPreprocessor
 from kerasseq.models.whisper.settings import TRANSCRIBE, WhisperGeneration
-from kerasseq.models.whisper.transcribing import Transcribing
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.labeled_data import learned_rows
 from kerasseq.tasks.labeled_model import LabeledModel
@@ -32,7 +32,7 @@ FEATURES = ("num_mels", "num_fft_bins", "stride", "sampling_rate")
 
 
 @register
-class Whisper(Transcribing, CachedDecoding, LabeledModel):
+class Whisper(LabeledModel):
     r"""Transcribes sounds: a Transformer reads a window of sound and writes its text.
 
     $$
@@ -106,8 +106,6 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
 
     task: TranscriptHead
     preprocessor: WhisperPreprocessor
-    casts_source: ClassVar[bool] = False  # sounds stay float32
-    length_argument: ClassVar[str] = "max_length"
 
     @checked_arguments(
         tokenizer=None,
@@ -181,6 +179,9 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
         TaskModel.__init__(self, inputs, logits, arguments, **options)
         self.encoder = encoder
         self.decoder = decoder
+
+    @method_of(transcribing.transcribe)
+    def transcribe(self): ...
 
     @property
     def generation(self) -> WhisperGeneration | None:
@@ -265,7 +266,21 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
             ValueError: If a sound is longer than the window, or the decoder reads fewer
                 tokens.
         """
-        return super().initial_state(self._in_window(source), length)
+        check_positions(length, self.decoder.max_length, "max_length")
+        # Sounds stay float32.
+        own = {"casts": False, "length": bucket(length)}
+        return compiled_method(self, "run_encoder", **own)(self._in_window(source))
+
+    @functools.cached_property
+    def step(self) -> TargetStep:
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        return TargetStep(self, "decode_step", self.never_written)
+
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Returns logits `(B, V)` of the id after `token` `(B,)`, and the state."""
+        return self.decoder.decode_step(state, token)
 
     def _in_window(self, sounds):
         """Sounds `(B, samples)`, padded with zeros to the window."""
@@ -301,22 +316,13 @@ class Whisper(Transcribing, CachedDecoding, LabeledModel):
 
     def memory_of(self, frames: Any) -> Tensor:
         """Computes the vectors `(B, S, D)` of the log-mel frames of windows."""
-        return self._compiled("encode_frames")(ops.convert_to_tensor(frames))
+        encode = compiled_method(self, "encode_frames", casts=False)
+        return encode(ops.convert_to_tensor(frames))
 
     def state_of(self, memory: Tensor, length: int) -> dict[str, Any]:
         """Returns the state before the first of `length` tokens, of vectors."""
-        return self._compiled("start_decoder", length=bucket(length))(memory)
-
-    def _compiled(self, method, **options):
-        """Returns a method that computes with layers, compiled."""
-        programs = kernels.programs(self)
-
-        def make():
-            layer = MethodLayer(self, method, casts=False)
-            function = functools.partial(layer, **options)
-            return kernels.compiled(function, pure=programs.pure)
-
-        return programs.get(method, tuple(options.items()), make)
+        own = {"casts": False, "length": bucket(length)}
+        return compiled_method(self, "start_decoder", **own)(memory)
 
     def attention_to(
         self, memory: Tensor, target: Any, layers: Sequence[int] | None = None
