@@ -31,11 +31,11 @@ from kerasseq.models.seq2seq.pairs import (
     are_arrays,
     held_out_pairs,
     read_pairs,
-    refuse_weights,
 )
 from kerasseq.models.seq2seq.translation import Translation, group_by_length, row_seeds
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.fit_call import FitCall, of_parts
 from kerasseq.tasks.input_rows import (
     check_data,
@@ -93,13 +93,13 @@ class Translator(GenerationMixin, TaskModel):
             size = checks.whole_number("batch_size", call.batch_size)
             encode = self._encode_rows
             return KerasData(encoded_batches(x, encode, batch_size=size, per_step=True))
-        pairs = read_pairs(x, call.y)
+        pairs, weights = read_pairs(x, call.y, call.sample_weight)
         if isinstance(pairs, Pairs):
-            call.refuse("for pairs of texts or ids", "sample_weight", "class_weight")
+            call.refuse("for pairs of texts or ids", "class_weight")
             check_not_empty(pairs.sources)
-            return PairRows(self, pairs)
+            return PairRows(self, pairs, weights)
         self._check_ids(*pairs)
-        return KerasData(*pairs, call.sample_weight, call.class_weight)
+        return KerasData(*pairs, weights, call.class_weight)
 
     def held_out_data(self, call: FitCall) -> Any:
         x, y, weights = held_out_pairs(call.validation_data, call.held_out_rows)
@@ -111,8 +111,12 @@ class Translator(GenerationMixin, TaskModel):
 
     def _encode_rows(self, x, y, weights):
         """Returns the arrays of rows of a stream."""
-        refuse_weights(weights)
-        return self.arrays(*read_pairs(x, y))
+        pairs, weights = read_pairs(x, y, weights)
+        inputs, wanted = self.arrays(*pairs)
+        if weights is None:
+            return inputs, wanted
+        weights = sample_weights(weights, len(wanted))
+        return inputs, wanted, np.repeat(weights[:, None], wanted.shape[1], axis=1)
 
     def batches(
         self,
@@ -121,6 +125,7 @@ class Translator(GenerationMixin, TaskModel):
         *,
         batch_size: int = BATCH_SIZE,
         seed: int = 0,
+        sample_weight: Any = None,
     ) -> PairBatches:
         """Returns the batches that `fit` trains on, for a custom training loop."""
         return PairBatches(
@@ -128,6 +133,7 @@ class Translator(GenerationMixin, TaskModel):
             self.target_vocabulary.encode(targets),
             batch_size,
             seed,
+            sample_weight=sample_weight,
             **self.target_vocabulary.pair_options,
         )
 
@@ -193,8 +199,8 @@ class Translator(GenerationMixin, TaskModel):
     def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
         x = call.x
         if not are_arrays(x) and not is_empty_list(x):
-            x, y = pairs = read_pairs(x, rows=call.held_out_rows)
-            x = self.encode(x, y) if isinstance(pairs, Pairs) else x
+            pairs, _ = read_pairs(x, rows=call.held_out_rows)
+            x = self.encode(*pairs) if isinstance(pairs, Pairs) else pairs[0]
         self._check_ids(x)
         return outputs(x)
 
