@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kerasseq import kernels, layers
+from tests.on_itself import Asked
 
 LAYERS = {n for n in layers.__all__ if isinstance(getattr(layers, n), type)}
 TOLERANCE = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
@@ -37,6 +38,7 @@ def check_layer(
     assert keras.ops.shape(outputs) == output_shape
     check_symbolic_shape(layer, inputs, output_shape)
     check_no_rows(layer, inputs)
+    check_no_steps(layer, inputs)
     check_computed_shapes(layer, inputs)
     check_config_names_every_argument(layer)
     check_copy(layer, inputs)
@@ -66,6 +68,22 @@ def check_no_rows(layer, inputs):
     outputs, gradient = compiled_on_jax(run)(keras.ops.convert_to_tensor(inputs[:0]))
     assert keras.ops.shape(gradient) == (0, *inputs.shape[1:])
     assert keras.ops.shape(outputs)[0] == 0
+
+
+def check_no_steps(layer, inputs):
+    """Sequences of 0 steps give 0 steps, or an error that says what is missing.
+
+    The layers of Keras itself raise what the backend does.
+    """
+    foreign = type(layer) is keras.layers.RNN or isinstance(layer, Asked)
+    if foreign or inputs.ndim < 3:
+        return
+    none = keras.ops.convert_to_tensor(inputs[:, :0])
+    try:
+        outputs = compiled_on_jax(layer)(none)
+        assert keras.ops.shape(outputs)[:2] == (len(inputs), 0)
+    except ValueError as error:
+        assert "at least" in str(error)
 
 
 def check_computed_shapes(layer, inputs):

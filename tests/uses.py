@@ -794,7 +794,8 @@ def of_training():
         Use(
             "PairBatches",
             batches(training.PairBatches),
-            {**pairs, "seed": 0, "groups": 1, "marks": (1, 2)},
+            {**pairs, "seed": 0, "groups": 1, "marks": (1, 2)}
+            | {"sample_weight": [1.0, 0.5]},
         ),
         Use(
             "SentencePairs",

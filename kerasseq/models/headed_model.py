@@ -9,6 +9,7 @@ from keras import ops
 from kerasseq.core import checks, sublayers
 from kerasseq.core.dense import WEIGHTS
 from kerasseq.core.types import Config, one_or_several
+from kerasseq.models.bert import token_labels
 from kerasseq.models.bert.bert_heads import Features, Head
 from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.class_labels import Classification, classify
@@ -286,6 +287,8 @@ class HeadedModel(LabeledModel):
         else:
             check_labels_of_rows(y, len(rows))
             y, weights = self.task.targets(rows, y, class_weight)
+        if self.task.needs_targets:
+            y = token_labels.checked(rows, y, self.output, self.loss)
         return y, product_of_weights(weights, self._given_weights(sample_weight, y))
 
     def _given_weights(self, given, y):

@@ -267,14 +267,14 @@ class Forecaster(TableForecasts, TaskModel):
 
     def _windows_of_table(self, windows, call):
         """Returns the windows of a table; completes the call of `fit`."""
-        x, y = windows[:2]
+        x, y, weights = *windows[:2], call.sample_weight
         if call.holds_out and not call.validation_split:
-            (x, y), end = table_training.without_end(self, windows, call.patience)
-            call.validation_data = end
+            parts = table_training.without_end(self, windows, call)
+            (x, y, weights), call.validation_data = parts
         if call.epochs is None:
             batches = -(-len(x) // call.batch_size)
             call.epochs = max(LEAST_EPOCHS, -(-UPDATES // batches))
-        return KerasData(x, y, call.sample_weight)
+        return KerasData(x, y, weights)
 
     def _windows_of_arrays(self, x, call):
         """Windows that are given, checked."""

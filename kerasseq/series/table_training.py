@@ -25,6 +25,7 @@ from kerasseq.series.selection import (
     split_counts,
 )
 from kerasseq.series.windows import TableWindows
+from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.fit_call import FitCall
 from kerasseq.training.batches import BATCH_SIZE, KerasData, OrderedBatches
 
@@ -124,18 +125,33 @@ def prepare_named(model: Any, data: Any, options: Mapping[str, Any]) -> TableWin
     return model._prepare(data, columns, **others)
 
 
-def without_end(model: Any, windows: TableWindows, patience: int) -> Any:
-    """Returns the windows to train on, and those at the end for validation."""
+def without_end(model: Any, windows: TableWindows, call: FitCall) -> Any:
+    """Returns the windows to train on, and those at the end for validation.
+
+    Args:
+        model: The forecaster.
+        windows: The windows of its table.
+        call: The call of `fit`, with `patience` and the sample weights of the windows.
+
+    Returns:
+        Two tuples of inputs, targets and weights, which are None if none are given.
+
+    Raises:
+        ValueError: If there are too few windows, or not as many weights.
+    """
     parts = split_counts(windows.counts, model._arguments["horizon"])
     trained, held = rows_of_parts(windows.counts, parts)
     if not len(held):
         raise ValueError(
-            f"patience={patience} needs windows for validation at the end of the "
+            f"patience={call.patience} needs windows for validation at the end of the "
             f"series, received {len(windows.x)} windows, too few to hold some out. "
             "Give validation_data, or leave it out"
         )
     x, y = windows[:2]
-    return (x[trained], y[trained]), (x[held], y[held])
+    weights = sample_weights(call.sample_weight, len(x))
+    if weights is None:
+        return (x[trained], y[trained], None), (x[held], y[held])
+    return tuple((x[rows], y[rows], weights[rows]) for rows in (trained, held))
 
 
 def find_steps(model: Any, windows: TableWindows, batch_size: int) -> Any:

@@ -47,7 +47,7 @@ from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.masks import attached_mask, largest, zero_masked
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import as_floats
+from kerasseq.core.shapes import as_floats, check_sequence
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 
 NEVER = -1e30  # the score of what cannot be; sums of it stay finite
@@ -191,6 +191,7 @@ class CRF(keras.layers.Layer):
         """Scores in 32 bits or more, the mask, and where a sequence goes on or ends."""
         mask = attached_mask(scores) if mask is None else ops.cast(mask, "bool")
         e = as_floats("scores", ops.convert_to_tensor(scores), "float32")
+        check_sequence("scores", e)
         if keras.backend.standardize_dtype(e.dtype) != "float64":
             e = ops.cast(e, "float32")
         real = ops.cast(mask, "int32")

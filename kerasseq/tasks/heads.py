@@ -45,6 +45,7 @@ class Head:
     least_labels: ClassVar[int] = 2
     weighs_metrics: ClassVar[bool] = True  # by sample weights
     by_length: ClassVar[bool] = False  # whether outputs have no padding
+    needs_targets: ClassVar[bool] = False  # whether arrays need y, too, without labels
     wanted: ClassVar[str] = "expected labels y for the inputs"  # where there is no y
     evaluated_by: ClassVar[str | None] = None  # the method of targets without a report
 

@@ -291,7 +291,8 @@ def labeled_rows(
     if y is None and are_batches(x):
         return None  # they have labels
     rows = learned_rows(model, x)
-    if y is None and (model.task.has_labels or isinstance(x, list)):
+    needs_targets = model.task.has_labels or model.task.needs_targets
+    if y is None and (needs_targets or isinstance(x, list)):
         raise ValueError(f"{model.task.wanted}, received y=None")
     if y is None or rows is None:
         return None

@@ -10,6 +10,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
+from kerasseq.core.shapes import check_sequence
 from kerasseq.core.types import Config, Shape, Tensor
 
 
@@ -262,7 +263,11 @@ def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
     Args:
         sequence: `(batch, time, units)`.
         mask: Boolean `(batch, time)`, True at real steps; or None.
+
+    Raises:
+        ValueError: If there is no step.
     """
+    check_sequence("sequence", sequence)
     if mask is None:
         return sequence[:, -1]
     mask = ops.cast(mask, "bool")

@@ -5,7 +5,7 @@ and the end token.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,9 +31,12 @@ class PairBatches(GroupedBatches):
         groups: Maximum number of shapes.
         marks: The ids of start and end.
         padding: The id of padding.
+        sample_weight: A number for each pair, the third part of a batch; or None.
 
     Raises:
-        ValueError: If there are no pairs, or the numbers of sources and targets differ.
+        TypeError: If sources or targets are no list, or weights no numbers.
+        ValueError: If there are no pairs, or the numbers of sources, targets and
+            weights differ.
 
     Examples:
         >>> batches = PairBatches([[7], [7, 8], [7, 8, 9]], [[4], [5], [6, 6]], 1)
@@ -52,6 +55,7 @@ class PairBatches(GroupedBatches):
         *,
         marks: Sequence[int] = (START, END),
         padding: int = PADDING,
+        sample_weight: Any = None,
     ) -> None:
         marks = checks.several("marks", marks, "two ids, start and end")
         if len(marks) != 2:
@@ -74,15 +78,19 @@ class PairBatches(GroupedBatches):
         self.targets = targets
         self.marks: tuple[int, ...] = marks
         self.padding: int = checks.whole_number("padding", padding, 0)
+        self.sample_weight: np.ndarray | None = _weights(sample_weight, len(sources))
 
-    def take(self, rows: np.ndarray) -> PairArrays:
-        return pair_arrays(
+    def take(self, rows: np.ndarray) -> tuple[Any, ...]:
+        arrays = pair_arrays(
             _rows(self.sources, rows),
             [self.targets[row] for row in rows],
             *self.shape_of(rows),
             marks=self.marks,
             padding=self.padding,
         )
+        if self.sample_weight is None:
+            return arrays
+        return *arrays, self.sample_weight[rows]
 
 
 def pair_arrays(
@@ -118,6 +126,20 @@ def pair_arrays(
     target = padded([[start, *ids] for ids in targets], target_length, value=padding)
     wanted = padded([[*ids, end] for ids in targets], target_length, value=padding)
     return (sources, target), wanted
+
+
+def _weights(given: Any, rows: int) -> np.ndarray | None:
+    """Returns the weights of pairs as float32, checked; None if there are none."""
+    if given is None:
+        return None
+    weights = checks.several("sample_weight", given, "numbers")
+    if len(weights) != rows:
+        raise ValueError(
+            f"sample_weight must have a number for each of {rows} pairs, received "
+            f"{len(weights)} in {checks.short(given)}"
+        )
+    weights = [checks.finite("one of sample_weight", weight) for weight in weights]
+    return np.array(weights, "float32")
 
 
 def _length(source: Sequence[int] | np.ndarray) -> int:

@@ -306,6 +306,12 @@ def test_patience_stops_on_the_end_of_the_series(baseline):
     assert len(history.epoch) == 4 and model.selection is None
     for best, kept in zip(seen[1], model.get_weights(), strict=True):
         np.testing.assert_array_equal(best, kept)
+    windows, losses = len(model.prepare(y)[0]), []
+    for weight in (1, 0):  # of the windows at the end, on which it is validated
+        weights = np.where(np.arange(windows) < windows // 2, 1, weight)
+        fitted = model.fit(y, patience=1, sample_weight=weights, verbose=0)
+        losses += fitted.history["val_loss"]
+    assert losses[0] > 0 == losses[-1]
     x, y = np.ones((17, 5, 1)), np.ones((17, 2))
     model = Forecaster("gru", horizon=2, units=3)
     assert "val_loss" in model.fit(x, y, patience=1, verbose=0).history

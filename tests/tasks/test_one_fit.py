@@ -284,13 +284,26 @@ def test_evaluate_gives_the_figures_of_the_validation(name):
     assert {*EIGHT} <= {*EVALUATED}
     model, options = model(), {"batch_size": 3, "verbose": 0}
     held_out = tuple(data.values())
-    if "y" in data and name != "Seq2Seq":
+    if "y" in data:
         held_out += (np.linspace(0.5, 2.0, len(data["x"])),)
     history = model.fit(**data, validation_data=held_out, **options).history
     given = dict(zip(("x", "y", "sample_weight"), held_out, strict=False))
     found = model.evaluate(**given, **options, return_dict=True)
     wanted = {k.removeprefix("val_"): v for k, (v,) in history.items() if "val_" in k}
     assert {**wanted} == pytest.approx(found, rel=1e-5) and len(found) > 1
+
+
+@pytest.mark.parametrize("name", [n for n in EVALUATED if "y" in EVALUATED[n][1]])
+def test_fit_counts_the_weights_of_rows(name):
+    make, data = EVALUATED[name]
+    trained = []
+    for weights in (np.ones(len(data["x"])), np.linspace(0, 2, len(data["x"]))):
+        keras.utils.set_random_seed(0)
+        model = make()
+        model.compile(keras.optimizers.SGD(1.0))
+        model.fit(**data, sample_weight=weights, verbose=0)
+        trained.append(np.concatenate([w.ravel() for w in model.get_weights()]))
+    assert np.abs(trained[0] - trained[1]).max() > 1e-3
 
 
 ANSWERS = [Row(np.arange(n), np.ones(n)) for n in range(2, 22)]

@@ -288,8 +288,8 @@ def test_errors_of_streams():
             )
         with pytest.raises(ValueError, match="without end.* validation_steps="):
             made(name).evaluate(grain_of(list(make(*data))).repeat())
-    with pytest.raises(ValueError, match="received a sample weight as well, 0.5"):
-        made("pairs").fit(iter([("a", "b", 0.5)]))
+    with pytest.raises(TypeError, match="its sample weight, a number, received 'CC"):
+        made("pairs").fit(iter([("a", "b", "CC-BY")]))
     for make in (GPT, T5, Transformer):
         model = make(*[LETTERS] * (1 + (make is Transformer)), **SIZES)
         texts = iter(

@@ -125,6 +125,11 @@ class Tokens(Head):
     """Masked language modeling, "tokens" `(B, P, V)`."""
 
     takes_positions: ClassVar[bool] = True
+    needs_targets: ClassVar[bool] = True
+    wanted: ClassVar[str] = (
+        'expected y, the ids at "positions", {"tokens": (rows, positions)}, with '
+        'head="pretraining" also "next" (rows,); or documents and head="pretraining"'
+    )
 
     def outputs(self, features: Features) -> dict[str, Tensor]:
         h = GatherPositions(name="asked")(features.sequence, features.positions)
@@ -137,6 +142,19 @@ class Tokens(Head):
         h = LayerNormalization(epsilon=features.epsilon, name="token_norm")(h)
         logits = features.embedding(h, reverse=True)
         return {"tokens": Bias(name="tokens", dtype=scores_dtype())(logits)}
+
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[dict[str, Any], None]:
+        heads.check_no_class_weight(class_weight)
+        names = sorted(self.loss())
+        array = as_array(y)
+        if names != ["tokens"] or array is None or array.ndim < 2:
+            raise ValueError(
+                f"y must be a dictionary of arrays of {names}, received "
+                f"{checks.short(y)}"
+            )
+        return {"tokens": y}, None
 
     def loss(self) -> dict[str, keras.losses.Loss]:
         return {"tokens": _cross_entropy()}

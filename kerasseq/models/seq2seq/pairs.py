@@ -2,44 +2,50 @@
 
 from typing import Any
 
+import numpy as np
+
 from kerasseq.core import checks
 from kerasseq.datasets.pairs import Pairs, are_tuples, two_lists
 from kerasseq.tasks import sources
-from kerasseq.tasks.data_checks import check_labels_of_rows
-from kerasseq.tasks.fit_call import parts_of
+from kerasseq.tasks.data_checks import check_labels_of_rows, sample_weights
+from kerasseq.tasks.fit_call import of_parts, parts_of
 from kerasseq.tasks.input_rows import check_data, number_of_rows
 from kerasseq.training.batches import TrainingRows
 from kerasseq.training.pair_batches import PairBatches
 
 
 def read_pairs(
-    x: Any, y: Any = None, *, rows: int | None = None
-) -> Pairs | tuple[Any, Any]:
-    """Returns sources and targets as `Pairs`; arrays and batches as they are, `(x, y)`.
+    x: Any, y: Any = None, sample_weight: Any = None, *, rows: int | None = None
+) -> tuple[Pairs | tuple[Any, Any], Any]:
+    """Returns sources and targets, and the weights of the pairs or None.
+
+    Texts and ids become `Pairs`; arrays and batches are returned as they are, `(x, y)`.
 
     Args:
         x: Sources; both in a tuple; tuples or dictionaries of a source and a target; a
             table whose columns are sources and targets; or a stream of pairs.
         y: Targets, if `x` has none.
+        sample_weight: Weights, if `x` has none.
         rows: How many rows of a stream to read; all if None.
 
     Raises:
-        TypeError: If there is one list alone.
-        ValueError: If there are weights, or not as many targets as sources.
+        TypeError: If there is one list alone, or texts as weights.
+        ValueError: If there are not as many targets as sources, or weights twice.
 
     Examples:
         >>> read_pairs([("a", "p"), ("b", "q")])
-        Pairs(sources=['a', 'b'], targets=['p', 'q'])
+        (Pairs(sources=['a', 'b'], targets=['p', 'q']), None)
         >>> read_pairs(iter([{"en": "a", "fr": "p"}]))
-        Pairs(sources=['a'], targets=['p'])
+        (Pairs(sources=['a'], targets=['p']), None)
     """
     if y is None and isinstance(x, tuple) and len(x) == 2:
         x, y = x
     of_texts = isinstance(y, list | tuple) and any(isinstance(t, str) for t in y)
     if y is not None and are_arrays(x) and not of_texts:  # not two pictures
-        return x, y
-    x, y, weights = sources.read(x, y, rows=rows)
-    refuse_weights(weights)
+        return (x, y), sample_weight
+    x, y, weights = sources.read(x, y, sample_weight, rows=rows)
+    if sample_weight is None:
+        _check_own_weights(weights)
     if y is None and isinstance(x, list):
         x = [tuple(row.values()) if isinstance(row, dict) else row for row in x]
         if not x or not are_tuples(x):
@@ -51,11 +57,11 @@ def read_pairs(
         x, y = two_lists(x)
     if y is None:
         check_arrays(x)
-        return x, y
+        return (x, y), weights
     x, y = ([part] if isinstance(part, str) else part for part in (x, y))
     check_data(x)
     check_labels_of_rows(y, number_of_rows(x))
-    return Pairs(x, y)
+    return Pairs(x, y), weights
 
 
 def held_out_pairs(data: Any, rows: int | None) -> tuple[Any, Any, Any]:
@@ -69,17 +75,17 @@ def held_out_pairs(data: Any, rows: int | None) -> tuple[Any, Any, Any]:
     is_list = isinstance(data, list) and len(data) == 2
     if is_list and not (are_tuples(data) or isinstance(data[0], dict)):
         data = tuple(data)
-    x, y, weights = parts_of(data)
-    x, y = pairs = read_pairs(x, y, rows=rows)
-    return (pairs, None, weights) if isinstance(pairs, Pairs) else (x, y, weights)
+    pairs, weights = read_pairs(*parts_of(data), rows=rows)
+    return (pairs, None, weights) if isinstance(pairs, Pairs) else (*pairs, weights)
 
 
-def refuse_weights(weights: Any) -> None:
-    """Raises if the rows of a stream have weights."""
-    if weights is not None:
-        raise ValueError(
-            "pairs have a source and a target, received a sample weight as well, "
-            f"{checks.short(weights[0])}. Leave it out"
+def _check_own_weights(weights: Any) -> None:
+    """Raises if the third part of the rows of a stream is no weight, but a text."""
+    given = next((each for each in weights or () if isinstance(each, str)), None)
+    if given is not None:
+        raise TypeError(
+            "the third part of a pair must be its sample weight, a number, received "
+            f"{checks.short(given)}. Leave it out"
         )
 
 
@@ -116,6 +122,7 @@ class PairRows(TrainingRows):
     Args:
         model: The `Translator`, which encodes them.
         pairs: The pairs.
+        weights: A number for each pair, or None.
 
     Examples:
         >>> rows = PairRows(None, Pairs(["a", "b", "c"], ["p", "q", "r"]))
@@ -123,20 +130,24 @@ class PairRows(TrainingRows):
         [['a', 'b'], ['c']]
     """
 
-    def __init__(self, model: Any, pairs: Pairs) -> None:
+    def __init__(self, model: Any, pairs: Pairs, weights: Any = None) -> None:
         self.model: Any = model
         self.pairs: Pairs = pairs
+        self.weights: np.ndarray | None = sample_weights(weights, len(self))
 
     def __len__(self) -> int:
         return len(self.pairs.sources)
 
     def part(self, rows: slice) -> "PairRows":
-        return PairRows(self.model, Pairs(*(part[rows] for part in self.pairs)))
+        weights = None if self.weights is None else self.weights[rows]
+        pairs = Pairs(*(part[rows] for part in self.pairs))
+        return PairRows(self.model, pairs, weights)
 
     def batches(self, batch_size: int, seed: int) -> PairBatches:
         """Returns batches of pairs of similar lengths."""
-        return self.model.batches(*self.pairs, batch_size=batch_size, seed=seed)
+        options = {"batch_size": batch_size, "seed": seed}
+        return self.model.batches(*self.pairs, **options, sample_weight=self.weights)
 
     def held_out(self, call: Any) -> Any:
         """Returns the pairs as arrays, for validation."""
-        return self.model.arrays(*self.pairs)
+        return of_parts(*self.model.arrays(*self.pairs), self.weights)

@@ -20,11 +20,11 @@ from kerasseq.models.seq2seq.pairs import (
     are_arrays,
     held_out_pairs,
     read_pairs,
-    refuse_weights,
 )
 from kerasseq.models.seq2seq.translation import BATCH_SIZE
 from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import sample_weights
 from kerasseq.tasks.fit_call import FitCall, of_parts
 from kerasseq.tasks.input_rows import (
     check_finite,
@@ -105,13 +105,13 @@ class Translator(TaskModel):
             size = checks.whole_number("batch_size", call.batch_size)
             encode = self._encode_rows
             return KerasData(encoded_batches(x, encode, batch_size=size, per_step=True))
-        pairs = read_pairs(x, call.y)
+        pairs, weights = read_pairs(x, call.y, call.sample_weight)
         if isinstance(pairs, Pairs):
-            call.refuse("for pairs of texts or ids", "sample_weight", "class_weight")
+            call.refuse("for pairs of texts or ids", "class_weight")
             check_not_empty(pairs.sources)
-            return PairRows(self, pairs)
+            return PairRows(self, pairs, weights)
         self._check_ids(*pairs)
-        return KerasData(*pairs, call.sample_weight, call.class_weight)
+        return KerasData(*pairs, weights, call.class_weight)
 
     def held_out_data(self, call: FitCall) -> Any:
         x, y, weights = held_out_pairs(call.validation_data, call.held_out_rows)
@@ -123,8 +123,12 @@ class Translator(TaskModel):
 
     def _encode_rows(self, x, y, weights):
         """Returns the arrays of rows of a stream."""
-        refuse_weights(weights)
-        return self.arrays(*read_pairs(x, y))
+        pairs, weights = read_pairs(x, y, weights)
+        inputs, wanted = self.arrays(*pairs)
+        if weights is None:
+            return inputs, wanted
+        weights = sample_weights(weights, len(wanted))
+        return inputs, wanted, np.repeat(weights[:, None], wanted.shape[1], axis=1)
 
     def batches(
         self,
@@ -133,6 +137,7 @@ class Translator(TaskModel):
         *,
         batch_size: int = BATCH_SIZE,
         seed: int = 0,
+        sample_weight: Any = None,
     ) -> PairBatches:
         """Returns the batches that `fit` trains on, for a custom training loop."""
         return PairBatches(
@@ -140,6 +145,7 @@ class Translator(TaskModel):
             self.target_vocabulary.encode(targets),
             batch_size,
             seed,
+            sample_weight=sample_weight,
             **self.target_vocabulary.pair_options,
         )
 
@@ -205,8 +211,8 @@ class Translator(TaskModel):
     def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
         x = call.x
         if not are_arrays(x) and not is_empty_list(x):
-            x, y = pairs = read_pairs(x, rows=call.held_out_rows)
-            x = self.encode(x, y) if isinstance(pairs, Pairs) else x
+            pairs, _ = read_pairs(x, rows=call.held_out_rows)
+            x = self.encode(*pairs) if isinstance(pairs, Pairs) else pairs[0]
         self._check_ids(x)
         return outputs(x)
 

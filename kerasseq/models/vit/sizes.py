@@ -32,7 +32,7 @@ def grid(
     """Returns rows and columns of the grid of patches; None for an unknown size.
 
     Raises:
-        ValueError: If the patch size does not divide the image size.
+        ValueError: If the patch size does not divide the image size, or that is 0.
 
     Examples:
         >>> grid((224, 224), (16, 16))
@@ -50,4 +50,7 @@ Choose another patch_size, or crop, pad or resize the images
             f"patch_size must divide the image size {shown[1]}, received {shown[0]}. "
             "Choose another patch_size, or crop, pad or resize the images"
         )
+    if 0 in image_size:
+        shown = " × ".join(map(str, image_size))
+        raise ValueError(f"images must have at least one patch, received {shown}")
     return tuple(None if size is None else size // patch for size, patch in known)

@@ -1,5 +1,7 @@
 """`fit` and `evaluate` of Seq2Seq: forms of pairs, batches, loss and accuracy."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -190,3 +192,51 @@ def test_the_weight_of_a_pair_is_that_of_its_tokens():
     found = made.evaluate(*pairs, sample_weight=weights, batch_size=9, verbose=0)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     assert wanted[0] != pytest.approx(made.evaluate(x, y, verbose=0)[0], rel=0.01)
+
+
+@pytest.mark.once("numbers of the loss")
+@pytest.mark.parametrize("form", ["lists", "a stream", "an endless stream", "a part"])
+def test_fit_counts_the_weight_of_a_pair_as_evaluate_does(form):
+    weights = [0.5, 0.0, 2.0, 1, 1, 3, 0, 0.25, 7]
+    data = {"x": SOURCES, "y": TARGETS, "sample_weight": weights}
+    if "stream" in form:
+        rows = [*zip(SOURCES, TARGETS, weights, strict=True)]
+        data = {"x": iter(rows)}
+    if form == "an endless stream":
+        data = {"x": itertools.cycle(rows), "steps_per_epoch": 1}
+    made, expected = toys.model("gru"), toys.model("gru")
+    expected.set_weights(made.get_weights())
+    for model in (made, expected):
+        model.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
+    options = {"batch_size": 9, "verbose": 0}
+    kept = slice(None)
+    if form == "a part":
+        kept, data["validation_split"] = slice(-3), 1 / 3
+    x, y = expected.arrays(SOURCES[kept], TARGETS[kept])
+    weights = np.array(weights)
+    wanted = expected.evaluate(x, y, sample_weight=weights[kept], **options)
+    expected.fit(x, y, sample_weight=weights[kept], **options)
+    history = made.fit(**data, **options).history
+    assert history["loss"] == pytest.approx(wanted[:1], rel=1e-5)
+    for found, weight in zip(made.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(found, weight, atol=1e-5)
+    if form == "a part":
+        wanted = made.evaluate(
+            SOURCES[-3:], TARGETS[-3:], sample_weight=weights[-3:], **options
+        )
+        assert history["val_loss"] == pytest.approx(wanted[:1], rel=1e-5)
+
+
+@pytest.mark.once("arguments are checked")
+@pytest.mark.parametrize(
+    "weights, error, message",
+    [
+        ([1, 2], ValueError, "a number for each of 9 rows, received 2 in"),
+        (["a"] * 9, TypeError, "sample_weight must be an array of real numbers"),
+        (np.ones((9, 4)), ValueError, r"each of 9 rows, received the shape \(9, 4\)"),
+        ([np.nan] * 9, ValueError, "sample_weight must be finite numbers"),
+    ],
+)
+def test_wrong_weights_of_pairs(weights, error, message):
+    with pytest.raises(error, match=message):
+        toys.model("gru").fit(SOURCES, TARGETS, sample_weight=weights, verbose=0)
