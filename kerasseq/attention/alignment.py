@@ -273,7 +273,7 @@ class AlignmentAttention(SingleHeadAttention):
             return alpha + ops.stop_gradient(one - alpha)
         if not training:
             return one
-        wide = ops.cast(alpha, _at_least_float32(alpha))
+        wide = ops.cast(alpha, keras.backend.result_type(alpha.dtype, "float32"))
         log_alpha = ops.log(ops.where(wide > 0, wide, ops.ones_like(wide)))
         # 0 for a fully masked query, which chooses nothing.
         log_p = ops.sum(ops.cast(one, wide.dtype) * log_alpha, axis=-1)
@@ -313,10 +313,6 @@ class AlignmentAttention(SingleHeadAttention):
         if not (self.dropout and training):
             return alpha
         return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
-
-
-def _at_least_float32(x):
-    return keras.backend.result_type(x.dtype, "float32")
 
 
 def _size_of_scores(name, value, score, scores):

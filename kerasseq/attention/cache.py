@@ -25,6 +25,25 @@ NAMES |= {"global", "global_key", "global_value"}
 Cache: TypeAlias = dict[str, Tensor]  # "key", "value" and "position", as above
 
 
+class WithoutCache:
+    """A mixin for attention that reads whole sequences at once."""
+
+    never_causal: str  # why
+
+    def make_cache(self, batch: int, length: int) -> Cache:
+        """Raises: the layer has no cache."""
+        raise ValueError(
+            f"{type(self).__name__} {self.never_causal}, and has no cache. Call it on "
+            "whole sequences"
+        )
+
+    def project_memory(
+        self, value: Tensor, key: Tensor | None = None, value_mask: Tensor | None = None
+    ) -> Cache:
+        """Raises: the layer has no cache."""
+        return self.make_cache(1, 1)
+
+
 def is_rolling(cache: Cache | Tensor | None) -> bool:
     """Returns whether a cache holds the last tokens of a text only.
 

@@ -15,7 +15,6 @@ Examples:
 import argparse
 import contextlib
 import errno
-import importlib.util
 import ipaddress
 import json
 import os
@@ -68,7 +67,7 @@ def add_command(add: options.Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq app`."""
-    if importlib.util.find_spec("streamlit") is None:
+    if not packages.is_installed("streamlit"):
         raise ModuleNotFoundError(MISSING)
     if args.deck is not None:
         check_deck(args.deck)  # a wrong field ends the command here

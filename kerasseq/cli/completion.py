@@ -28,10 +28,7 @@ def add_command(add: options.Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq completion`."""
-    try:
-        import shtab
-    except ImportError as error:
-        raise packages.missing("completion needs", "shtab") from error
+    shtab = packages.load("shtab", "shtab", "completion needs")
     from kerasseq.cli.main import build_parser  # here, as it imports the commands
 
     print_result(shtab.complete(build_parser()[0], args.shell))

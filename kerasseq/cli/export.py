@@ -16,7 +16,6 @@ Examples:
 """
 
 import argparse
-import importlib.util
 from typing import Any
 
 import kerasseq
@@ -157,7 +156,7 @@ def _checked(exported):
     written = f"Written on {exported.backend}"
     if exported.checked_by is None:
         reader = READERS[exported.format]
-        if exported.format == "huggingface" and importlib.util.find_spec(reader):
+        if exported.format == "huggingface" and packages.is_installed(reader):
             return f"{written}, and not compared: nothing does for this model."
         return (
             f"{written}, and not checked: that needs {reader}. "

@@ -1,6 +1,5 @@
 """Figures of a run, drawn by `tracing.plots` and written atomically."""
 
-import importlib.util
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ MISSING = f"matplotlib is not installed. {packages.install('matplotlib')}"
 
 def available() -> bool:
     """Returns whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
+    return packages.is_installed("matplotlib")
 
 
 def require() -> None:

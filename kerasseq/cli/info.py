@@ -8,7 +8,6 @@ Examples:
 """
 
 import argparse
-import importlib.util
 import platform
 from typing import Any
 
@@ -59,8 +58,7 @@ def devices() -> list[str]:
 
 def missing() -> list[str]:
     """Returns what would make the backend in use faster, a sentence for each."""
-    llvmlite = importlib.util.find_spec("llvmlite")
-    if backend.chosen() != "torch" or llvmlite is not None:
+    if backend.chosen() != "torch" or packages.is_installed("llvmlite"):
         return []
     return [
         "llvmlite is not installed: on a CPU most recurrent layers are several times "

@@ -9,7 +9,6 @@ reads the mean of the hidden states of the tokens in place of the state of [CLS]
 which a short pre-training contributes little.
 """
 
-import importlib.util
 import pathlib
 import time
 import warnings
@@ -89,7 +88,7 @@ class Data(NamedTuple):
 def check_packages(names: list[str]) -> None:
     """Raises an `ImportError` if scikit-learn is needed and not installed."""
     simple = [name for name in names if is_simple(name)]
-    if simple and importlib.util.find_spec("sklearn") is None:
+    if simple and not packages.is_installed("sklearn"):
         raise ImportError(
             f"{packages.missing(f'{simple[0]} needs', 'scikit-learn')}, or choose "
             "others with --models"

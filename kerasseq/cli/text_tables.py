@@ -286,11 +286,7 @@ def _names(path, cells):
 
 def require_pandas() -> Any:
     """Returns pandas, or raises an `ImportError` that says how to install it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise packages.missing("a table is read by", "pandas") from error
-    return pandas
+    return packages.load("pandas", "pandas", "a table is read by")
 
 
 def parquet(path: pathlib.Path, data: bytes) -> "pandas.DataFrame":

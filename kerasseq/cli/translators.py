@@ -15,7 +15,6 @@ Examples:
 """
 
 import functools
-import importlib.util
 import time
 from typing import Any
 
@@ -99,7 +98,7 @@ def train(run: Run) -> runs.Results:
         return train_one(run)
     settings = run.settings
     choose_backend(None)  # to score, also after training in processes
-    if importlib.util.find_spec("sacrebleu") is None:
+    if not packages.is_installed("sacrebleu"):
         raise ImportError(packages.missing("BLEU needs", "sacrebleu"))
     data, record = run.read("the pairs", read_data)
     names = contest.names(

@@ -16,7 +16,6 @@ then:
 """
 
 import hashlib
-import importlib.util
 import os
 import pathlib
 from typing import TYPE_CHECKING, Any
@@ -187,7 +186,7 @@ def show(console: Console, results: runs.Results) -> None:
 def draw(run: Run, model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
     """Draws the training, and the most frequent words in the plane."""
     files = [figures.history(run.folder, history, "loss", run.title)]
-    if importlib.util.find_spec("sklearn") is None:
+    if not packages.is_installed("sklearn"):
         note(
             "no figure of the words: scikit-learn is not installed. "
             + packages.install("scikit-learn")

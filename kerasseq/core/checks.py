@@ -120,6 +120,24 @@ def positive(name: str, value: float) -> float:
     return value
 
 
+def loss_factor(name: str, value: float) -> float:
+    """Returns the factor of a term of a loss as a `float` of at least 0.
+
+    Examples:
+        >>> loss_factor("beta", -1)
+        Traceback (most recent call last):
+        ...
+        ValueError: beta must not be negative, received -1. Choose 0 to leave the loss \
+out
+    """
+    if finite(name, value) < 0:
+        raise ValueError(
+            f"{name} must not be negative, received {value}. Choose 0 to leave the "
+            "loss out"
+        )
+    return float(value)
+
+
 def fraction(name: str, value: float) -> float:
     """Returns `value` as a `float` between 0 and 1, both included.
 

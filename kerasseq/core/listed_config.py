@@ -43,7 +43,7 @@ class ListedConfig:
 
     def get_config(self) -> Config:
         """Returns the arguments as plain data, after those that Keras has."""
-        inherited = super().get_config()
+        inherited = getattr(super(), "get_config", dict)()
         # Not those of a subclass, which adds its own to this config.
         cls = next(c for c in type(self).__mro__ if ListedConfig in c.__bases__)
         own = (name for name in arguments.names(cls) if name not in inherited)

@@ -5,6 +5,7 @@ that installs it by name would run their code: messages name the missing package
 """
 
 import importlib
+import importlib.util
 from typing import Any
 
 REPOSITORY = ""  # address, as in https://HOST/OWNER/kerasseq; empty: not published
@@ -36,6 +37,19 @@ def install(*packages: str) -> str:
         'In this environment: pip install pandas pyarrow'
     """
     return f"In this environment: pip install {' '.join(packages)}"
+
+
+def is_installed(package: str) -> bool:
+    """Returns whether a package is installed, without importing it.
+
+    Args:
+        package: Its name, which is that of its module with "-" for "_".
+
+    Examples:
+        >>> is_installed("keras"), is_installed("no-such-package")
+        (True, False)
+    """
+    return importlib.util.find_spec(package.replace("-", "_")) is not None
 
 
 def load(module: str, package: str, need: str) -> Any:

@@ -5,7 +5,6 @@ Loads no Keras, unless a model is exported here.
 """
 
 import contextlib
-import importlib.util
 import json
 import os
 import pathlib
@@ -137,7 +136,7 @@ def _usable(name: str, format: Format) -> list[str]:
     reasons, usable = [], []
     installed = backend.installed()
     for one, needed in format.backends.items():
-        missing = [each for each in needed if not _is_installed(each)]
+        missing = [each for each in needed if not packages.is_installed(each)]
         if one not in installed:
             missing.insert(0, one)
         if missing:
@@ -151,10 +150,6 @@ def _usable(name: str, format: Format) -> list[str]:
             f"needs {listed}, which is not installed. {packages.install(*reasons[0])}"
         )
     return usable
-
-
-def _is_installed(package):
-    return importlib.util.find_spec(package.replace("-", "_")) is not None
 
 
 @contextlib.contextmanager

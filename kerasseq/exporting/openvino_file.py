@@ -39,7 +39,8 @@ def _keep_outputs(folder, names):
     import openvino
 
     file = folder / CONVERTED
-    program = openvino.Core().read_model(file.read_bytes(), _weights(file))
+    weights = file.with_suffix(".bin").read_bytes()
+    program = openvino.Core().read_model(file.read_bytes(), weights)
     for result in program.get_results()[len(names) :]:
         program.remove_result(result)
     for output, name in zip(program.outputs, names, strict=True):
@@ -47,10 +48,6 @@ def _keep_outputs(folder, names):
     openvino.serialize(program, str(folder / FILE))
     for part in (file, file.with_suffix(".bin")):
         part.unlink()
-
-
-def _weights(file):
-    return file.with_suffix(".bin").read_bytes()
 
 
 def check(model: keras.Model, folder: pathlib.Path, length: int | None) -> float:

@@ -5,10 +5,10 @@ tokenizer, if the package is installed: what it cannot hold is not written. `enc
 there must be called with `add_special_tokens=False`, as models add their own.
 """
 
-import importlib.util
 import json
 from typing import Any
 
+from kerasseq.core import packages
 from kerasseq.text import (
     BytePairTokenizer,
     CharacterTokenizer,
@@ -87,7 +87,7 @@ def differences(tokenizer: Tokenizer, content: dict[str, Any]) -> str | None:
         tokenizer: A fitted tokenizer.
         content: The content of a `tokenizer.json`.
     """
-    if importlib.util.find_spec("tokenizers") is None:
+    if not packages.is_installed("tokenizers"):
         return None
     import tokenizers
 

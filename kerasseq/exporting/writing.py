@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import io
 import os
 import pathlib
@@ -14,6 +13,7 @@ from typing import Any
 
 import keras
 
+from kerasseq.core import packages
 from kerasseq.exporting import companions, inputs, rounding
 from kerasseq.exporting.checks import TOLERANCE
 from kerasseq.exporting.failures import as_final, is_final
@@ -165,7 +165,7 @@ def sizes_of(folder: pathlib.Path) -> dict[str, int]:
 
 
 def _is_installed(package):
-    return package is None or importlib.util.find_spec(package.replace("-", "_"))
+    return package is None or packages.is_installed(package)
 
 
 def _reader(format):

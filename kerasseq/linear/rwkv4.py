@@ -31,7 +31,7 @@ from kerasseq.core import checks
 from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
 from kerasseq.core.types import DType, Identifier, Shape, Tensor
-from kerasseq.linear.token_shift import TokenShift
+from kerasseq.linear.token_shift import ChannelMix, TokenShift
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
 from kerasseq.tracing.intervention import is_replaced
@@ -285,7 +285,7 @@ class RWKV4TimeMix(TokenShift):
 
 
 @register
-class RWKV4ChannelMix(TokenShift):
+class RWKV4ChannelMix(ChannelMix):
     r"""The feed-forward network of RWKV-4, which reads the step before as well.
 
     $\sigma(\mathrm{mix}_{\mu_r}(x)_t W^r) \odot
@@ -317,39 +317,15 @@ class RWKV4ChannelMix(TokenShift):
     """
 
     receptance_dense: keras.layers.Dense
-    key_dense: keras.layers.Dense
-    value_dense: keras.layers.Dense
-    key_mix: keras.Variable
     receptance_mix: keras.Variable
-
-    @passes_on(TokenShift)
-    def __init__(
-        self,
-        intermediate_dim: int | None = None,
-        *,
-        layer_index: int = 0,
-        num_layers: int = 1,
-        kernel_initializer: Identifier = "glorot_uniform",
-        **kwargs: Any,
-    ) -> None:
-        self.intermediate_dim: int | None = checks.optional(
-            checks.size, "intermediate_dim", intermediate_dim
-        )
 
     def build(self, shape: Shape) -> None:
         self._start_build(shape)
-        D = self.width
-        F = self.intermediate_dim or 4 * D
-        checks.fits_memory("intermediate_dim", F, 2 * D)
         self.key_mix = self._mix_weight("key", self.rest)
         self.receptance_mix = self._mix_weight("receptance", self.rest)
-        self.receptance_dense = self._dense("receptance", D, D)
-        self.key_dense = self._dense("key", D, F)
-        self.value_dense = self._dense("value", F, D)
+        self.receptance_dense = self._dense("receptance", self.width, self.width)
+        self._build_hidden()
         self.built = True
-
-    def state_shapes(self) -> list[Shape]:
-        return [(self.width,)]
 
     def _advance(self, x, states, mask):
         x, mask = self.checked(x, mask)

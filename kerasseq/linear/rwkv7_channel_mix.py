@@ -8,21 +8,17 @@ $$
 It has no gate, unlike that of RWKV-4. Peng et al. 2025 (arXiv 2503.14456).
 """
 
-from typing import Any
-
-import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.core import checks
-from kerasseq.core.constructors import passes_on
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Identifier, Shape
+from kerasseq.core.types import Shape
 from kerasseq.linear.lerp_shift import LerpShift
+from kerasseq.linear.token_shift import ChannelMix
 
 
 @register
-class RWKV7ChannelMix(LerpShift):
+class RWKV7ChannelMix(ChannelMix, LerpShift):
     r"""The feed-forward network of RWKV-7, which reads the step before as well.
 
     $\mathrm{ReLU}(\mathrm{lerp}_\mu(x)_t W^k)^2\, W^v$. Its state is the last input.
@@ -55,36 +51,11 @@ class RWKV7ChannelMix(LerpShift):
         Peng et al. 2025, "RWKV-7 Goose". Slides A.
     """
 
-    key_dense: keras.layers.Dense
-    value_dense: keras.layers.Dense
-    key_mix: keras.Variable
-
-    @passes_on(LerpShift)
-    def __init__(
-        self,
-        intermediate_dim: int | None = None,
-        *,
-        layer_index: int = 0,
-        num_layers: int = 1,
-        kernel_initializer: Identifier = "glorot_uniform",
-        **kwargs: Any,
-    ) -> None:
-        self.intermediate_dim: int | None = checks.optional(
-            checks.size, "intermediate_dim", intermediate_dim
-        )
-
     def build(self, shape: Shape) -> None:
         self._start_build(shape)
-        D = self.width
-        F = self.intermediate_dim or 4 * D
-        checks.fits_memory("intermediate_dim", F, 2 * D)
         self.key_mix = self._lerp_weight("key", self.rest**4)
-        self.key_dense = self._dense("key", D, F)
-        self.value_dense = self._dense("value", F, D)
+        self._build_hidden()
         self.built = True
-
-    def state_shapes(self) -> list[Shape]:
-        return [(self.width,)]
 
     def _advance(self, x, states, mask):
         x, mask = self.checked(x, mask)

@@ -112,3 +112,43 @@ class TokenShift(CarriesState, Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
+
+
+class ChannelMix(TokenShift):
+    """Base class of the feed-forward networks of RWKV, with a hidden layer.
+
+    Args:
+        intermediate_dim: F, width of the hidden layer; 4 D if None.
+        layer_index: Index of the block, from 0, on which initial values depend.
+        num_layers: L, number of blocks.
+        kernel_initializer: Initializer of the kernels.
+        **kwargs: For `keras.layers.Layer`.
+    """
+
+    key_dense: keras.layers.Dense
+    value_dense: keras.layers.Dense
+    key_mix: keras.Variable
+
+    @passes_on(TokenShift)
+    def __init__(
+        self,
+        intermediate_dim: int | None = None,
+        *,
+        layer_index: int = 0,
+        num_layers: int = 1,
+        kernel_initializer: Identifier = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        self.intermediate_dim: int | None = checks.optional(
+            checks.size, "intermediate_dim", intermediate_dim
+        )
+
+    def _build_hidden(self):
+        D = self.width
+        F = self.intermediate_dim or 4 * D
+        checks.fits_memory("intermediate_dim", F, 2 * D)
+        self.key_dense = self._dense("key", D, F)
+        self.value_dense = self._dense("value", F, D)
+
+    def state_shapes(self) -> list[Shape]:
+        return [(self.width,)]

@@ -9,15 +9,16 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core.dense import Dense
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register, scores_dtype
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 
 MAX_LAG = 64  # steps before the forecast that a linear baseline reads
 PART = 8192  # windows that a baseline is computed for at a time
 
 
 @register
-class Standardize(keras.layers.Layer):
+class Standardize(ListedConfig, keras.layers.Layer):
     r"""Standardizes features, $(x - \mu)/\sigma$, with constants set from data.
 
     Args:
@@ -71,10 +72,6 @@ class Standardize(keras.layers.Layer):
             return self.mean + self.scale * x
         return (x - self.mean) / self.scale
 
-    def get_config(self) -> Config:
-        config = {"width": self.width, "invert": self.invert}
-        return {**super().get_config(), **config}
-
 
 @register
 class SubtractLast(keras.layers.Layer):
@@ -122,7 +119,7 @@ class SubtractLast(keras.layers.Layer):
 
 
 @register
-class Baseline(keras.layers.Layer):
+class Baseline(ListedConfig, keras.layers.Layer):
     r"""Adds to a forecast that of an autoregression, a linear map of the last values.
 
     $$\hat y_{T+i} = f_i + \sum_{j=1}^{p} w_{ji}\, y_{T+1-j} + c_i$$
@@ -248,13 +245,9 @@ class Baseline(keras.layers.Layer):
         else:
             super().load_own_variables(store)
 
-    def get_config(self) -> Config:
-        config = {"horizon": self.horizon, "quantiles": self.quantiles}
-        return {**super().get_config(), **config}
-
 
 @register
-class SplitFuture(keras.layers.Layer):
+class SplitFuture(ListedConfig, keras.layers.Layer):
     """Splits windows into the steps so far and the known features of the future.
 
     Args:
@@ -280,10 +273,6 @@ class SplitFuture(keras.layers.Layer):
             `(batch, time, features)` and `(batch, horizon, ahead)`.
         """
         return x[:, : -self.horizon], x[:, -self.horizon :, -self.ahead :]
-
-    def get_config(self) -> Config:
-        config = {"horizon": self.horizon, "ahead": self.ahead}
-        return {**super().get_config(), **config}
 
 
 def add_outputs(

@@ -21,11 +21,7 @@ def require_pandas() -> Any:
     Raises:
         ImportError: If it is not installed.
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise packages.missing("a table needs", "pandas") from error
-    return pandas
+    return packages.load("pandas", "pandas", "a table needs")
 
 
 def as_table(data: Any) -> Any:

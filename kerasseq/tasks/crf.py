@@ -45,16 +45,17 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, objects
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.masks import attached_mask, largest, zero_masked
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import as_floats, check_sequence
-from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.core.types import Identifier, Shape, Tensor
 
 NEVER = -1e30  # the score of what cannot be; sums of it stay finite
 
 
 @register
-class CRF(keras.layers.Layer):
+class CRF(ListedConfig, keras.layers.Layer):
     r"""Linear-chain conditional random field over the tags of a sequence.
 
     The layer returns its inputs, the scores that another layer computes for each tag at
@@ -202,13 +203,6 @@ class CRF(keras.layers.Layer):
     def _weights(self, e):
         weights = (self.transitions, self.start, self.end)
         return tuple(ops.cast(weight, e.dtype) for weight in weights)
-
-    def get_config(self) -> Config:
-        config = {
-            "num_tags": self.num_tags,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-        return {**super().get_config(), **config}
 
 
 def potentials(e: Tensor, A: Tensor, a: Tensor, mask: Tensor) -> Tensor:

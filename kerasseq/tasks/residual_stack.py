@@ -27,10 +27,11 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.carried_state import CarriesState
 from kerasseq.core.dense import Dense
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_sequence, check_width
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.linear.rwkv7 import RWKV7TimeMix
@@ -50,7 +51,7 @@ RESIDUAL = (*mixers.WITH_HEADS, *mixers.OF_ANY_WIDTH)
 
 
 @register
-class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
+class ResidualStack(ListedConfig, CarriesState, WithSublayers, keras.layers.Layer):
     """Residual blocks of a layer that carries a state, from a sequence to a sequence.
 
     All steps are computed at once; `advance` continues from a list of states, those of
@@ -248,14 +249,3 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return (*shape[:-1], self.units)
-
-    def get_config(self) -> Config:
-        config = {
-            "architecture": self.architecture,
-            "units": self.units,
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
-        return {**super().get_config(), **config}

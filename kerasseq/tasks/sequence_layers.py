@@ -9,9 +9,10 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, masks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_sequence
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 
 
 def sequence_input(
@@ -84,7 +85,7 @@ def embedding_width(embedding_dim: int | None, units: int) -> int:
 
 
 @register
-class Embedding(keras.layers.Embedding):
+class Embedding(ListedConfig, keras.layers.Embedding):
     """An embedding whose padding may have any id.
 
     The class is named like that of Keras, as weights are stored under this name.
@@ -132,9 +133,6 @@ class Embedding(keras.layers.Embedding):
         # Keras refuses subclasses, whose computation may be another one.
         super().quantize(mode, type_check=False, config=config)
 
-    def get_config(self) -> Config:
-        return {**super().get_config(), "padding_id": self.padding_id}
-
 
 def move_padding_last(embedding: Embedding, variables: Any) -> None:
     """Moves the padding to the last row in variables of an older layout.
@@ -161,7 +159,7 @@ DEFAULT_POOLING, POOLING_OF_TEXTS = "last", "mean_max"
 
 
 @register
-class SequencePooling(keras.layers.Layer):
+class SequencePooling(ListedConfig, keras.layers.Layer):
     r"""Pools the outputs at the real steps, `(B, T, C)` to `(B, C)`.
 
     $$\bar h = \frac{1}{T} \sum_t h_t, \qquad \hat h_c = \max_t h_{t,c}$$
@@ -222,9 +220,6 @@ class SequencePooling(keras.layers.Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return (shape[0], shape[-1] * (1 + (self.mode == "mean_max")))
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "mode": self.mode}
 
 
 def pooling_layer(mode: str) -> keras.Layer:

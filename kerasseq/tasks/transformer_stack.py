@@ -22,9 +22,10 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks, masks
 from kerasseq.core.dense import Dense
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.positions.sine import SinePositionEncoding
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
@@ -39,7 +40,7 @@ NEVER_CAUSAL = tuple(n for n in SPARSE if hasattr(OF_PAIRS[n], "never_causal"))
 
 
 @register
-class TransformerStack(WithSublayers, keras.layers.Layer):
+class TransformerStack(ListedConfig, WithSublayers, keras.layers.Layer):
     """Transformer blocks with position encoding, from a sequence to a sequence.
 
     Padding, on the left or on the right, does not change the outputs at real positions.
@@ -190,21 +191,6 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return (*inputs_shape[:-1], self.units)
-
-    def get_config(self) -> Config:
-        config = {
-            "units": self.units,
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "causal": self.causal,
-            "dropout": self.dropout,
-            "seed": self.seed,
-            "attention": self.attention,
-            "sliding_window": self.sliding_window,
-            "global_tokens": self.global_tokens,
-            "max_length": self.max_length,
-        }
-        return {**super().get_config(), **config}
 
 
 def check_causal(name: str, attention: str, causal: bool) -> None:

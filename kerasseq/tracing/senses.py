@@ -196,7 +196,7 @@ def _checked(name, sentences, words):
                 f"{name} must have the word {' or '.join(map(repr, words))} in each "
                 f"text, received {checks.short(row[0])} at {n}"
             )
-        rows.append((*row[:3], _word(row[0], words)))
+        rows.append((*row[:3], _match(row[0], words)[0]))
     if len({row[1] for row in rows}) < 2:
         raise ValueError(
             f"{name} must have at least two senses, received {len(rows)} rows with "
@@ -214,10 +214,6 @@ def _end(text, words):
     """Returns where the first of the words ends in a text; None without any."""
     match = _match(text, words)
     return match and match.end()
-
-
-def _word(text, words):
-    return _match(text, words)[0]
 
 
 def _split(rows, rng):

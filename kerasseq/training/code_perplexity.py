@@ -13,8 +13,9 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Tensor
 
 
 def effective_number(counts: Tensor) -> Tensor:
@@ -32,7 +33,7 @@ def effective_number(counts: Tensor) -> Tensor:
 
 
 @register
-class CodePerplexity(keras.metrics.Metric):
+class CodePerplexity(ListedConfig, keras.metrics.Metric):
     r"""Computes the effective number of codes, $\exp(-\sum_k p_k \ln p_k)$, of ids.
 
     Args:
@@ -82,6 +83,3 @@ class CodePerplexity(keras.metrics.Metric):
 
     def result(self) -> Tensor:
         return effective_number(ops.convert_to_tensor(self.counts))
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "num_codes": self.num_codes}

@@ -15,14 +15,15 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ctc_labels import checked_blank
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.masks import attached_mask
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Tensor
 from kerasseq.training.ctc_paths import ctc_loss
 
 
 @register
-class CTC(keras.losses.Loss):
+class CTC(ListedConfig, keras.losses.Loss):
     r"""Computes $-\log p(l \mid x)$ of labels whose times are not known.
 
     A path has one symbol, or the blank, at each frame. It reads as the label once equal
@@ -88,9 +89,6 @@ class CTC(keras.losses.Loss):
         loss = ctc_loss(y_pred["logits"], y_true, y_pred["mask"], self.blank)
         counts = ops.reshape(ops.cast(y_pred["counts"], "bool"), (-1,))
         return ops.where(ops.broadcast_to(counts, ops.shape(loss)), loss, 0.0)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "blank": self.blank}
 
 
 def check_logits(logits: Tensor, blank: int) -> None:

@@ -19,8 +19,9 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import check_names
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.training.batches import GroupedBatches, fit_arguments
 from kerasseq.training.policy import PolicyModel, log_probability
 from kerasseq.training.preference_batches import (
@@ -35,7 +36,7 @@ OPTIONS += ("shuffle",)
 
 
 @register
-class DPO(PolicyModel):
+class DPO(ListedConfig, PolicyModel):
     r"""Trains a language model on preferences, by direct preference optimization.
 
     The model itself is trained; it keeps its class and its methods. The loss of a pair
@@ -233,6 +234,3 @@ class DPO(PolicyModel):
         longest = None if self.longest is None else self.longest + 1  # the last unread
         tokenizer = getattr(self.model, "tokenizer", None)
         return encoded_pairs(x, self.model.ids, longest, tokenizer)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "beta": self.beta}

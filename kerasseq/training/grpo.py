@@ -25,7 +25,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.interrupts import deferred_interrupt
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
@@ -427,22 +427,11 @@ class GRPO(PolicyModel):
         )
 
     def get_config(self) -> Config:
-        names = (
-            "num_generations",
-            "beta",
-            "epsilon",
-            "scale_rewards",
-            "use_bias_correction_kl",
-            "num_iterations",
-            "max_new_tokens",
-            "temperature",
-            "stop",
-        )
-        reward = self.reward_model
-        if reward is not None:
-            reward = keras.saving.serialize_keras_object(reward)
-        own = {name: getattr(self, name) for name in names}
-        return {**super().get_config(), **own, "reward": reward}
+        config = super().get_config()
+        own = [n for n in arguments.names(GRPO) if n not in (*config, "reward")]
+        config |= {name: getattr(self, name) for name in own}
+        reward = keras.saving.serialize_keras_object(self.reward_model)
+        return {**config, "reward": reward}
 
 
 def _callbacks(model, callbacks, verbose, epochs, steps):

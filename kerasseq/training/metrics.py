@@ -7,12 +7,13 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.masks import attached_mask
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
 
 
-class _MeanCrossEntropy(keras.metrics.Metric):
+class _MeanCrossEntropy(ListedConfig, keras.metrics.Metric):
     """Mean of −ln p over all unmasked tokens; subclasses change the unit."""
 
     def __init__(
@@ -41,9 +42,6 @@ class _MeanCrossEntropy(keras.metrics.Metric):
 
     def mean(self) -> Tensor:
         return ops.divide_no_nan(self.total, self.count)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "from_logits": self.from_logits}
 
 
 def per_token(sample_weight: Tensor, like: Tensor) -> Tensor:
@@ -107,7 +105,7 @@ class RunningMean(keras.metrics.Mean):
 
 
 @register
-class PerStep(keras.metrics.Metric):
+class PerStep(ListedConfig, keras.metrics.Metric):
     """Computes a metric of Keras over all steps of all batches.
 
     Means of Keras average each row first, so that a step of a batch of T steps would
@@ -158,10 +156,6 @@ class PerStep(keras.metrics.Metric):
     def reset_state(self) -> None:
         self.metric.reset_state()
 
-    def get_config(self) -> Config:
-        config = {"metric": keras.metrics.serialize(self.metric)}
-        return {**super().get_config(), **config}
-
 
 def per_step(metric: Any) -> Any:
     """Returns a metric of Keras as `PerStep`; others, such as your own, as they are.
@@ -184,7 +178,7 @@ def per_step(metric: Any) -> Any:
 
 
 @register
-class TokenAccuracy(keras.metrics.Metric):
+class TokenAccuracy(ListedConfig, keras.metrics.Metric):
     """Computes the fraction of tokens that are predicted correctly.
 
     Args:
@@ -228,6 +222,3 @@ class TokenAccuracy(keras.metrics.Metric):
 
     def result(self) -> Tensor:
         return ops.divide_no_nan(self.right, self.count)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "ignore_class": self.ignore_class}

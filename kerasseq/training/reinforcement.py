@@ -7,12 +7,12 @@ Attention", 2015, section 4.1. Course slides B.
 from typing import Any
 
 from kerasseq.core import checks
+from kerasseq.core.listed_config import ListedConfig
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config
 
 
 @register
-class Reinforcement:
+class Reinforcement(ListedConfig):
     r"""Options of the training of hard attention in `models.Seq2Seq`.
 
     The choices $a$ of a target get the gradient of
@@ -54,11 +54,6 @@ class Reinforcement:
             raise ValueError(f"entropy must be at least 0, received {entropy}")
         self.baseline_decay: float = checks.fraction("baseline_decay", baseline_decay)
         self.soft_share: float = checks.fraction("soft_share", soft_share)
-
-    def get_config(self) -> Config:
-        """Returns the arguments as plain JSON."""
-        names = ("weight", "entropy", "baseline_decay", "soft_share")
-        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Reinforcement":

@@ -140,10 +140,10 @@ class MixtureOfExperts(Layer):
                 "would always be 1, and the router would not learn. Pass "
                 "norm_topk_prob=False"
             )
-        self.router_aux_loss_coef: float = _coefficient(
+        self.router_aux_loss_coef: float = checks.loss_factor(
             "router_aux_loss_coef", router_aux_loss_coef
         )
-        self.router_z_loss_coef: float = _coefficient(
+        self.router_z_loss_coef: float = checks.loss_factor(
             "router_z_loss_coef", router_z_loss_coef
         )
         self.router_jitter_noise: float = checks.rate(
@@ -308,16 +308,6 @@ class MixtureOfExperts(Layer):
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
-
-
-def _coefficient(name, value):
-    """Returns the factor of a loss, at least 0."""
-    if checks.finite(name, value) < 0:
-        raise ValueError(
-            f"{name} must not be negative, received {value}. Choose 0 to leave the "
-            "loss out"
-        )
-    return float(value)
 
 
 def _draw(initializer, shape, dtype=None):

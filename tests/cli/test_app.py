@@ -48,11 +48,9 @@ def test_wrong_options(words, capsys):
 
 
 def test_without_streamlit(monkeypatch, capsys):
-    found = app.importlib.util.find_spec
+    found = app.packages.is_installed
     monkeypatch.setattr(
-        app.importlib.util,
-        "find_spec",
-        lambda n: None if n == "streamlit" else found(n),
+        app.packages, "is_installed", lambda n: n != "streamlit" and found(n)
     )
     assert main(["app"]) == 2
     assert "pip install streamlit altair scikit-learn" in capsys.readouterr().err

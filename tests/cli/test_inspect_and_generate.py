@@ -1,6 +1,5 @@
 """`kerasseq generate`, `inspect`, `data` and `info`."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -198,11 +197,9 @@ def test_info_says_when_llvmlite_is_missing(monkeypatch, command):
     from kerasseq.cli import info
 
     assert json.loads(command("info", "--json").out)["missing"] == []
-    found = importlib.util.find_spec
+    found = info.packages.is_installed
     monkeypatch.setattr(
-        info.importlib.util,
-        "find_spec",
-        lambda name, *more: None if name == "llvmlite" else found(name, *more),
+        info.packages, "is_installed", lambda n: n != "llvmlite" and found(n)
     )
     import keras
 

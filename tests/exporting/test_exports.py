@@ -143,7 +143,7 @@ def test_wrong_arguments(model, tmp_path, options, message):
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(exports.backend, "installed", lambda: ("jax",))
-    monkeypatch.setattr(exports, "_is_installed", lambda name: name == "onnx")
+    monkeypatch.setattr(exports.packages, "is_installed", lambda name: name == "onnx")
     with pytest.raises(
         ImportError,
         match="onnx is written by tensorflow or torch, and needs tensorflow and "

@@ -80,5 +80,5 @@ def test_classes_without_a_vocabulary_that_can_be_read(keras_hub):
 
 def test_others_are_loaded_from_the_files_of_their_model():
     processor = pytest.importorskip("sentencepiece").SentencePieceProcessor()
-    with pytest.raises(TypeError, match="Pass kerasseq.text.load_tokenizer"):
+    with pytest.raises(TypeError, match=r'load_tokenizer\("FILE.model"\), the file'):
         as_tokenizer(processor)

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq.attention.cache import Cache
+from kerasseq.attention.cache import WithoutCache
 from kerasseq.attention.dot_product import recorded_attention, repeat_heads
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.core import checks, masks
@@ -120,7 +120,7 @@ def _project(E, x):
 
 
 @register
-class LinformerAttention(MultiHeadAttention):
+class LinformerAttention(WithoutCache, MultiHeadAttention):
     r"""Multi-head attention to r projections of the keys and values.
 
     Each projection mixes all positions, so that the layer cannot be causal, and has no
@@ -252,19 +252,6 @@ class LinformerAttention(MultiHeadAttention):
                 f"received {S}. Pass a shorter text, or create the layer for longer "
                 "ones"
             )
-
-    def make_cache(self, batch: int, length: int) -> Cache:
-        """Raises: the layer has no cache."""
-        raise ValueError(
-            f"LinformerAttention {self.never_causal}, and has no cache. Call it on "
-            "whole sequences"
-        )
-
-    def project_memory(
-        self, value: Tensor, key: Tensor | None = None, value_mask: Tensor | None = None
-    ) -> Cache:
-        """Raises: the layer has no cache."""
-        return self.make_cache(1, 1)
 
     def _attend(self, q, positions, memory, given_masks, **options):
         _, query_mask, value_mask, key_mask = given_masks

@@ -32,7 +32,7 @@ import keras
 from keras import ops
 
 from kerasseq import tracing
-from kerasseq.attention.cache import Cache
+from kerasseq.attention.cache import WithoutCache
 from kerasseq.attention.dot_product import (
     record_heads,
     recorded_attention,
@@ -65,7 +65,7 @@ class Sorted(NamedTuple):
 
 
 @register
-class ReformerAttention(MultiHeadAttention):
+class ReformerAttention(WithoutCache, MultiHeadAttention):
     r"""Multi-head self-attention to tokens that hash to the same bucket.
 
     Queries are keys as well, at unit length. The sort by bucket depends on later
@@ -222,19 +222,6 @@ class ReformerAttention(MultiHeadAttention):
         real = masks.intersect(*given_masks[1:])
         given_masks = None, real, real, None
         return super()._run(given_inputs, given_masks, caching, positions, **options)
-
-    def make_cache(self, batch: int, length: int) -> Cache:
-        """Raises: the layer has no cache."""
-        raise ValueError(
-            f"ReformerAttention {self.never_causal}, and has no cache. Call it on "
-            "whole sequences"
-        )
-
-    def project_memory(
-        self, value: Tensor, key: Tensor | None = None, value_mask: Tensor | None = None
-    ) -> Cache:
-        """Raises: the layer has no cache."""
-        return self.make_cache(1, 1)
 
     def _project_key_value(self, value, key, positions, cache=None, index=None):
         return {"value": dense(self.value_dense, value)}  # keys are computed from q

@@ -35,7 +35,9 @@ def rematerialized(function: Callable, mode: str) -> Callable:
         outputs, pull_back, others = jax.vjp(once, inputs, weights, has_aux=True)
         kept, structure = jax.tree.flatten(pull_back)
         known = {id(w) for w in weights}  # which depend on nothing, and are large
-        waits = [id(x) not in known and _is_float(x) for x in kept]
+        waits = [
+            id(x) not in known and jnp.issubdtype(x.dtype, jnp.floating) for x in kept
+        ]
         return (outputs, others), (kept, _Static(structure, tuple(waits)))
 
     def backward(saved: Any, upstream: Any) -> Any:
@@ -62,7 +64,3 @@ def rematerialized(function: Callable, mode: str) -> Callable:
 class _Static:
     structure: Any
     waits: tuple[bool, ...]  # for the gradient of the outputs
-
-
-def _is_float(x):
-    return jnp.issubdtype(x.dtype, jnp.floating)

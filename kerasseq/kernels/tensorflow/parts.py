@@ -71,7 +71,7 @@ def _step_in_parts(model, parts, data):
     first = [tf.identity(v.value) for v in counters]
     for n in range(parts):
         # One after another, so that the activations of one part are in memory.
-        with tf.control_dependencies([count, *filter(_is_given, mean)]):
+        with tf.control_dependencies([count, *(m for m in mean if m is not None)]):
             for variable, value in zip(counters, first, strict=True):
                 variable.assign(value)
             rows = common.rows_of(data, slice(n, None, parts))
@@ -123,10 +123,6 @@ def _of_all_devices(gradients, optimizer):
         total = [tf.clip_by_value(d, -c, c) for d in total]
     each = iter(d / context.num_replicas_in_sync for d in total)
     return [None if d is None else next(each) for d in gradients]
-
-
-def _is_given(value):
-    return value is not None
 
 
 def _mean(mean, d, r):

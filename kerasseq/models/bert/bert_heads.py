@@ -333,16 +333,13 @@ class FirstToken(keras.layers.Layer):
     """
 
     def call(self, sequence: Tensor, real: Tensor) -> Tensor:
-        return at_positions(sequence, _first(real)[:, None])[:, 0]
+        first = ops.cast(ops.argmax(ops.cast(real, "int32"), axis=1), "int32")
+        return at_positions(sequence, first[:, None])[:, 0]
 
     def compute_output_shape(
         self, sequence_shape: Shape, real_shape: Shape | None = None
     ) -> Shape:
         return sequence_shape[0], sequence_shape[-1]
-
-
-def _first(real: Tensor) -> Tensor:
-    return ops.cast(ops.argmax(ops.cast(real, "int32"), axis=1), "int32")
 
 
 @register

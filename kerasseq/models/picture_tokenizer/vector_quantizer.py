@@ -99,7 +99,7 @@ class VectorQuantizer(Layer):
         self.num_codes: int = checks.size("num_codes", num_codes, 1)
         self.dim: int = checks.size("dim", dim, 1)
         checks.fits_memory("num_codes", self.num_codes, 2 * self.dim)
-        self.commitment: float = _at_least_0("commitment", commitment)
+        self.commitment: float = checks.loss_factor("commitment", commitment)
         self.decay: float = checks.fraction("decay", decay)
         self.epsilon: float = checks.positive("epsilon", epsilon)
         self.threshold: float = checks.fraction("threshold", threshold)
@@ -241,13 +241,3 @@ class VectorQuantizer(Layer):
         y = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         ids = keras.KerasTensor(x.shape[:-1], dtype="int32")
         return (y, ids) if return_ids else y
-
-
-def _at_least_0(name, value):
-    """Returns a factor of a loss."""
-    if checks.finite(name, value) < 0:
-        raise ValueError(
-            f"{name} must not be negative, received {value}. Choose 0 to leave the "
-            "loss out"
-        )
-    return float(value)

@@ -140,11 +140,6 @@ class BytePairTokenizer(Tokenizer):
         self.end_of_word: str | None = checked_mark(end_of_word, level)
         self._use([], [])
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The tokens in the order of their ids."""
-        return self._vocabulary
-
     def fit(self, text: str | Iterable[str]) -> "BytePairTokenizer":
         """Learns merges from a text. A second call replaces the first.
 

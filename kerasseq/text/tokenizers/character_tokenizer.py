@@ -131,11 +131,6 @@ class CharacterTokenizer(Tokenizer):
     def _decode_part(self, ids):
         return "".join([self._vocabulary[i] for i in ids])
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The characters in the order of their ids, then `unknown`."""
-        return self._vocabulary
-
     def unknown_characters(self, text: str) -> dict[str, int]:
         """Counts the characters of a text that are not in the vocabulary.
 

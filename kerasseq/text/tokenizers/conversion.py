@@ -53,6 +53,8 @@ LINES = (
 OTHERS = {
     "Byte": 'kerasseq.text.BytePairTokenizer(256).fit(" "), with a token for each byte',
     "UnicodeC": "kerasseq.text.CharacterTokenizer().fit(texts)",
+    "SentencePiece": 'kerasseq.text.load_tokenizer("FILE.model"), the file of the same '
+    "pieces",
     "Whitespace|UnicodeScript|Regex": "kerasseq.text.WordTokenizer().fit(texts)",
     "(Fast)?(Bert|Wordpiece)": "kerasseq.text.WordPieceTokenizer.from_vocabulary("
     "words), with the words of its table in their order",

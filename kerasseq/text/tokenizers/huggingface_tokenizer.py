@@ -117,11 +117,6 @@ class HuggingFaceTokenizer(Tokenizer):
         padded = HuggingFaceTokenizer({**self._content, "added_tokens": added})
         return padded._with_template_of(self)
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The tokens in the order of their ids."""
-        return self._vocabulary
-
     def fit(self, text: str | Iterable[str]) -> "HuggingFaceTokenizer":
         """Raises an error, since the vocabulary is that of the file.
 
@@ -212,14 +207,12 @@ def _built(content, path) -> "tokenizers.Tokenizer":
         ImportError: If the package is not installed.
         ValueError: If it cannot read the content.
     """
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise packages.missing(
-            f"{path} has components that kerasseq's own tokenizers lack, so it needs "
-            "the package of the extra `text`:",
-            "tokenizers",
-        ) from error
+    tokenizers = packages.load(
+        "tokenizers",
+        "tokenizers",
+        f"{path} has components that kerasseq's own tokenizers lack, so it needs the "
+        "package of the extra `text`:",
+    )
     _check_prefix(content["model"], path)
     added = [_complete(token) for token in content.get("added_tokens") or []]
     with _explained(

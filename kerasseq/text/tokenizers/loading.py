@@ -1,4 +1,4 @@
-"""`load_tokenizer`: reads files of kerasseq, GPT-2, BERT and Hugging Face.
+"""`load_tokenizer`: reads files of kerasseq, GPT-2, BERT, T5, LLaMA and others.
 
 A `tokenizer.json` without options beyond theirs becomes a `BytePairTokenizer`,
 `WordPieceTokenizer` or `UnigramTokenizer`, which need no package and show merges,
@@ -18,6 +18,7 @@ from kerasseq.text.tokenizers.byte_pair_tokenizer import (
 from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
 from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizers.rwkv_tokenizer import RWKVTokenizer
+from kerasseq.text.tokenizers.sentencepiece_file import FILES, read_sentencepiece
 from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.text.tokenizers.tokenizer_json import covered
 from kerasseq.text.tokenizers.unigram_tokenizer import UnigramTokenizer
@@ -43,24 +44,28 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
 
     Args:
         path: A file that `save` wrote; a `tokenizer.json` of Hugging Face; a
-            `vocab.txt` of BERT; or a folder with one of these two, or with
-            `vocab.json` and `merges.txt` of GPT-2, and with `added_tokens.json` where
-            there is one, as of Whisper.
+            `vocab.txt` of BERT; a model of SentencePiece, such as `tokenizer.model`;
+            or a folder with one of these three, or with `vocab.json` and `merges.txt`
+            of GPT-2, and with `added_tokens.json` where there is one, as of Whisper.
 
     Returns:
         The tokenizer, fitted.
 
     Raises:
         FileNotFoundError: If there is no such file, or the folder has none.
-        ImportError: If a `tokenizer.json` has components that the tokenizers of
-            kerasseq lack, and the package `tokenizers` is not installed.
-        ValueError: If a file is damaged.
+        ImportError: If a `tokenizer.json` or a model of SentencePiece has components
+            that the tokenizers of kerasseq lack, and the package `tokenizers` is not
+            installed.
+        ValueError: If a file is damaged, or a model of SentencePiece cannot be read
+            with the same ids.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`path` must be a path, received {short(path)}")
     path = pathlib.Path(path)
     if path.is_dir():
         return _from_folder(path)
+    if path.suffix in (".model", ".spm"):
+        return from_tokenizer_json(read_sentencepiece(path), path)
     if path.suffix == ".txt":
         return WordPieceTokenizer.from_vocab_file(path)
     content = read_json(path)
@@ -91,9 +96,12 @@ def _from_folder(folder):
         return from_vocabulary_and_merges(vocabulary, merges, added=added)
     if (folder / "vocab.txt").exists():
         return load_tokenizer(folder / "vocab.txt")
+    for name in FILES:
+        if (folder / name).exists():
+            return load_tokenizer(folder / name)
     raise FileNotFoundError(
-        f"{folder} has no tokenizer.json, no vocab.txt, and not both of vocab.json and "
-        "merges.txt"
+        f"{folder} has no tokenizer.json, no vocab.txt, no {', no '.join(FILES)}, and "
+        "not both of vocab.json and merges.txt"
     )
 
 

@@ -172,11 +172,6 @@ class RWKVTokenizer(Tokenizer):
         unused = [b""] * (size - len(self._tokens))
         return RWKVTokenizer([*self._tokens, *unused])._with_template_of(self)
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The tokens in the order of their ids."""
-        return self._vocabulary
-
     def fit(self, text: str | Iterable[str]) -> "RWKVTokenizer":
         """Raises an error, since the list of tokens is fixed.
 

@@ -42,12 +42,8 @@ def expression_of(pattern: str) -> "regex.Pattern[str] | Limited":
         ImportError: If the package `regex` is not installed.
         ValueError: If the pattern is not a regular expression.
     """
-    try:
-        import regex
-    except ImportError as error:
-        raise packages.missing(
-            "splitting a text by Unicode classes needs the package", "regex"
-        ) from error
+    need = "splitting a text by Unicode classes needs the package"
+    regex = packages.load("regex", "regex", need)
     if pattern in PATTERNS:
         return regex.compile(PATTERNS[pattern])
     try:

@@ -64,11 +64,12 @@ class Tokenizer(Saved, abc.ABC):
     special_tokens: tuple[str, ...] = ()
     unknown: str | None = None
     _chat_template: answers.AnyTemplate | None = None
+    _vocabulary: list[str]
 
     @property
-    @abc.abstractmethod
     def vocabulary(self) -> list[str]:
         """The tokens in the order of their ids."""
+        return self._vocabulary
 
     @abc.abstractmethod
     def fit(self, text: str | Iterable[str]) -> "Tokenizer":

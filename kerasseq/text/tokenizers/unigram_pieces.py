@@ -142,12 +142,10 @@ class Pieces:
             if i in byte_of:
                 data.append(byte_of[i])
                 continue
-            text += [data.decode("utf-8", "replace"), self._spelling(i)]
+            text.append(data.decode("utf-8", "replace"))
+            text.append(self.vocabulary[i].replace(SPACE, " "))
             data.clear()
         return "".join([*text, data.decode("utf-8", "replace")])
-
-    def _spelling(self, i):
-        return self.vocabulary[i].replace(SPACE, " ")
 
 
 def _tokens(pieces) -> list[str]:

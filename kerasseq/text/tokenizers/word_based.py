@@ -16,11 +16,6 @@ from kerasseq.text.tokenizers.tokenizer import Tokenizer
 class WordBased(Tokenizer):
     """Base class of tokenizers of words."""
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The tokens in the order of their ids."""
-        return self._vocabulary
-
     @abc.abstractmethod
     def _words(self, text: str) -> list[str]:
         """Returns the normalized words of a text without special tokens."""
