@@ -24,7 +24,7 @@ import keras
 import numpy as np
 
 from kerasseq import decoding, kernels
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.types import Nested, one_or_several
 from kerasseq.decoding.generation import decode
 from kerasseq.decoding.inputs import Seed
@@ -94,6 +94,7 @@ class GenerationMixin:
     hidden_width: int | None = None
 
     @one_or_several(str)
+    @checks.only_listed(arguments.check_names)
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
@@ -383,9 +384,8 @@ class GenerationMixin:
 
     def _output(self, ids: list[int]) -> str | np.ndarray:
         """Returns text, or an array of ids."""
-        if self.tokenizer is None:
-            return np.array(ids, "int32")
-        return self.tokenizer.decode(ids)
+        is_text = self.tokenizer is not None
+        return self.tokenizer.decode(ids) if is_text else np.array(ids, "int32")
 
     def next_tokens(
         self, prompt: Any, count: int | None = None, **sampling: Any

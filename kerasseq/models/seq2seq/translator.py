@@ -19,6 +19,7 @@ import numpy as np
 
 from kerasseq import decoding, kernels
 from kerasseq.core import checks
+from kerasseq.core.arguments import check_names
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.types import Tensor, one_or_several
@@ -213,6 +214,7 @@ class Translator(GenerationMixin, TaskModel):
         return pictures.read_features(sources, self.inputs[0].shape)
 
     @one_or_several(Translation)
+    @checks.only_listed(check_names)
     def translate(
         self,
         sources: Rows,
