@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
@@ -401,3 +401,38 @@ def attribute_hints(base: type, hints: Mapping[str, str]) -> Callable[[Any, str]
         )
 
     return missing
+
+
+def alike(labels: Iterable[object]) -> list[tuple[str, str]]:
+    """Returns the labels that differ from another one only in capitals or spaces.
+
+    Labels of one letter are not compared.
+
+    Args:
+        labels: Different labels.
+
+    Returns:
+        Each with the first one that is like it, in order.
+
+    Examples:
+        >>> alike(["Sport", "sport", "SPORT ", "music", "a", "A"])
+        [('Sport', 'SPORT '), ('sport', 'SPORT ')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for label in sorted(name for name in labels if isinstance(name, str)):
+        key = "".join(label.split()).casefold()
+        if len(key) > 1 and first.setdefault(key, label) != label:
+            pairs.append((label, first[key]))
+    return pairs
+
+
+def written_alike(labels: Collection[object]) -> str:
+    """Returns a sentence about labels that are `alike`; "" if there are none."""
+    if not (pairs := alike(labels)):
+        return ""
+    return (
+        f"{len(pairs):,} of {len(labels):,} labels differ from another one only in "
+        f"capitals or spaces, such as {pairs[0][0]!r} and {pairs[0][1]!r}. They are "
+        "different labels: if they mean the same, write them alike"
+    )
