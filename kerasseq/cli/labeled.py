@@ -29,7 +29,7 @@ FEATURES = 20_000  # n-grams that logistic regression counts
 
 
 def check_labels(labels: Sequence[str], where: str) -> None:
-    """Raises if labels are no classes to learn.
+    """Raises if labels are no classes to learn; notes those that are written alike.
 
     Args:
         labels: The label of each row.
@@ -47,6 +47,8 @@ def check_labels(labels: Sequence[str], where: str) -> None:
         )
     shared = len(names) <= max(FEW_LABELS, len(labels) // 2)
     if shared and len(names) <= MAX_LABELS:
+        if message := checks.written_alike(names):
+            note(message)
         return
     bound = f"at most {MAX_LABELS:,} labels" if shared else "labels that rows share"
     raise ValueError(

@@ -9,7 +9,9 @@ import argparse
 import contextvars
 import logging
 import os
+import pathlib
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -24,8 +26,10 @@ from kerasseq.cli.commands import (
     Modules,
     add_task,
 )
-from kerasseq.core import checks
+from kerasseq.core import checks, synonyms
 
+INPUTS = ("--file", "--prompt", "--text", "--pairs", "--data")  # what is read
+SHOWN_RUNS = 5
 # The advice on an option of a task that is not named.
 OF_RESUMED = "A resumed run keeps its options: leave it out, or start another run"
 OF_TASKS = "Name the task first, as in  kerasseq train classify --help"
@@ -84,6 +88,8 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        if message.endswith(" required: RUN"):
+            message += _runs_here()
         raise errors.UsageError(f"{message}. See  {self.prog} --help")
 
 
@@ -127,12 +133,45 @@ def _parse(argv):
 
 def _unknown(word, used, why=None):
     """Returns the error for a word that a parser does not know."""
-    known = re.findall(r"--[a-z][a-z-]*", used.format_help())
-    near = checks.nearest(word.partition("=")[0], known)[1:]
+    near = (
+        _meant_option(word, used) if word.startswith("-") else _option_for(word, used)
+    )
     return errors.UsageError(
         f"{used.prog}: unrecognized argument {errors.truncate_word(word, 60)}. "
         + (why or f"{near} See  {used.prog} --help")
     )
+
+
+def _meant_option(word, used):
+    """Returns which option is meant by one that a parser does not know."""
+    known = re.findall(r"--[a-z][a-z-]*", used.format_help())
+    name = word.partition("=")[0]
+    by_argument = {option[2:].replace("-", "_"): option for option in known}
+    meant = synonyms.of_argument(name.strip("-").replace("-", "_"), by_argument)
+    if meant in by_argument:
+        return f'Did you mean "{by_argument[meant]}"?'
+    return checks.nearest(name, known)[1:]
+
+
+def _option_for(word, used):
+    """Returns which option takes a file, or a text, that is given without one."""
+    is_file = os.path.lexists(word) or os.path.splitext(word)[1][1:].isalnum()
+    kinds = ("FILE", "FOLDER") if is_file else ("TEXT",)
+    takes = {
+        option
+        for action in used._actions
+        for option in action.option_strings
+        if action.metavar in kinds
+    }
+    own = next((each for each in INPUTS if each in takes), None)
+    return f"Did you mean {own} {shlex.quote(word)}?" if own else ""
+
+
+def _runs_here():
+    """Returns a sentence that names the runs in the working folder."""
+    runs = sorted(pathlib.Path("runs").glob("*/run.json"))[:SHOWN_RUNS]
+    names = ", ".join(str(path.parent) for path in runs)
+    return f". Runs here: {names}" if names else ", the folder of a training"
 
 
 def _parsed(argv, parser, parsers):

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from kerasseq.core import checks
+from kerasseq.core import synonyms
 
 
 def names(cls: type) -> list[str]:
@@ -61,7 +61,52 @@ def check_names(
     for name in kwargs:
         if name not in known:
             names = [*inspect.signature(own).parameters, *known]
+            advice = synonyms.nearest_argument(name, names) or " Leave it out"
             raise TypeError(
                 f"{what} has no argument {name}, received {name}="
-                f"{kwargs[name]!r:.60}.{checks.nearest(name, names)} Leave it out"
+                f"{kwargs[name]!r:.60}.{advice}"
             )
+
+
+def check_not_of_fit(cls: Any, options: dict[str, Any]) -> None:
+    """Raises if an argument of a model is one of its `fit`.
+
+    Args:
+        cls: The class of the model, with `fit_options`.
+        options: The arguments that its constructor does not list.
+
+    Raises:
+        TypeError: If there is one, by its name or by that of another library.
+    """
+    of_fit = cls.fit_options
+    for name in options:
+        meant = name if name in of_fit else synonyms.of_argument(name, of_fit)
+        if meant:
+            raise TypeError(
+                f"{cls.__name__} has no argument {name}, received {name}="
+                f"{options[name]!r:.60}. It is one of fit: fit(x, {meant}=...)"
+            )
+
+
+def refuse_synonyms(instance: object, kwargs: dict[str, Any]) -> None:
+    """Raises if an argument has the name that another library gives it.
+
+    Args:
+        instance: The object whose constructor is called. The arguments of its class are
+            those that the constructors of all its bases list.
+        kwargs: The arguments that its constructor does not list.
+
+    Raises:
+        TypeError: With the name that the argument has here.
+    """
+    kwargs = {name: kwargs[name] for name in kwargs if name in synonyms.ARGUMENTS}
+    known = listed(type(instance))
+    for name in kwargs:
+        if name not in known and synonyms.of_argument(name, known):
+            check_names(type(instance).__name__, type(instance).__init__, known, kwargs)
+
+
+def listed(cls: type) -> list[str]:
+    """Returns the named arguments of the constructors of a class and of its bases."""
+    bases = (base for base in cls.__mro__ if "__init__" in vars(base))
+    return [name for base in bases for name in names(base) if name != "self"]

@@ -5,17 +5,19 @@ Loads no Keras: the text tools and the data sets stand on it, too.
 
 import difflib
 import functools
+import inspect
 import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
 Value = TypeVar("Value")
+Listed = ParamSpec("Listed")
 Checked = TypeVar("Checked")
 ABBREVIATIONS = {"tf": "tensorflow"}
 
@@ -373,3 +375,82 @@ def short(value: object) -> str:
     text = repr(value)
     # A message has several values: each may take most of a line.
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def only_listed(
+    explain: Callable[[str, Callable[..., Any], Iterable[str], dict[str, Any]], None],
+) -> Callable[[Callable[Listed, Value]], Callable[Listed, Value]]:
+    """Lets a method say which argument is meant by one that it does not have.
+
+    Args:
+        explain: Raises about an argument, as `arguments.check_names`.
+    """
+
+    def decorate(function: Callable[Listed, Value]) -> Callable[Listed, Value]:
+        known = inspect.signature(function).parameters
+
+        @functools.wraps(function)
+        def call(*args: Listed.args, **kwargs: Listed.kwargs) -> Value:
+            if not kwargs.keys() <= known.keys():
+                explain(function.__name__, function, known, kwargs)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def attribute_hints(base: type, hints: Mapping[str, str]) -> Callable[[Any, str], Any]:
+    """Returns a `__getattr__` that says what stands in the place of a method.
+
+    Args:
+        base: The base class. Its own `__getattr__` looks up all other names, as that of
+            PyTorch's modules.
+        hints: What to use, by the name of a method of another library.
+    """
+    inherited = getattr(base, "__getattr__", object.__getattribute__)
+
+    def missing(self: Any, name: str) -> Any:
+        if name not in hints:
+            return inherited(self, name)
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}. Use "
+            f"{hints[name]}"
+        )
+
+    return missing
+
+
+def alike(labels: Iterable[object]) -> list[tuple[str, str]]:
+    """Returns the labels that differ from another one only in capitals or spaces.
+
+    Labels of one letter are not compared.
+
+    Args:
+        labels: Different labels.
+
+    Returns:
+        Each with the first one that is like it, in order.
+
+    Examples:
+        >>> alike(["Sport", "sport", "SPORT ", "music", "a", "A"])
+        [('Sport', 'SPORT '), ('sport', 'SPORT ')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for label in sorted(name for name in labels if isinstance(name, str)):
+        key = "".join(label.split()).casefold()
+        if len(key) > 1 and first.setdefault(key, label) != label:
+            pairs.append((label, first[key]))
+    return pairs
+
+
+def written_alike(labels: Collection[object]) -> str:
+    """Returns a sentence about labels that are `alike`; "" if there are none."""
+    if not (pairs := alike(labels)):
+        return ""
+    return (
+        f"{len(pairs):,} of {len(labels):,} labels differ from another one only in "
+        f"capitals or spaces, such as {pairs[0][0]!r} and {pairs[0][1]!r}. They are "
+        "different labels: if they mean the same, write them alike"
+    )

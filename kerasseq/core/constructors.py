@@ -14,7 +14,7 @@ from typing import Any, ParamSpec
 
 import keras
 
-from kerasseq.core import arguments, objects
+from kerasseq.core import arguments, objects, synonyms
 from kerasseq.core.dense import Dense
 from kerasseq.core.listed_config import serialized
 from kerasseq.core.serialization import check_float64
@@ -129,6 +129,8 @@ def before_body(
 
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not synonyms.ARGUMENTS.keys().isdisjoint(kwargs):
+            arguments.refuse_synonyms(self, kwargs)
         try:
             call = signature.bind(self, *args, **kwargs)
         except TypeError:

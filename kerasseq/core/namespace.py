@@ -8,10 +8,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from kerasseq.core import checks
+from kerasseq.core import checks, synonyms
 
 # What is looked for here, and is in Keras: `Dense`, `Adam`, `Sequential`.
-OF_KERAS = ("layers", "models", "optimizers", "losses", "metrics", "callbacks", "ops")
+OF_KERAS = (
+    *("layers", "models", "optimizers", "losses", "metrics", "callbacks", "ops"),
+    "datasets",
+)
 
 
 class Submodule(types.ModuleType):
@@ -70,6 +73,9 @@ keras.layers.Dense
 
 def _hint(namespace: str, name: str) -> str:
     """Returns the end of the message."""
+    for other in (name.lower(), f"{namespace.rpartition('.')[2]}.{name}"):
+        if other in synonyms.NAMES:
+            return f" It is {synonyms.NAMES[other]}"
     package = sys.modules[namespace.partition(".")[0]]
     loaded = (f"{package.__name__}.{part}" for part in package.__all__)
     places = [place for place in loaded if name in _public(place)]

@@ -35,7 +35,8 @@ def check_numbers(
         Traceback (most recent call last):
         ...
         ValueError: query must have shape (batch, time, features), received shape \
-(2, 3). Add the axis that is missing, as in query[None] for one sequence
+(2, 3). Add the axis that is missing, as in query[None] for one sequence, or \
+query[..., None] for one feature
     """
     check_shape(name, getattr(x, "shape", None), axes, more=more, received=x)
     check_real(name, x)
@@ -119,6 +120,8 @@ def check_shape(
     if len(shape) == rank or (more and len(shape) > rank):
         return
     advice = f"Add the axis that is missing, as in {name}[None] for one sequence"
+    if axes == STEPS and len(shape) == 2:
+        advice += f", or {name}[..., None] for one feature"
     if len(shape) > rank:
         advice = f"Reshape it to {rank} axes"
     least = " or more axes" if more else ""

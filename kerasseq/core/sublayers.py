@@ -14,8 +14,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasseq.core.arguments import listed
 from kerasseq.core.dense import LoRA
 from kerasseq.core.keras_private import children
+from kerasseq.core.synonyms import nearest_argument
 from kerasseq.core.types import Config
 
 KEY = "sublayers"
@@ -23,6 +25,17 @@ KEY = "sublayers"
 
 class WithSublayers:
     """A layer with others inside that Keras does not find in its config: a mixin."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().__init__(*args, **kwargs)
+        except ValueError as error:
+            if not str(error).startswith("Unrecognized keyword arguments"):
+                raise
+            known = listed(type(self))  # Keras names no argument that is meant
+            unknown = next(name for name in kwargs if name not in known)
+            near = nearest_argument(unknown, known)
+            raise ValueError(f"{error}.{near}" if near else str(error)) from None
 
     def get_build_config(self) -> Config | None:
         """Returns the shapes to build with, and what was set on the layers inside."""

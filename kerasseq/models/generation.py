@@ -24,7 +24,7 @@ import keras
 import numpy as np
 
 from kerasseq import decoding, kernels
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.types import Nested, one_or_several
 from kerasseq.decoding.generation import decode
 from kerasseq.decoding.inputs import Seed
@@ -75,6 +75,7 @@ class Options:
 
 
 @one_or_several(str)
+@checks.only_listed(arguments.check_names)
 def generate(
     model: Any,
     prompts: Prompt | Sequence[Prompt],

@@ -28,7 +28,12 @@ from kerasseq.core.carried_state import check_states, checked_states
 from kerasseq.core.constructors import Listed, before_body
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import as_floats, check_mask, check_sequence
+from kerasseq.core.shapes import (
+    as_floats,
+    check_mask,
+    check_sequence,
+    check_shape,
+)
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
@@ -343,6 +348,12 @@ class RecurrentLayer(RNN):
         self.use_cudnn = use_cudnn
         if use_cudnn is True and keras.backend.backend() == "tensorflow":
             self.supports_jit = False  # XLA cannot compile cuDNN's operation
+
+    def __call__(self, sequences: Tensor, *args: Any, **kwargs: Any) -> Any:
+        # Before Keras, which says how many axes it expects, and not which.
+        if (getattr(sequences, "ndim", None) or 3) < 3:
+            check_shape("sequences", sequences.shape)
+        return super().__call__(sequences, *args, **kwargs)
 
     def build(
         self, sequences_shape: Shape, initial_state_shape: Sequence[Shape] | None = None

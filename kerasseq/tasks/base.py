@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 
 from kerasseq import kernels
-from kerasseq.core import checks
-from kerasseq.core.arguments import check_names
+from kerasseq.core import checks, synonyms
+from kerasseq.core.arguments import check_names, check_not_of_fit
 from kerasseq.core.layouts import layout_map
 from kerasseq.core.types import Config
 from kerasseq.tasks import (
@@ -63,6 +63,8 @@ class TaskModel(keras.Model):
     quantize: Callable[..., None] = quantized.quantize
     predict: Callable[..., Any] = scoring.predict
     _compile_arguments: tuple[Any, Any] = ((), {})
+    if not TYPE_CHECKING:  # a checker would take each name for an attribute
+        __getattr__ = checks.attribute_hints(keras.Model, synonyms.METHODS)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         model = super().__new__(cls, *args, **kwargs)
@@ -93,6 +95,7 @@ class TaskModel(keras.Model):
         self._arguments = arguments
 
     def _check_options(self, options):
+        check_not_of_fit(type(self), options)
         own = type(self).__init__
         check_names(type(self).__name__, own, ("name", "trainable"), options)
 

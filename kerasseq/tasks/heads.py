@@ -15,7 +15,7 @@ from kerasseq.tasks.data_checks import (
     product_of_weights,
     sample_weights,
 )
-from kerasseq.tasks.labels import Label, Labels, learned
+from kerasseq.tasks.labels import Label, Labels, check_single, learned
 from kerasseq.tasks.tagging import all_tags, row_targets, weighted_tags
 from kerasseq.training.label_batches import Rows
 
@@ -156,8 +156,12 @@ class ClassHead(Head):
         if self.multi_label and getattr(y, "ndim", 1) == 2:
             raise ValueError(
                 "labels must be named, or their number given, for labels of 0 and 1; "
-                "received labels=None"
+                f"received labels=None and y {y.shape}. Make the model with "
+                f"labels=list(table.columns), or labels={y.shape[1]}, or pass lists of "
+                'labels, such as y=[["a", "b"], ["b"], []]'
             )
+        if not self.multi_label:
+            check_single(y)
         return y
 
     def targets(

@@ -287,7 +287,7 @@ def values_of(values: Any, labels: Any = None) -> Any:
     if isinstance(values, type | Mapping):
         return values
     if is_table(values):
-        return np.asarray(array_of(values))
+        return in_order_of(labels, values, np.asarray(array_of(values)))
     if is_column(values):
         names = class_names(features_of(values.source), values.column_name)
         return named([plain(value) for value in values], names, labels)
@@ -297,6 +297,23 @@ def values_of(values: Any, labels: Any = None) -> Any:
         if hasattr(values, method):
             return getattr(values, method)()
     return values.to_numpy()
+
+
+def in_order_of(labels: Any, table: Any, array: np.ndarray) -> np.ndarray:
+    """Returns the array of a table with a column for each label, in their order.
+
+    Args:
+        labels: As for `named`.
+        table: The table. Its columns stay in their order if they are not the labels.
+        array: Its values, `(rows, columns)`.
+    """
+    names = names_of(table)
+    if not hasattr(labels, "__len__") or sorted(map(str, names)) != sorted(
+        map(str, labels)
+    ):
+        return array
+    place = {str(name): n for n, name in enumerate(names)}
+    return array[:, [place[str(label)] for label in labels]]
 
 
 def names_of(table: Any) -> list[str]:

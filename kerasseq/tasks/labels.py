@@ -1,5 +1,6 @@
 """Labels by name: converts what a user calls a class to its index, and back."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
@@ -147,6 +148,7 @@ class Labels:
         listed = ", ".join(map(repr, self.names[:20]))
         more = ", …" if self.count > 20 else ""
         near = checks.nearest(label, self.names) if isinstance(label, str) else ""
+        near = f" {advice_on(label)}" if is_several(label) else near
         return (
             f"{place} must be one of the labels {listed}{more}; received "
             f"{checks.short(label)}.{near}"
@@ -169,8 +171,7 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
     """
     labels = set()
     for row, label in enumerate(plain_list(y, name)):
-        several = hasattr(label, "__len__") and not isinstance(label, str)
-        for each in plain_list(label) if several else [label]:
+        for each in plain_list(label) if is_several(label) else [label]:
             # Not a number, None or empty: a cell of a table without a value.
             if each is None or each != each or each == "":
                 raise ValueError(f"{name}[{row}] must be a label, received {each!r}")
@@ -180,7 +181,48 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
             f"{name} must have at least two labels to tell apart, received "
             f"{checks.short(sorted(labels, key=str))}"
         )
+    if message := checks.written_alike(labels):
+        warnings.warn(message, stacklevel=2)
     return sorted(labels, key=lambda label: (isinstance(label, str), label))
+
+
+def is_several(label: Any) -> bool:
+    """Returns whether a label of a row is a list or an array of them."""
+    return hasattr(label, "__len__") and not isinstance(label, str)
+
+
+def advice_on(labels: Sequence[Any]) -> str:
+    """Returns what to do about several labels in a row, where there is one.
+
+    Examples:
+        >>> advice_on(["sport"])
+        'Pass the labels themselves, [row[0] for row in y]'
+    """
+    if len(labels) == 1:
+        return "Pass the labels themselves, [row[0] for row in y]"
+    return (
+        "For rows of 0 and 1 pass y.argmax(axis=-1); for several labels in a row make "
+        "the model with multi_label=True"
+    )
+
+
+def check_single(y: Iterable[Any], name: str = "y") -> None:
+    """Raises if the first row has several labels, where each has one.
+
+    Examples:
+        >>> check_single(np.eye(2))
+        Traceback (most recent call last):
+        ...
+        ValueError: y must have one label for each row, received y[0]=array([1., 0.]). \
+For rows of 0 and 1 pass y.argmax(axis=-1); for several labels in a row make the model \
+with multi_label=True
+    """
+    first = next(iter(y), None) if is_several(y) else None
+    if is_several(first):
+        raise ValueError(
+            f"{name} must have one label for each row, received {name}[0]="
+            f"{checks.short(first)}. {advice_on(first)}"
+        )
 
 
 def balanced_weights(y: np.ndarray, count: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Parsing the command line, and its error messages."""
 
+import pathlib
 import re
 import shlex
 
@@ -97,6 +98,17 @@ def test_nearest_name_is_suggested(refused, words, nearest):
         (["train", "--resume=x", "--steps", "8"],
          "unrecognized argument --steps. A resumed run keeps its options"),
         (["train", "--steps", "8"], "--steps. Name the task first"),
+        (["train", "classify", "my mails.csv"], "Did you mean --file 'my mails.csv'?"),
+        (["train", "forecast", "sales.csv"], "Did you mean --file sales.csv?"),
+        (["train", "language-model", "a.txt"], "Did you mean --text a.txt?"),
+        (["train", "translation", "pairs.tsv"], "Did you mean --pairs pairs.tsv?"),
+        (["predict", "x", "new.csv"], "Did you mean --file new.csv?"),
+        (["predict", "x", "good fun"], "Did you mean --text 'good fun'?"),
+        (["generate", "x", "Once"], "Did you mean --prompt Once?"),
+        (["train", "classify", "--csv", "a.csv"], 'Did you mean "--file"?'),
+        (["train", "classify", "--vocab", "9"], 'Did you mean "--vocab-size"?'),
+        (["train", "classify", "--lr=1"], 'Did you mean "--learning-rate"?'),
+        (["train", "forecast", "--target", "y"], 'Did you mean "--value"?'),
         (["compare", "--step", "8"], "kerasseq compare: unrecognized argument --step"),
         (["train", "--json", "zzz"], "invalid choice: 'zzz'"),
     ],
@@ -104,6 +116,15 @@ def test_nearest_name_is_suggested(refused, words, nearest):
 def test_wrong_values(refused, tmp_path, words, message):
     assert message in refused(*words)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_runs_of_the_folder_are_named(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "required: RUN, the folder of a training. See" in refused("predict")
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "run.json").write_text("{}")
+    where = pathlib.Path("runs", "mine")
+    assert f"required: RUN. Runs here: {where}. See" in refused("predict")
 
 
 def test_names_equal_those_of_the_library():

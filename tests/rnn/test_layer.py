@@ -321,8 +321,10 @@ def test_states_of_nested_cells_are_checked():
 
 
 def test_wrong_rank():
-    with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
-        layers.GRU(3)(X[0])
+    advice = r"sequences\[None\] for one sequence, or sequences\[..., None\] for one f"
+    for x in (X[0], keras.Input(X.shape[2:])):
+        with pytest.raises(ValueError, match=rf"\(batch, time, features\), .*{advice}"):
+            layers.GRU(3)(x)
 
 
 @pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "GRU"])
