@@ -8,6 +8,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
+from kerasseq.core.messages import are_messages
 from kerasseq.core.padding import pad_rows
 from kerasseq.tasks.input_rows import (
     are_batches,
@@ -305,6 +306,8 @@ array of ids (rows, time), received [[]]
             "a text has its targets in itself: y must be None, or with a list of "
             "prompts the list of their answers"
         )
+    if are_messages(x):
+        raise TypeError("a conversation must stand in a list of them, as in [messages]")
     check_data(x)
     several = isinstance(x, list | tuple | Mapping)
     parts = [*(x.values() if isinstance(x, Mapping) else x)] if several else [x]

@@ -126,3 +126,11 @@ def test_wrong_chats():
     model.tokenizer.chat_template = None
     with pytest.raises(ValueError, match="messages need the chat template"):
         models.Chat(model)
+
+
+def test_messages_where_none_are_read():
+    model, talk = gpt(max_sequence_length=30), conversations()[0]
+    with pytest.raises(TypeError, match=r"received messages.*Chat\(model\)\.ask\(text"):
+        model.generate(talk, 3)
+    with pytest.raises(TypeError, match=r"stand in a list of them, as in \[messages"):
+        model.fit(talk)
