@@ -140,6 +140,18 @@ METHODS: dict[str, str] = {
     "load_state_dict": "set_weights(list), or load_weights(file)",
 }
 
+# The same of the word vectors of gensim.
+VECTORS: dict[str, str] = {
+    "wv": "the model itself, model.nearest(word)",
+    "most_similar": "nearest(word), or analogy(a, b, c)",
+    "get_vector": "vector(word)",
+    "vectors": "matrix",
+    "key_to_index": "index",
+    "index_to_key": "words",
+    "save_word2vec_format": "to_file(path)",
+    "load_word2vec_format": "WordVectors.from_file(path)",
+}
+
 
 def of_argument(name: str, known: Iterable[str]) -> str | None:
     """Returns what an argument of another library is called here, if it is known.

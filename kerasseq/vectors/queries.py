@@ -77,6 +77,9 @@ class VectorQueries:
     def __contains__(self, word: object) -> bool:
         return word in self.index
 
+    def __getitem__(self, word: str) -> np.ndarray:
+        return self.vector(word)
+
     def vector(self, word: str) -> np.ndarray:
         """Returns the vector of a word.
 

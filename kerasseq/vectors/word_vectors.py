@@ -3,14 +3,14 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, synonyms
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.types import Config, Nested, Tensor
 from kerasseq.vectors import steps as vector_steps
@@ -89,6 +89,9 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         >>> keras.ops.shape(model(np.array([[0, 3]])))
         (1, 2, 7)
     """
+
+    if not TYPE_CHECKING:  # a checker would take each name for an attribute
+        __getattr__ = checks.attribute_hints(keras.Model, synonyms.VECTORS)
 
     def __init__(
         self,

@@ -33,6 +33,9 @@ def unit(word):
 def test_similarity_and_nearest(model):
     assert "king" in model and "kings" not in model
     np.testing.assert_allclose(model.vector("king"), ROWS["king"])
+    np.testing.assert_array_equal(model["king"], model.vector("king"))
+    with pytest.raises(AttributeError, match=r"Use nearest\(word\), or analogy"):
+        model.most_similar("king")
     cosines = {word: unit(word) @ unit("king") for word in ROWS if word != "king"}
     found = model.nearest("king", 99)
     assert [n.word for n in found[:2]] == ["crown", "queen"]
