@@ -169,8 +169,8 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
         >>> learned(["b", "a", "b"]), learned([["b"], [], ["a", "b"]])
         (['a', 'b'], ['a', 'b'])
     """
-    labels = set()
-    for row, label in enumerate(plain_list(y, name)):
+    labels, rows = set(), plain_list(y, name)
+    for row, label in enumerate(rows):
         for each in plain_list(label) if is_several(label) else [label]:
             # Not a number, None or empty: a cell of a table without a value.
             if each is None or each != each or each == "":
@@ -181,9 +181,19 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
             f"{name} must have at least two labels to tell apart, received "
             f"{checks.short(sorted(labels, key=str))}"
         )
+    if 2 < len(rows) == len(labels) and any(map(_is_fraction, labels)):
+        raise ValueError(
+            f"{name} must be labels, received {len(rows)} rows with a number of their "
+            f"own each, such as {max(labels)}. A classifier learns no numbers: cut them "
+            "into classes, as pandas.cut does, or make a Forecaster for a series"
+        )
     if message := checks.written_alike(labels):
         warnings.warn(message, stacklevel=2)
     return sorted(labels, key=lambda label: (isinstance(label, str), label))
+
+
+def _is_fraction(label):
+    return isinstance(label, float) and not label.is_integer()
 
 
 def is_several(label: Any) -> bool:
@@ -268,7 +278,7 @@ def plain_list(values: Any, name: str = "y", kind: str = "label") -> list[Any]:
         raise TypeError(
             f"{name} must be a list of {kind}s, received {checks.short(values)}, which "
             f"would be {len(values)} {kind}s of a letter each. For one {kind}: "
-            f"[{checks.short(values)}]"
+            f"[{checks.short(values)}]; for a column: table[{checks.short(values)}]"
         )
     is_list = hasattr(values, "__iter__") and not isinstance(values, type)
     if isinstance(values, Mapping | Set) or not is_list or not _rank(values):

@@ -50,3 +50,12 @@ def test_labels_that_are_written_in_several_ways():
     with pytest.warns(UserWarning, match=r"2 of 4 labels .*'Sport' and 'SPORT '"):
         assert len(learned(["SPORT ", "Sport", "sport", "music"])) == 4
     assert learned(["a", "A", "é", "É"]) == ["A", "a", "É", "é"]  # letters
+
+
+def test_numbers_that_are_no_labels():
+    with pytest.raises(
+        ValueError, match=r"3 rows with a number of their own each.*0\.7"
+    ):
+        bag().fit(TEXTS, [0.5, 0.25, 0.75], verbose=0)
+    with pytest.raises(TypeError, match=r"for a column: table\['label'\]"):
+        bag().fit(TEXTS, "label", verbose=0)
