@@ -1,5 +1,6 @@
 """What the tasks with labels share: baselines and tables of scores."""
 
+import importlib.util
 import time
 import warnings
 from collections import Counter
@@ -176,7 +177,7 @@ def scored(
 
 def has_sklearn() -> bool:
     """Returns whether scikit-learn is installed; notes it if it is not."""
-    if packages.is_installed("sklearn"):
+    if importlib.util.find_spec("sklearn") is not None:
         return True
     note(
         "no logistic regression to compare with: it needs scikit-learn. "

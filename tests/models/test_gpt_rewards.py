@@ -177,6 +177,7 @@ GOOD = {"prompt": "ab", "chosen": "c", "rejected": "d"}
         (lambda m: m.fit([{**GOOD, "chosen": "c" * 10}]), "at most 11 .* received 12"),
         (lambda m: m.rewards(""), "empty"),
         (lambda m: m.rewards("a" * 12), "12 tokens, but the model reads"),
+        (lambda m: m.rewards(np.array(3)), r"received array\(3\)"),
         (lambda m: m.rewards([3, 9]), "ids from 0 to 4, .* received 9"),
         (lambda m: m.classify("a"), "classify is not available for head='reward'"),
         (lambda m: gpt().with_head("reward", 2), "labels must be None"),

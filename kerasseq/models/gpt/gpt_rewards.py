@@ -82,7 +82,8 @@ class RewardPreprocessor(GPTPreprocessor):
         """
         if are_preferences(x):
             return False
-        if isinstance(x, list | np.ndarray) and len(x):
+        is_row = isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim)
+        if is_row and len(x):
             return isinstance(x[0], int | np.integer)
         return super().is_one(x)
 

@@ -16,7 +16,6 @@ LANGUAGE_MODEL = "<|startoflm|>"
 PREVIOUS = "<|startofprev|>"
 NO_SPEECH = ("<|nospeech|>", "<|nocaptions|>")  # the name in older files comes second
 NO_TIMESTAMPS = "<|notimestamps|>"
-SECONDS_PER_TIMESTAMP = 0.02  # two frames, which the encoder joins
 NUM_TIMESTAMPS = 1501  # 0.00 to 30.00 s
 
 # Codes and English names; Cantonese came with large-v3.
