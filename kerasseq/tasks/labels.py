@@ -184,8 +184,8 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
     if 2 < len(rows) == len(labels) and any(map(_is_fraction, labels)):
         raise ValueError(
             f"{name} must be labels, received {len(rows)} rows with a number of their "
-            f"own each, such as {max(labels)}. A classifier learns no numbers: cut them "
-            "into classes, as pandas.cut does, or make a Forecaster for a series"
+            f"own each, such as {max(labels)}. A classifier learns no numbers: cut "
+            "them into classes, as pandas.cut does, or make a Forecaster for a series"
         )
     if message := checks.written_alike(labels):
         warnings.warn(message, stacklevel=2)

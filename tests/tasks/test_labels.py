@@ -53,9 +53,7 @@ def test_labels_that_are_written_in_several_ways():
 
 
 def test_numbers_that_are_no_labels():
-    with pytest.raises(
-        ValueError, match=r"3 rows with a number of their own each.*0\.7"
-    ):
+    with pytest.raises(ValueError, match=r"3 rows with a number of their own each"):
         bag().fit(TEXTS, [0.5, 0.25, 0.75], verbose=0)
     with pytest.raises(TypeError, match=r"for a column: table\['label'\]"):
         bag().fit(TEXTS, "label", verbose=0)
