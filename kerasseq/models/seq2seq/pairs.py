@@ -1,5 +1,6 @@
 """Sources and targets as they are given to `Translator.fit`."""
 
+import dataclasses
 from typing import Any
 
 from kerasseq.core import checks
@@ -109,10 +110,11 @@ received {'source': [1]}
         )
 
 
+@dataclasses.dataclass
 class PairRows(TrainingRows):
     """Pairs of a source and a target to train on.
 
-    Args:
+    Attributes:
         model: The `Translator`, which encodes them.
         pairs: The pairs.
 
@@ -122,9 +124,8 @@ class PairRows(TrainingRows):
         [['a', 'b'], ['c']]
     """
 
-    def __init__(self, model: Any, pairs: Pairs) -> None:
-        self.model: Any = model
-        self.pairs: Pairs = pairs
+    model: Any
+    pairs: Pairs
 
     def __len__(self) -> int:
         return len(self.pairs.sources)
