@@ -7,6 +7,7 @@ padding. Texts among the rows count with all of their tokens, so that a model do
 forget what it learned from texts before.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -224,10 +225,11 @@ def arrays(
     return inputs(ids[:, :-1], real[:, :-1]), ids[:, 1:], weights[:, 1:]
 
 
+@dataclasses.dataclass
 class AnswerRows(TrainingRows):
     """Rows of answers to train on.
 
-    Args:
+    Attributes:
         rows: The rows.
         inputs: As for `arrays`.
         longest: The most tokens of a row that the model reads, with the last one.
@@ -239,18 +241,9 @@ class AnswerRows(TrainingRows):
         [(2, 2), (2, 4)]
     """
 
-    def __init__(
-        self, rows: Sequence[Row], inputs: Inputs, longest: float = math.inf
-    ) -> None:
-        self.rows: Sequence[Row] = rows
-        self.inputs: Inputs = inputs
-        self.longest: float = longest
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def part(self, rows: slice) -> "AnswerRows":
-        return AnswerRows(self.rows[rows], self.inputs, self.longest)
+    rows: Sequence[Row]
+    inputs: Inputs
+    longest: float = math.inf
 
     def batches(self, batch_size: int, seed: int = 0) -> GroupedBatches:
         """Returns batches of a few lengths; of one, if texts are among the rows.

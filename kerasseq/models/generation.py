@@ -57,14 +57,19 @@ class Options:
     stop: tuple[int, ...]
     seed: Seed
 
-    def count(self, rows: list[list[int]]) -> int | None:
-        """Returns the most tokens to generate for rows of ids; None for the default.
+    def count(self, rows: list[list[int]]) -> int:
+        """Returns the most tokens to generate for rows of ids.
 
         Raises:
-            ValueError: If a row has `max_length` tokens already.
+            ValueError: If there is no limit, or a row has `max_length` tokens already.
         """
-        if self.max_length is None:
+        if self.max_new_tokens is not None:
             return self.max_new_tokens
+        if self.max_length is None:
+            raise ValueError(
+                "max_new_tokens or max_length must be given: how many tokens to "
+                "generate, without or with the prompt"
+            )
         longest = max(map(len, rows))
         if longest >= self.max_length:
             raise ValueError(
@@ -132,16 +137,9 @@ def generate(
         ValueError: If a prompt is empty, or an argument out of range.
     """
     options = model.token_generation.options(
-        sampler=sampler,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        max_new_tokens=max_new_tokens,
-        max_length=max_length,
-        stop=stop,
-        seed=seed,
-    )
+        max_new_tokens, max_length, stop, seed,
+        sampler=sampler, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+    )  # fmt: skip
     rows, single = model.token_generation.read_prompts(prompts)
     outputs = model.token_generation.generate_rows(rows, options)
     return outputs[0] if single else outputs
@@ -183,16 +181,9 @@ def stream(
         ValueError: Before the first token, as for `generate`.
     """
     options = model.token_generation.options(
-        sampler=sampler,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        max_new_tokens=max_new_tokens,
-        max_length=max_length,
-        stop=stop,
-        seed=seed,
-    )
+        max_new_tokens, max_length, stop, seed,
+        sampler=sampler, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+    )  # fmt: skip
     rows, _ = model.token_generation.read_prompts(prompt)
     if len(rows) != 1:
         raise ValueError(
@@ -233,7 +224,6 @@ class TokenGeneration:
 
     def options(
         self,
-        *,
         max_new_tokens: int | None,
         max_length: int | None,
         stop: Stop,
@@ -310,7 +300,7 @@ class TokenGeneration:
 
     def generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
         """Returns the texts of rows of ids, each with its continuation."""
-        limit = self._limit(rows, options)
+        limit = options.count(rows)
         finished = [False] * len(rows)
         for n, (contexts, count) in enumerate(self._windows(rows, limit)):
             hypotheses = decode(
@@ -334,7 +324,7 @@ class TokenGeneration:
 
     def stream_row(self, row: list[int], options: Options) -> Iterator[Any]:
         """Checks the arguments at once, and returns the iterator."""
-        return self._stream(row, self._limit([row], options), options)
+        return self._stream(row, options.count([row]), options)
 
     def _stream(self, row: list[int], limit: int, options: Options) -> Iterator[Any]:
         row, written = list(row), len(self._output(row))
@@ -359,16 +349,6 @@ class TokenGeneration:
                 break
         if self.model.tokenizer is not None and len(self._output(row)) > written:
             yield self._output(row)[written:]  # a character that was not completed
-
-    def _limit(self, rows: list[list[int]], options: Options) -> int:
-        """Returns the most tokens to generate."""
-        limit = options.count(rows)
-        if limit is None:
-            raise ValueError(
-                "max_new_tokens or max_length must be given: how many tokens to "
-                "generate, without or with the prompt"
-            )
-        return limit
 
     def _windows(
         self, rows: list[list[int]], limit: int

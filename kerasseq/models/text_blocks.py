@@ -1,10 +1,11 @@
 """Texts for language models: read from any source, and cut into blocks of tokens."""
 
 import contextlib
+import dataclasses
 import io
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -201,27 +202,21 @@ class TextCut:
         return contextlib.nullcontext(arguments)
 
 
+@dataclasses.dataclass
 class TextRows(TrainingRows):
     """A text to train on.
 
-    Args:
-        ids: Its ids `(tokens,)`.
+    Attributes:
+        rows: Its ids `(tokens,)`.
         cut: How it is cut into blocks.
         sequence_length: Tokens of a block.
     """
 
-    def __init__(self, ids: np.ndarray, cut: TextCut, sequence_length: int) -> None:
-        self.ids: np.ndarray = ids
-        self.cut: TextCut = cut
-        self.sequence_length: int = sequence_length
+    rows: np.ndarray
+    cut: TextCut
+    sequence_length: int
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def part(self, rows: slice) -> "TextRows":
-        return TextRows(self.ids[rows], self.cut, self.sequence_length)
-
-    def split(self, fraction: float, seed: int) -> "tuple[TextRows, TextRows]":
+    def split(self, fraction: float, seed: int) -> tuple[Self, Self]:
         """Splits a text into training and its end, for validation."""
         training, end = super().split(fraction, seed)
         if len(end) < self.sequence_length + 1:
@@ -234,11 +229,11 @@ class TextRows(TrainingRows):
         return training, end
 
     def batches(self, batch_size: int, seed: int) -> Any:
-        return self.cut.batches(self.ids, self.sequence_length, batch_size, seed)
+        return self.cut.batches(self.rows, self.sequence_length, batch_size, seed)
 
     def held_out(self, call: FitCall) -> Block:
         """Returns the blocks of the text, for validation."""
-        return self.cut.blocks(self.ids, self.sequence_length, call.held_out_size)
+        return self.cut.blocks(self.rows, self.sequence_length, call.held_out_size)
 
 
 def as_ids(

@@ -4,6 +4,7 @@ A resumed run therefore continues with the next batch of the interrupted one, wi
 reading the batches before it.
 """
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,12 +40,20 @@ class KerasData(NamedTuple):
 class TrainingRows:
     """Rows to train on, which know how to be divided and batched.
 
-    A subclass has a length.
+    Attributes:
+        rows: A sequence of rows. A subclass without it has a length and `part`.
     """
+
+    rows: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def part(self, rows: slice) -> Self:
         """Returns some of the rows."""
-        raise NotImplementedError(f"{type(self).__name__} must define part")
+        part = copy.copy(self)
+        part.rows = self.rows[rows]
+        return part
 
     def split(self, fraction: float, seed: int) -> tuple[Self, Self]:
         """Splits off the last rows for validation; each part has one at least.
@@ -201,6 +210,15 @@ def cut(order: np.ndarray, batch_size: int) -> list[np.ndarray]:
     return [order[n : n + size] for n in range(0, len(order), size)]
 
 
+def check_rows(rows: Sequence[object], y: Sequence[object] | np.ndarray) -> None:
+    """Raises if there are no rows, or not as many labels."""
+    if len(rows) != len(y) or not len(rows):
+        raise ValueError(
+            "x and y must have the same number of rows, at least one, received "
+            f"{len(rows)} and {len(y)}"
+        )
+
+
 def fit_arguments(
     batches: Any, steps_per_epoch: int | None, options: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -266,11 +284,7 @@ class ArrayBatches(NumberedBatches):
                 raise TypeError(
                     f"{name} must be an array of rows, received {checks.short(rows)}"
                 )
-        if len(x) != len(y) or not len(x):
-            raise ValueError(
-                "x and y must have the same number of rows, at least one, received "
-                f"{len(x)} and {len(y)}"
-            )
+        check_rows(x, y)
         super().__init__(len(x), batch_size, seed)
         self.x = x
         self.y = y

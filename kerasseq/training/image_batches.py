@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.training.batches import NumberedBatches, OrderedBatches, cut
-from kerasseq.training.label_batches import check_rows
+from kerasseq.training.batches import NumberedBatches, OrderedBatches, check_rows, cut
 
 Images: TypeAlias = np.ndarray | Sequence[str]  # pixels, or files
 Read: TypeAlias = Callable[[str], np.ndarray]

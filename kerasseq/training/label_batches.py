@@ -233,12 +233,3 @@ def real_lengths(ids: np.ndarray, padding: int) -> np.ndarray:
     """
     real = (ids != padding).reshape(len(ids), -1, ids.shape[-1]).any(axis=1)
     return np.maximum(np.where(real, np.arange(1, ids.shape[-1] + 1), 0).max(axis=1), 1)
-
-
-def check_rows(rows: Sequence[object], y: Sequence[object] | np.ndarray) -> None:
-    """Raises if there are no rows, or not as many labels."""
-    if len(rows) != len(y) or not len(rows):
-        raise ValueError(
-            "x and y must have the same number of rows, at least one, received "
-            f"{len(rows)} and {len(y)}"
-        )

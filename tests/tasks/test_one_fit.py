@@ -308,7 +308,7 @@ def test_fit_counts_the_weights_of_rows(name):
 
 ANSWERS = [Row(np.arange(n), np.ones(n)) for n in range(2, 22)]
 PARTS = {
-    "texts": (lambda: TextRows(np.arange(40), TextCut(), 3), lambda part: part.ids),
+    "texts": (lambda: TextRows(np.arange(40), TextCut(), 3), lambda part: part.rows),
     "answers": (
         lambda: AnswerRows(ANSWERS, lambda ids, real: ids),
         lambda part: [len(row.ids) for row in part.rows],

@@ -1,5 +1,6 @@
 """Sources and targets as they are given to `Translator.fit`."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,11 @@ received {'source': [1]}
         )
 
 
+@dataclasses.dataclass
 class PairRows(TrainingRows):
     """Pairs of a source and a target to train on.
 
-    Args:
+    Attributes:
         model: The `Translator`, which encodes them.
         pairs: The pairs.
         weights: A number for each pair, or None.
@@ -130,10 +132,12 @@ class PairRows(TrainingRows):
         [['a', 'b'], ['c']]
     """
 
-    def __init__(self, model: Any, pairs: Pairs, weights: Any = None) -> None:
-        self.model: Any = model
-        self.pairs: Pairs = pairs
-        self.weights: np.ndarray | None = sample_weights(weights, len(self))
+    model: Any
+    pairs: Pairs
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        self.weights = sample_weights(self.weights, len(self))
 
     def __len__(self) -> int:
         return len(self.pairs.sources)

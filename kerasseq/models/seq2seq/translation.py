@@ -125,16 +125,9 @@ def translate(
         ValueError: If a source is empty, or an argument is out of range.
     """
     options = model.token_generation.options(
-        sampler=sampler,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        max_new_tokens=max_new_tokens,
-        max_length=max_length,
-        stop=stop,
-        seed=seed,
-    )
+        max_new_tokens, max_length, stop, seed,
+        sampler=sampler, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+    )  # fmt: skip
     if alignments and model.alignment_model is None:
         raise ValueError(
             "alignments=True needs a model with attention, received one with "
