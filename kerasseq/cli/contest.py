@@ -156,7 +156,15 @@ def measure_all(
     files = {name: run.folder / folder / f"{name}.json" for name in competitors}
 
     def train_one(name, follow):
-        result, line = measure(name)
+        try:
+            result, line = measure(name)
+        except KeyboardInterrupt:
+            kept = sum(file.exists() for file in files.values())
+            note(
+                f"{kept} of {len(competitors)} models are stored; {name}, which was "
+                "trained, begins anew when the run is resumed"
+            )
+            raise
         files[name].parent.mkdir(exist_ok=True)
         write_json(files[name], result)
         count = f"({competitors.index(name) + 1} of {len(competitors)})"

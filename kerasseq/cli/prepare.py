@@ -151,6 +151,16 @@ def _tokenizer(args, text) -> Tokenizer:
     if (made / INDEX).exists() and (made / TOKENIZER).exists():
         tokenizer = kerasseq.text.load_tokenizer(made / TOKENIZER)
         is_larger = is_sized and tokenizer.vocabulary_size > args.vocabulary_size
+        wanted = getattr(tokenizer, "wanted_size", None)
+        # A smaller one than wanted has learned all that the text has.
+        is_full = is_sized and tokenizer.vocabulary_size == wanted
+        if is_full and wanted < args.vocabulary_size:
+            raise UsageError(
+                f"{made} holds ids of a vocabulary of {wanted:,} tokens, and nothing "
+                f"is tokenized again for --vocabulary-size {args.vocabulary_size:,}. "
+                "Delete the folder or choose another --out, to prepare the files anew; "
+                f"or keep the ids, with --vocabulary-size {wanted}"
+            )
         if type(tokenizer).__name__ != cls or is_larger:
             raise ValueError(
                 f"{made} holds shards of another tokenizer, {tokenizer!r}. Choose "

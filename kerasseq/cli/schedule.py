@@ -15,6 +15,7 @@ import numpy as np
 
 from kerasseq.cli import options
 from kerasseq.cli.commands import shared
+from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 
@@ -156,7 +157,8 @@ def check_memory(
     """Raises if model and batch cannot fit into the memory of this machine.
 
     A backend reports this in its own words, or is killed by the system. The estimate is
-    a lower bound: it refuses only what cannot work.
+    a lower bound: it refuses only what cannot work, and its message says "at least". A
+    batch that has all examples, as there are fewer than asked for, is noted.
 
     Args:
         settings: Arguments of the run.
@@ -187,13 +189,19 @@ def check_memory(
     values = batch * time_steps * width
     sizes = f"--batch-size {batch:,}, {length}, {sizes}"
     _check_bytes(values * BYTES, f"{sizes} need at least {values:,} values in a step")
+    if settings.batch_size > rows:
+        note(
+            f"a batch has all {rows:,} examples, fewer than --batch-size "
+            f"{settings.batch_size:,}: each epoch is one step"
+        )
 
 
 def _check_bytes(needed, what):
     if needed > checks.memory():
         raise UsageError(
-            f"{what}, which take {needed / 2**30:,.0f} GiB; this machine has "
-            f"{checks.memory() / 2**30:,.0f} GiB. Choose smaller sizes"
+            f"{what}, which take {needed / 2**30:,.0f} GiB or more; this machine has "
+            f"{checks.memory() / 2**30:,.0f} GiB. Choose smaller sizes; those that "
+            "take half of it are on the safe side"
         )
 
 

@@ -16,6 +16,7 @@ import keras
 
 from kerasseq.core import arguments, objects, synonyms
 from kerasseq.core.dense import Dense
+from kerasseq.core.initial_values import WithInitialValues
 from kerasseq.core.listed_config import serialized
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.sublayers import WithSublayers
@@ -24,7 +25,7 @@ from kerasseq.core.types import Config
 Listed = ParamSpec("Listed")
 
 
-class Layer(WithSublayers, keras.layers.Layer):
+class Layer(WithSublayers, WithInitialValues, keras.layers.Layer):
     """A layer whose config has the arguments that its constructor lists.
 
     Each is an attribute of the same name, or of the name in `stored_as`. `passes_on`

@@ -20,6 +20,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kerasseq.core.initial_values import WithInitialValues
 from kerasseq.core.keras_private import (
     open_to_parts,
     remove_kernel,
@@ -57,7 +58,7 @@ class LoRA:
         return self.alpha / self.rank
 
 
-class Adaptable:
+class Adaptable(WithInitialValues):
     """What an adapter or NF4 change of a dense layer: a mixin of two layers of Keras.
 
     The kernel must be `(*I, *O)`, with I the last axes of the inputs.

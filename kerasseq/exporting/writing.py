@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import traceback
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -143,6 +144,12 @@ def _short(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = BOLD.sub("", " ".join(lines))
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    if not text:
+        places = traceback.extract_tb(error.__traceback__)
+        where = f"{places[-1].name} of {places[-1].filename}" if places else "it"
+        return (
+            f"the converter raised {type(error).__name__} without a reason in {where}"
+        )
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
 

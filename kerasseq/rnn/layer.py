@@ -38,6 +38,7 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
+from kerasseq.rnn.cell_dtypes import errors_of_dtypes
 from kerasseq.rnn.explanation import Explanation, explain_cell
 from kerasseq.rnn.loop import run_through_time
 
@@ -179,14 +180,12 @@ class RNN(WithSublayers, keras.layers.RNN):
         if own and training:
             self.cell.get_dropout_mask(sequences[:, 0])
             self.cell.get_recurrent_dropout_mask(initial_state[0])
-        outputs = run_through_time(
-            self,
-            sequences,
-            initial_state,
-            mask=as_mask(mask, sequences.shape),
-            training=training,
-            return_sequences=self.return_sequences,
-        )
+        mask = as_mask(mask, sequences.shape)
+        options = {"training": training, "return_sequences": self.return_sequences}
+        with errors_of_dtypes(self):
+            outputs = run_through_time(
+                self, sequences, initial_state, mask=mask, **options
+            )
         if own:
             self.cell.reset_dropout_mask()
             self.cell.reset_recurrent_dropout_mask()
@@ -274,7 +273,8 @@ class RNN(WithSublayers, keras.layers.RNN):
         return tree.pack_sequence_as(states, flat) if nested else flat
 
     def _advance(self, sequences, states, mask):
-        _, outputs, states = run_through_time(self, sequences, states, mask=mask)
+        with errors_of_dtypes(self):
+            _, outputs, states = run_through_time(self, sequences, states, mask=mask)
         return outputs, states
 
 

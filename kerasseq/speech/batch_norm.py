@@ -47,16 +47,19 @@ class BatchNormalization(keras.layers.BatchNormalization):
         self, x: Tensor, training: bool | None = None, mask: Tensor | None = None
     ) -> Tensor:
         x = x if is_float64(x) else ops.cast(x, "float32")
-        mean, variance = self.moving_mean, self.moving_variance
+        weights = self.moving_mean, self.moving_variance, self.gamma, self.beta
+        # TensorFlow does not promote bfloat16.
+        mean, variance, gamma, beta = (ops.cast(w, x.dtype) for w in weights)
         if training and self.trainable:
             mean, variance = moments(x, mask)
             self._update(self.moving_mean, mean)
             self._update(self.moving_variance, variance)
-        scale = self.gamma * ops.rsqrt(variance + self.epsilon)
-        return ops.cast((x - mean) * scale + self.beta, self.compute_dtype)
+        scale = gamma * ops.rsqrt(variance + self.epsilon)
+        return ops.cast((x - mean) * scale + beta, self.compute_dtype)
 
     def _update(self, moving, value):
-        moving.assign(self.momentum * moving + (1 - self.momentum) * value)
+        old = ops.cast(moving, value.dtype)
+        moving.assign(self.momentum * old + (1 - self.momentum) * value)
 
 
 def moments(x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -132,8 +132,15 @@ def test_more_units_than_memory(refused, text_path, tmp_path):
         in line
     )
     line = refused(*words[:-2], "--units", "4000", "--num-layers", "1000")
-    assert "--num-layers 1,000" in line and "this machine has" in line
+    assert "--num-layers 1,000" in line and "GiB or more; this machine has" in line
     assert not snapshot(tmp_path)
+
+
+def test_a_batch_of_more_than_there_is(command, text_path, tmp_path):
+    words = ["train", "language-model", "--text", text_path, "--model", "gru"]
+    words += ["--dry-run", "--run", tmp_path / "r", "--batch-size", 10**9]
+    noted = command(*words).err
+    assert "fewer than --batch-size 1,000,000,000: each epoch is one step" in noted
 
 
 def test_out_of_memory_of_a_backend(refused, monkeypatch):

@@ -33,7 +33,7 @@ def articles(tmp_path):
 
 def test_prepare_and_train(command, articles, tmp_path):
     out = tmp_path / "ids"
-    words = ("--vocabulary-size", 300, "--held-out", 0.1, "--processes", 1)
+    words = ("--vocabulary-size", 270, "--held-out", 0.1, "--processes", 1)
     words += ("--seed", 3)
     done = command("prepare", articles, "--out", out, *words)
     assert "1 other files or links of the folders are left out" in done.err
@@ -47,6 +47,12 @@ def test_prepare_and_train(command, articles, tmp_path):
     assert (
         "is finished: nothing" in command("prepare", articles, "--out", out, *words).err
     )
+    before = {file: file.read_bytes() for file in out.iterdir()}
+    more = ("--vocabulary-size", 271, *words[2:])
+    message = command("prepare", articles, "--out", out, *more, code=2).err
+    assert "vocabulary of 270 tokens, and nothing is tokenized again for" in message
+    assert "Delete the folder or choose another --out" in message
+    assert before == {file: file.read_bytes() for file in out.iterdir()}
     shards = TokenShards(out, sequence_length=7)
     assert first["training"]["tokens"] == len(shards.ids)
     assert first["vocabulary_size"] == shards.tokenizer.vocabulary_size

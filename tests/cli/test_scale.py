@@ -84,7 +84,11 @@ def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(
 
     monkeypatch.setattr(scale, "measure", counted)
     words = ["scale", "--text", text_path, *SMALL, "--run", "r"]
-    assert "train --resume r" in command(*words, code=130).err
+    stopped = command(*words, code=130).err
+    assert "train --resume r" in stopped
+    assert (
+        "2 of 6 models are stored; width6-seed0, which was trained, begins" in stopped
+    )
     trained.clear()
     monkeypatch.setattr(scale, "measure", measure)
     done = command("scale", "--resume", "r")

@@ -124,6 +124,14 @@ def test_a_wrong_file_is_removed(tmp_path, monkeypatch):
     assert "differ by 0.01 of the largest (free length)" in found["error"]
     assert list(tmp_path.iterdir()) == []
 
+    def fail(*_):
+        raise TypeError
+
+    monkeypatch.setattr(module, "check", fail)
+    found = written(classifier("bag"), tmp_path, format="torch")
+    wanted = "the converter raised TypeError without a reason in fail of "
+    assert found["error"].startswith(wanted)
+
 
 def test_without_the_runtime_nothing_is_checked(tmp_path, monkeypatch):
     need("torch")

@@ -331,3 +331,26 @@ def test_wrong_rank():
 def test_no_step(name):
     with pytest.raises(ValueError, match="of 0 steps: there must be at least one step"):
         getattr(layers, name)(3)(X[:, :0])
+
+
+@pytest.mark.everywhere("backends cast differently")
+@pytest.mark.parametrize(
+    "dtypes", [("float32", "float16"), ("mixed_bfloat16", "mixed_float16")]
+)
+def test_a_cell_of_another_dtype_works_or_is_named(dtypes):
+    own, other = dtypes
+    layer = layers.RNN(layers.LSTMCell(3, dtype=other), dtype=own)
+    try:
+        y = layer(np.ones((2, 7, 5)))
+    except TypeError as error:
+        wanted = f"the cell must have the dtype policy of its layer, '{own}', received "
+        assert f"{wanted}'{other}'. Pass dtype='{own}' to the cell" in str(error)
+    else:
+        assert keras.ops.shape(y) == (2, 3)
+
+
+@pytest.mark.once("only PyTorch refuses the product")
+def test_advance_names_a_cell_of_another_dtype():
+    layer = layers.RNN(layers.LSTMCell(3), dtype="float64")
+    with pytest.raises(TypeError, match="the cell must have the dtype policy of its"):
+        layer.advance(np.ones((2, 7, 5)))

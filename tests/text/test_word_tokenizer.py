@@ -98,14 +98,49 @@ def test_decoded_text_has_the_same_words(text, lowercase):
     assert find_words(decoded, lowercase=lowercase, punctuation=True) == words
     assert tokenizer.encode(decoded).tolist() == ids.tolist()
     assert [tokenizer.vocabulary[i] for i in ids] == words
+    shown = [tokenizer.decode(ids[:n]) for n in range(len(ids))]
+    assert all(decoded.startswith(each) for each in shown)  # while it is generated
     config = json.loads(json.dumps(tokenizer.get_config()))
     assert WordTokenizer.from_config(config) == tokenizer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "au-dessus d'un arc-en-ciel, n'est-ce pas?",
+        "l'homme, l' homme, qu' <x> et don't",
+        "3.5 kg at 9:30, in 1990, and 1, 2, 3",
+        'He said: "no", and "no (not) again".',
+        "'no', and: 'never' “so” (so)",
+        "„ja“, „so“ nein",
+        "a 5-3-2 well-known <x>-like one",
+        "5 % of 3, 5… no. No: 12: 5",
+    ],
+)
+def test_decode_joins_what_belongs_together(text):
+    tokenizer = WordTokenizer(special_tokens=["<x>"]).fit(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a - b", "a-b"),
+        ("Va ! « Oui » : 3,5", "Va! « Oui »: 3, 5"),
+        ("rock 'n' roll, the dogs' bone", "rock ' n' roll, the dogs ' bone"),
+        ('a 5" nail', 'a 5 "nail'),
+        ("- Non - dit-il", "- Non-dit-il"),
+    ],
+)
+def test_decode_cannot_restore_what_tokens_do_not_tell(text, expected):
+    tokenizer = WordTokenizer().fit(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == expected
 
 
 def test_decode_puts_spaces_where_they_belong():
     text = 'He  said:\n"No ( never ), don’t!" [1] {x}… a;b?'
     tokenizer = WordTokenizer().fit(text)
-    expected = 'He said: " No (never), don\'t! " [1] {x}… a; b?'
+    expected = 'He said: "No (never), don\'t!" [1] {x}… a; b?'
     assert tokenizer.decode(tokenizer.encode(text)) == expected
     ids = tokenizer.encode("He zzz never")
     assert tokenizer.decode(ids) == "He <unk> never"

@@ -7,7 +7,6 @@ tokenizers avoid.
 Bengio et al. 2003; course D. Left out: stemming, and scripts without spaces.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,14 +14,12 @@ import numpy as np
 
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
+from kerasseq.text.joining import joined
 from kerasseq.text.texts import cut_out, each_text
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.tokenizers.tokenizer import Encoding
 from kerasseq.text.tokenizers.word_based import WordBased, check_bool
 from kerasseq.text.words import find_places, find_words
-
-# Spaces before closing and after opening punctuation. Quotation marks are ambiguous.
-NO_SPACE = re.compile(r" (?=[,.;:!?…)\]}])|(?<=[(\[{]) ")
 
 SCHEMA = {
     "vocabulary_size": int | None,
@@ -38,7 +35,11 @@ class WordTokenizer(WordBased):
     """Word tokenizer.
 
     `decode` returns the normalized text: composed characters (NFC), ' for ’, single
-    spaces between words, none before `,.;:!?…)]}` and none after `([{`.
+    spaces between words, none before `,.;:!?…)]}”` and after `([{“`, at hyphens between
+    words, inside pairs of `"`, and in 3.5 and 9:30. What tokens do not tell cannot be
+    restored: dashes written as hyphens, "3,5" and the list "3, 5", which is returned;
+    French spaces before `;:!?`; and an apostrophe with a space at its side, which
+    becomes "l' homme" after an elided word, and else stays "rock ' n".
 
     Args:
         vocabulary_size: Maximum number of ids, including special tokens: the most
@@ -192,7 +193,7 @@ class WordTokenizer(WordBased):
         return [(self._id_of_word(word), start, end) for word, start, end in places]
 
     def _join(self, tokens):
-        return NO_SPACE.sub("", " ".join(tokens))
+        return joined(tokens)
 
     def own_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
