@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from kerasseq.models import SequenceClassifier
+from kerasseq.tasks.input_rows import chosen_columns
 from kerasseq.tasks.labels import learned
 from kerasseq.text import WordTokenizer
 
@@ -50,3 +51,9 @@ def test_labels_that_are_written_in_several_ways():
     with pytest.warns(UserWarning, match=r"2 of 4 labels .*'Sport' and 'SPORT '"):
         assert len(learned(["SPORT ", "Sport", "sport", "music"])) == 4
     assert learned(["a", "A", "é", "É"]) == ["A", "a", "É", "é"]  # letters
+
+
+def test_the_columns_that_a_message_proposes():
+    sample = {"id": 1, "day": "09.03.2024", "mail": "a long text", "kind": "sport"}
+    with pytest.raises(ValueError, match=r"x=data\['mail'\], y=data\['kind'\]"):
+        chosen_columns(sample | {"score": 0.5}, {})

@@ -11,9 +11,11 @@ from kerasseq.tasks.input_rows import check_data, number_of_rows
 from kerasseq.training.batches import TrainingRows
 from kerasseq.training.pair_batches import PairBatches
 
+ONE_LIST = "Pass one list of each, fit(sources, targets)"
+
 
 def read_pairs(
-    x: Any, y: Any = None, *, rows: int | None = None
+    x: Any, y: Any = None, *, rows: int | None = None, advice: str = ONE_LIST
 ) -> Pairs | tuple[Any, Any]:
     """Returns sources and targets as `Pairs`; arrays and batches as they are, `(x, y)`.
 
@@ -22,6 +24,7 @@ def read_pairs(
             table whose columns are sources and targets; or a stream of pairs.
         y: Targets, if `x` has none.
         rows: How many rows of a stream to read; all if None.
+        advice: What to do with one list alone, for the message.
 
     Raises:
         TypeError: If there is one list alone.
@@ -45,7 +48,7 @@ def read_pairs(
         if not x or not are_tuples(x):
             raise TypeError(
                 "expected sources and targets, or tuples (source, target) of strings, "
-                "received one list. Pass one list of each, fit(sources, targets)"
+                f"received one list. {advice}"
             )
         x, y = two_lists(x)
     if y is None:

@@ -194,7 +194,8 @@ class Translator(GenerationMixin, TaskModel):
     def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
         x = call.x
         if not are_arrays(x) and not is_empty_list(x):
-            x, y = pairs = read_pairs(x, rows=call.held_out_rows)
+            advice = "To translate, use translate(sources)"
+            x, y = pairs = read_pairs(x, rows=call.held_out_rows, advice=advice)
             x = self.encode(x, y) if isinstance(pairs, Pairs) else x
         self._check_ids(x)
         return outputs(x)

@@ -194,6 +194,11 @@ def test_wrong_arguments_of_fit_raise(letters, x, y, error, message):
         letters.fit(x, y)
 
 
+def test_sources_alone_are_translated(letters):
+    with pytest.raises(TypeError, match=r"To translate, use translate\(sources\)$"):
+        letters.predict(["ab", "ba"])
+
+
 def test_image_of_wrong_shape_raises():
     encoder = keras.Sequential([keras.Input((4, 3, 1)), keras.layers.Conv2D(5, 2)])
     captioner = build(encoder, decoder="gru", target_vocabulary_size=5)
