@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, verdict
+from kerasseq.cli import figures, options, runs, schedule, verdict
 from kerasseq.cli.console import Console, note, progress, status
 from kerasseq.cli.run import Run
 from kerasseq.core import checks, packages
@@ -443,6 +443,8 @@ def report(
     Returns:
         All results, as plain data.
     """
+    if schedule.is_improving(history):
+        advice = ("more --epochs", *advice)
     right, sizes = results.pop("right"), results.pop("sizes", None)
     simple = {other: each.pop("right") for other, each in results["baselines"].items()}
     results = run.results(model, history, history[-1]["step"], **results)

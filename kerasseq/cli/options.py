@@ -54,6 +54,7 @@ ARCHITECTURES = (
     *("linear_attention", "gla", "retention", "delta_net"),
     *("mlstm", "rwkv7", "s4d", "mamba", "rwkv4"),
 )
+ONE_TEXT = ("--text", "--prompt", "--next", "--system")  # of a command
 NEVER_CAUSAL = ("reformer", "linformer")  # not where the next token is predicted
 CAUSAL = tuple(name for name in ARCHITECTURES if name not in NEVER_CAUSAL)
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
@@ -278,6 +279,25 @@ _THREADS += "(default: the choice of the backend)"
 _BACKEND = "tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)"
 
 
+class Once(argparse.Action):
+    """An option that is given once: argparse would forget all values but the last."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Stores the value, or raises if there is one."""
+        before = getattr(namespace, self.dest, None)
+        if before is not None:
+            raise argparse.ArgumentError(
+                self, f"expected one text, received {before!r} and {values!r}"
+            )
+        setattr(namespace, self.dest, values)
+
+
 def add(
     group: Options,
     names: str,
@@ -306,6 +326,8 @@ def add(
     more = {"default": default}
     if not names.startswith("-"):
         more = {"nargs": "?", "default": argparse.SUPPRESS}
+    if names in ONE_TEXT:
+        more["action"] = Once
     if shown is not None and "(default" not in help:
         help = f"{help} (default: {shown})"
     group.add_argument(*names.split(), type=type, metavar=metavar, help=help, **more)

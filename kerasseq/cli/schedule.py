@@ -261,6 +261,17 @@ def best_of(history: Sequence[dict[str, float]]) -> int:
     return int(np.argmin(losses_of(history)))
 
 
+def is_improving(history: Sequence[dict[str, float]]) -> bool:
+    """Returns whether the last validation of a run brought the lowest loss.
+
+    Examples:
+        >>> is_improving([{"val_loss": 3.0}, {"val_loss": 2.0}]), is_improving([{}])
+        (True, False)
+    """
+    is_validated = bool(history) and LOSS in history[-1]
+    return is_validated and best_of(history) == len(history) - 1 > 0
+
+
 def is_over(history: Sequence[dict[str, float]], patience: int | None) -> bool:
     """Returns whether the last validations brought no lower loss.
 

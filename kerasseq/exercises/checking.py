@@ -129,9 +129,11 @@ def numbers() -> list[str]:
 
 def _exercise(number: str) -> Exercise:
     if not isinstance(number, str) or number not in REGISTERED:
+        meant = str(number).zfill(len("01.1"))
+        hint = f' Did you mean "{meant}"?' if meant in REGISTERED else ""
         raise ValueError(
             'number must be a tutorial and an exercise, "01.1" to '
-            f'"{max(REGISTERED)}", received {short(number)}. '
+            f'"{max(REGISTERED)}", received {short(number)}.{hint} '
             "`kerasseq.exercises.numbers()` lists them."
         )
     return REGISTERED[number]

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from kerasseq.exporting import forecast_settings, inputs
-from kerasseq.exporting.tokenizer_files import tokenizer_json
+from kerasseq.exporting.tokenizer_files import tokenizer_json, with_marks
 from kerasseq.models.multimodal.preprocessor import MultimodalPreprocessor
 from kerasseq.models.vit import pixels
 from kerasseq.speech.audio_inputs import AudioPreprocessor
@@ -80,7 +80,7 @@ def write(
             tokenizer.save(folder / OWN_TOKENIZER)
             notes.append(f"{OTHER_TOKENIZER}.")
         else:
-            _write(folder / TOKENIZER, converted)
+            _write(folder / TOKENIZER, with_marks(converted, model))
     labels = getattr(model, "labels", None)
     if labels is not None:
         _write(folder / LABELS, labels)

@@ -14,8 +14,9 @@ import numpy as np
 from kerasseq.core import packages
 from kerasseq.exporting import inputs
 from kerasseq.exporting.checks import CASES, relative_difference
-from kerasseq.exporting.tokenizer_files import tokenizer_json
+from kerasseq.exporting.tokenizer_files import marks_of, tokenizer_json
 from kerasseq.models import GPT
+from kerasseq.models.bert.bert_texts import BERTPreprocessor, special_names
 from kerasseq.pretrained.checkpoints import (
     FAMILIES,
     arguments_of,
@@ -43,11 +44,47 @@ def write(model: keras.Model, folder: pathlib.Path, length: int | None) -> None:
         ValueError: If it has none with these options.
     """
     _refuse_hub_alone(model)
-    save_pretrained(model, folder)
+    save_pretrained(merged(model), folder)
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is not None and tokenizer_json(tokenizer) is not None:
-        config = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", **_settings_of(model)}
         write_table(folder / TOKENIZER_CONFIG, config)
+
+
+def _settings_of(model):
+    """Returns what a tokenizer of `transformers` pads with, and where it cuts."""
+    preprocessor = getattr(model, "preprocessor", None)
+    if not isinstance(preprocessor, BERTPreprocessor):
+        if marks_of(model) is None:
+            return {}
+        source, names = model.source_vocabulary, model.tokenizer.vocabulary
+        return {"pad_token": names[source.padding], "eos_token": names[source.end]}
+    names = special_names(preprocessor.tokenizer)
+    inputs_of_text = ["input_ids", "token_type_ids", "attention_mask"]
+    if preprocessor.num_segments == 1:
+        inputs_of_text.remove("token_type_ids")
+    tokens = {"[CLS]": "cls", "[SEP]": "sep", "[PAD]": "pad", "[MASK]": "mask"}
+    return {
+        **{f"{role}_token": names[token] for token, role in tokens.items()},
+        "model_max_length": preprocessor.longest,
+        "model_input_names": inputs_of_text,
+    }
+
+
+def merged(model: keras.Model) -> keras.Model:
+    """Returns a model without adapter that computes the same: itself, or a copy.
+
+    Raises:
+        ValueError: If a layer under the adapter is quantized.
+    """
+    if getattr(model, "active_adapter", None) is None:
+        return model
+    config = keras.saving.serialize_keras_object(model)
+    config.pop("compile_config", None)
+    copy = keras.saving.deserialize_keras_object(config)
+    copy.set_weights(model.get_weights())
+    copy.merge_lora()
+    return copy
 
 
 def _refuse_hub_alone(model):

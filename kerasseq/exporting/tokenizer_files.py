@@ -2,13 +2,15 @@
 
 It has readers in Python, Rust, JavaScript and others. A file is compared with its
 tokenizer, if the package is installed: what it cannot hold is not written. `encode`
-there must be called with `add_special_tokens=False`, as models add their own.
+there must be called with `add_special_tokens=False`, as models add their own; by
+default it adds those of the model, such as [CLS] and [SEP] of a BERT.
 """
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerasseq.core import packages
+from kerasseq.models.bert.bert_texts import BERTPreprocessor
 from kerasseq.text import (
     BytePairTokenizer,
     CharacterTokenizer,
@@ -76,6 +78,68 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
         **parts,
     }
     return content if differences(tokenizer, content) is None else None
+
+
+class Marks(NamedTuple):
+    """The ids around a text, as a model reads it.
+
+    Attributes:
+        before: The ids before a text, such as [CLS].
+        after: Those after it, such as [SEP].
+        between: Those between the texts of a pair.
+        segment: The segment of the second text of a pair.
+    """
+
+    before: list[int]
+    after: list[int]
+    between: list[int]
+    segment: int = 0
+
+
+def marks_of(model: Any) -> Marks | None:
+    """Returns the marks of a BERT, and those of a T5 or BART around its sources."""
+    preprocessor = getattr(model, "preprocessor", None)
+    if isinstance(preprocessor, BERTPreprocessor):
+        after = [preprocessor.end]
+        segment = min(1, preprocessor.num_segments - 1)
+        between = after * preprocessor.separators
+        return Marks([preprocessor.start], after, between, segment)
+    source = getattr(model, "source_vocabulary", None)
+    if source is None or source.tokenizer is None or source.offset:
+        return None
+    return Marks(source.before, source.after, source.after)
+
+
+def with_marks(content: dict[str, Any], model: Any) -> dict[str, Any]:
+    """Adds the marks around texts, for readers that are called without arguments.
+
+    Args:
+        content: The content of a `tokenizer.json`.
+        model: The model that reads its ids.
+    """
+    marks = marks_of(model)
+    if marks is None:
+        return content
+    names = model.tokenizer.vocabulary
+
+    def parts(ids, segment=0):
+        return [{"SpecialToken": {"id": names[i], "type_id": segment}} for i in ids]
+
+    first = [*parts(marks.before), {"Sequence": {"id": "A", "type_id": 0}}]
+    second = [
+        {"Sequence": {"id": "B", "type_id": marks.segment}},
+        *parts(marks.after, marks.segment),
+    ]
+    template = {
+        "type": "TemplateProcessing",
+        "single": [*first, *parts(marks.after)],
+        "pair": [*first, *parts(marks.between), *second],
+        "special_tokens": {
+            names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]}
+            for i in (*marks.before, *marks.after)
+        },
+    }
+    return {**content, "post_processor": template}
 
 
 def differences(tokenizer: Tokenizer, content: dict[str, Any]) -> str | None:

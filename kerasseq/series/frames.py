@@ -231,9 +231,15 @@ def _value_column(frame, columns):
     ]
     if len(fit) != 1:
         listed = ", ".join(map(str, fit)) or "none"
+        several = ""
+        if len(fit) > 1:
+            several = (
+                ". Several series stand below each other in one column, as DataFrame."
+                "melt puts them, with another column that tells them apart"
+            )
         raise ValueError(
             "expected one column of numbers to forecast, received "
-            f"{listed}. Name it with value="
+            f"{listed}. Name it with value={several}"
         )
     return fit[0]
 

@@ -369,7 +369,8 @@ def chosen_columns(
         return texts, label[0]
     if not label and len(texts) == len(names):
         return texts, None
-    x, y = [*texts, *names][0], [*label, names[-1]][0]
+    x = max(texts or names, key=lambda name: len(str(samples[name])))
+    y = [*label, *(name for name in reversed(texts) if name != x), names[-1]][0]
     raise ValueError(
         "x must be a column of texts, or a table with one column of texts and one of "
         f"labels, received the columns {', '.join(map(repr, names))}. Choose columns: "

@@ -1,6 +1,6 @@
 """Plots of attention weights: heat maps of queries and keys, and maps over images."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,7 @@ def plot_attention(
         A matplotlib `Figure`.
 
     Raises:
+        TypeError: If the weights are a trace, not one of its values.
         ValueError: If the weights have another shape, the number of tokens is not that
             of rows or columns, that of titles not that of maps, or `vmax` is not above
             0.
@@ -58,6 +59,12 @@ def plot_attention(
         >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
         ['c', 'b', '<end>']
     """
+    if isinstance(weights, Mapping):
+        named = [key for key in weights if key.endswith("alignment")]
+        raise TypeError(
+            f"weights must be an array, received {type(weights).__name__}. Pass one of "
+            f"its values: {', '.join(f'trace[{key!r}]' for key in named or weights)}"
+        )
     weights = np.asarray(weights, "float32")
     if weights.ndim == 4:
         weights = weights[example]

@@ -77,6 +77,14 @@ class Trace(ModelListener, Mapping[str, Recorded]):
         values = self._values[key]
         return values[0] if len(values) == 1 else list(values)
 
+    def __getattr__(self, name: str) -> Any:
+        # Not before the values are there, as in a copy.
+        keys = [key for key in vars(self).get("_values", ()) if key.endswith(name)]
+        hint = f'. Values have keys: trace["{keys[0]}"]' if keys else ""
+        if name == "plot":
+            hint = ". kerasseq.tracing.plots draws: plot_gates(trace), for example"
+        raise AttributeError(f"a Trace has no attribute {name!r}{hint}")
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 

@@ -162,6 +162,9 @@ def test_unknown_numbers_and_languages():
         ):
             with pytest.raises(ValueError, match=r"\"01\.1\" to \"16\.3\", received"):
                 function(wrong)
+    for close in ("1.1", 1.1):
+        with pytest.raises(ValueError, match=r'received .*1\.1.* Did you mean "01\.1"'):
+            exercises.question(close)
     with pytest.raises(ValueError, match='language="de" is not one of "en", "fr"'):
         exercises.check("01.1", len, language="de")
     with pytest.raises(ValueError, match="language=None"):

@@ -7,7 +7,7 @@ import pytest
 
 from kerasseq import exporting, models
 from kerasseq.exporting import writing
-from kerasseq.text import BytePairTokenizer
+from kerasseq.text import BytePairTokenizer, UnigramTokenizer
 from tests.pretrained.helpers import MAKE, SIZES, made, shuffle
 
 pytestmark = [
@@ -48,6 +48,55 @@ def test_the_tokenizer_of_transformers_reads_the_folder(tmp_path):
     assert config["n_ctx"] == config["n_positions"] == 13
     same = models.from_pretrained(tmp_path / "gpt")
     assert same.tokenizer == tokenizer
+
+
+def bert(tokenizer, **options):
+    return models.BERT(tokenizer, **SIZES, max_sequence_length=13, **options)
+
+
+ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+TEXT = "the cat sat on the mat"
+READERS = {
+    "bert": (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], bert, {}),
+    "roberta": (
+        ROBERTA,
+        bert,
+        {"pair_separators": 2, "num_segments": 1, "activation": "gelu"},
+    ),
+    "t5": (["<pad>", "</s>", "<unk>"], models.T5, {"published_ids": True}),
+    "bart": (ROBERTA, models.BART, {}),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_text_has_the_marks_that_the_model_reads(name, tmp_path):
+    import transformers
+
+    special, make, options = READERS[name]
+    tokenizer = UnigramTokenizer(300, special_tokens=special).fit([TEXT] * 3)
+    if make is not bert:
+        options = {**options, **SIZES}
+    model = make(tokenizer, **options)
+    exporting.export_model(model, tmp_path / "folder", "huggingface")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
+    rows = [theirs(TEXT), theirs("the cat")]
+    padded = theirs.pad(rows)["input_ids"]
+    ours = model.encode([TEXT, "the cat"])
+    ids = ours["ids"] if make is bert else ours[0]
+    assert [row[: len(padded[0])] for row in ids.tolist()] == padded
+    if make is bert:
+        pair, expected = theirs("the cat", "on"), model.encode(("the cat", "on"))
+        assert pair["input_ids"] == expected["ids"][0].tolist()
+        if name == "bert":
+            assert pair["token_type_ids"] == expected["segments"][0].tolist()
+
+
+def test_an_adapter_is_merged_into_the_folder(tmp_path):
+    model = made("bert_classify")
+    model.enable_lora(2)
+    shuffle(model.trainable_weights)
+    found = exporting.export_model(model, tmp_path / "folder", "huggingface")
+    assert found.difference < 1e-5 and model.active_adapter == "default"
 
 
 def test_images_are_written_and_not_compared(tmp_path):

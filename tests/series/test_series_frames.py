@@ -245,7 +245,12 @@ V, P = Columns("sales"), Columns("sales", known=("price",))
         (table(), Columns("sale"), "no column 'sale'. Did you mean \"sales\""),
         (table(), Columns("sales", date="day"), "date: there is no column 'day'"),
         (table(), Columns("sales", known=("sales",)), "named twice, as value"),
-        (table(price=1.0), Columns(), "received sales, price. Name it with value="),
+        (
+            table(price=1.0),
+            Columns(),
+            "received sales, price. Name it with value=. "
+            "Several series stand below each other",
+        ),
         (table().astype(str), Columns(), "received none"),
         (table()[:0], V, "no rows"),
         (changed("sales", 7, None), V, "'sales' is empty at 2023-12-06"),

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from kerasseq.models import SequenceClassifier
+from kerasseq.tasks.input_rows import chosen_columns
 from kerasseq.tasks.labels import learned
 from kerasseq.text import WordTokenizer
 
@@ -57,3 +58,9 @@ def test_numbers_that_are_no_labels():
         bag().fit(TEXTS, [0.5, 0.25, 0.75], verbose=0)
     with pytest.raises(TypeError, match=r"for a column: table\['label'\]"):
         bag().fit(TEXTS, "label", verbose=0)
+
+
+def test_the_columns_that_a_message_proposes():
+    sample = {"id": 1, "day": "09.03.2024", "mail": "a long text", "kind": "sport"}
+    with pytest.raises(ValueError, match=r"x=data\['mail'\], y=data\['kind'\]"):
+        chosen_columns(sample | {"score": 0.5}, {})

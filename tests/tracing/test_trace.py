@@ -1,5 +1,6 @@
 """Traces: gates and states equal those of the equations in NumPy; methods restored."""
 
+import copy
 import threading
 
 import keras
@@ -471,3 +472,18 @@ def test_mixed_precision():
     inside = traced(layer)
     assert all(value.shape == (B, T, H) for value in inside.values())
     assert inside["forget_gate"].astype("float32").min() > 0
+
+
+@pytest.mark.once("messages")
+def test_a_value_or_a_picture_as_an_attribute():
+    layer = kerasseq.layers.LSTM(3)
+    with kerasseq.tracing.trace(layer) as inside:
+        layer(np.ones((2, 7, 5)))
+    with pytest.raises(AttributeError, match=r'keys: trace\["forget_gate"\]'):
+        inside.forget_gate  # noqa: B018
+    with pytest.raises(AttributeError, match="plots draws: plot_gates"):
+        inside.plot()
+    assert not hasattr(inside, "zebra")
+    assert copy.copy(inside).keys() == inside.keys()
+    with pytest.raises(TypeError, match=r"array, received Trace\..* trace\['forget_"):
+        kerasseq.tracing.plots.plot_attention(inside)

@@ -3,8 +3,6 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from kerasseq.core import checks
 from kerasseq.datasets.pairs import Pairs, are_tuples, two_lists
 from kerasseq.tasks import sources
@@ -14,9 +12,16 @@ from kerasseq.tasks.input_rows import check_data, number_of_rows
 from kerasseq.training.batches import TrainingRows
 from kerasseq.training.pair_batches import PairBatches
 
+ONE_LIST = "Pass one list of each, fit(sources, targets)"
+
 
 def read_pairs(
-    x: Any, y: Any = None, sample_weight: Any = None, *, rows: int | None = None
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    rows: int | None = None,
+    advice: str = ONE_LIST,
 ) -> tuple[Pairs | tuple[Any, Any], Any]:
     """Returns sources and targets, and the weights of the pairs or None.
 
@@ -28,6 +33,7 @@ def read_pairs(
         y: Targets, if `x` has none.
         sample_weight: Weights, if `x` has none.
         rows: How many rows of a stream to read; all if None.
+        advice: What to do with one list alone, for the message.
 
     Raises:
         TypeError: If there is one list alone, or texts as weights.
@@ -52,8 +58,7 @@ def read_pairs(
         if not x or not are_tuples(x):
             raise TypeError(
                 "expected sources and targets, or tuples (source, target) of strings, "
-                "received one list. Pass one list of each, as in fit(sources, "
-                "targets); translate(sources) needs no targets"
+                f"received one list. {advice}"
             )
         x, y = two_lists(x)
     if y is None:

@@ -211,7 +211,8 @@ class Translator(TaskModel):
     def predicted(self, call: FitCall, outputs: Callable[..., Any]) -> Any:
         x = call.x
         if not are_arrays(x) and not is_empty_list(x):
-            pairs, _ = read_pairs(x, rows=call.held_out_rows)
+            advice = "To translate, use translate(sources)"
+            pairs, _ = read_pairs(x, rows=call.held_out_rows, advice=advice)
             x = self.encode(*pairs) if isinstance(pairs, Pairs) else pairs[0]
         self._check_ids(x)
         return outputs(x)

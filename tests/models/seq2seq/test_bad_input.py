@@ -202,6 +202,11 @@ def test_texts_given_as_ids_raise(letters):
         letters("ab")
 
 
+def test_sources_alone_are_translated(letters):
+    with pytest.raises(TypeError, match=r"To translate, use translate\(sources\)$"):
+        letters.predict(["ab", "ba"])
+
+
 def test_image_of_wrong_shape_raises():
     encoder = keras.Sequential([keras.Input((4, 3, 1)), keras.layers.Conv2D(5, 2)])
     captioner = build(encoder, decoder="gru", target_vocabulary_size=5)
