@@ -25,7 +25,6 @@ import numpy as np
 
 from kerasseq import decoding, kernels
 from kerasseq.core import arguments, checks
-from kerasseq.core.messages import are_messages
 from kerasseq.core.types import Nested, one_or_several
 from kerasseq.decoding.generation import decode
 from kerasseq.decoding.inputs import Seed
@@ -277,7 +276,7 @@ class TokenGeneration:
         """Prompts as lists of ids, and whether it was a single one."""
         if not isinstance(prompts, str | list | tuple | np.ndarray):
             prompts = read_texts(prompts)[0]
-        if are_messages(prompts):
+        if isinstance(prompts, list) and prompts and isinstance(prompts[0], dict):
             raise TypeError(
                 f"prompts must be texts or ids, received messages, {prompts!r:.60}. "
                 "Use kerasseq.models.Chat(model).ask(text)"
