@@ -20,7 +20,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq.core.initial_values import WithInitialValues
 from kerasseq.core.keras_private import (
     open_to_parts,
     remove_kernel,
@@ -28,6 +27,7 @@ from kerasseq.core.keras_private import (
     remove_weight,
 )
 from kerasseq.core.nf4 import NF4Kernel
+from kerasseq.core.objects import WithInitialValues
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 
