@@ -15,9 +15,8 @@ from typing import Any, ParamSpec
 import keras
 
 from kerasseq.core import arguments, objects
-from kerasseq.core.dense import Dense
+from kerasseq.core.dense import Dense, WithInitialValues
 from kerasseq.core.listed_config import serialized
-from kerasseq.core.objects import WithInitialValues
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config

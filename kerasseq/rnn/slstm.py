@@ -13,6 +13,7 @@ from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.constructors import passes_on
+from kerasseq.core.dense import in_float32
 from kerasseq.core.serialization import register
 from kerasseq.core.types import DType, Identifier, Tensor
 from kerasseq.rnn.cell import RecurrentCell
@@ -143,7 +144,7 @@ class SLSTMCell(RecurrentCell):
             draw = objects.copy_initializer(self.recurrent_initializer)
             if isinstance(getattr(draw, "seed", None), int):
                 draw.seed = (draw.seed + n) % 2**31
-            draw = objects.in_float32(draw)
+            draw = in_float32(draw)
             blocks.append(draw((H // self.num_heads, columns), dtype=dtype))
         return ops.concatenate(blocks, axis=0)
 
