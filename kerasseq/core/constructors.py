@@ -15,8 +15,7 @@ from typing import Any, ParamSpec
 import keras
 
 from kerasseq.core import arguments, objects, synonyms
-from kerasseq.core.dense import Dense
-from kerasseq.core.initial_values import WithInitialValues
+from kerasseq.core.dense import Dense, WithInitialValues
 from kerasseq.core.listed_config import serialized
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.sublayers import WithSublayers

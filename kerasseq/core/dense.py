@@ -1,6 +1,7 @@
 r"""Dense layers that can be adapted: LoRA, two thin matrices beside the kernel.
 
-The kernel may be in 4 bits (`core.nf4`); with an adapter beside it this is QLoRA.
+The kernel may be in 4 bits (`core.nf4`); with an adapter beside it this is QLoRA. In 16
+bits it may be orthogonal at first, as the weights of all layers (`WithInitialValues`).
 
 $$
 y = \phi\Big(x W + b + \frac{\alpha}{r}\, (x A) B\Big)
@@ -15,12 +16,12 @@ Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. Slides C.
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from kerasseq.core.initial_values import WithInitialValues
 from kerasseq.core.keras_private import (
     open_to_parts,
     remove_kernel,
@@ -29,9 +30,10 @@ from kerasseq.core.keras_private import (
 )
 from kerasseq.core.nf4 import NF4Kernel
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Tensor
+from kerasseq.core.types import DType, Tensor
 
 WEIGHTS = ("lora_a", "lora_b")  # of an adapter
+NARROW = ("bfloat16", "float16")  # of which backends decompose no matrices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +58,52 @@ class LoRA:
     def scale(self) -> float:
         """The factor of the product."""
         return self.alpha / self.rank
+
+
+class WithInitialValues:
+    """A layer that initializes weights of 16 bits with any initializer: a mixin."""
+
+    def add_weight(
+        self,
+        shape: Any = None,
+        initializer: Any = None,
+        dtype: DType | None = None,
+        **kwargs: Any,
+    ) -> keras.Variable:
+        """Adds a weight, as `keras.Layer.add_weight`."""
+        if initializer is not None:
+            initializer = in_float32(keras.initializers.get(initializer))
+        return super().add_weight(shape, initializer, dtype, **kwargs)
+
+
+def in_float32(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns an initializer that draws in float32 what a backend cannot in 16 bits.
+
+    These are orthogonal matrices, whose QR decomposition is of 32 or 64 bits on PyTorch
+    and JAX. Others are returned as they are, since their draws depend on the dtype.
+
+    Args:
+        initializer: The initializer.
+
+    Examples:
+        >>> draw = in_float32(keras.initializers.Orthogonal(seed=0))
+        >>> W = draw((3, 3), dtype="bfloat16")
+        >>> keras.backend.standardize_dtype(W.dtype)
+        'bfloat16'
+        >>> zeros = keras.initializers.Zeros()
+        >>> in_float32(zeros) is zeros
+        True
+    """
+    if not isinstance(initializer, keras.initializers.Orthogonal):
+        return initializer
+
+    def draw(shape: tuple[int, ...], dtype: DType | None = None) -> Tensor:
+        dtype = dtype or keras.config.floatx()
+        if keras.backend.standardize_dtype(dtype) not in NARROW:
+            return initializer(shape, dtype=dtype)
+        return ops.cast(initializer(shape, dtype="float32"), dtype)
+
+    return draw
 
 
 class Adaptable(WithInitialValues):

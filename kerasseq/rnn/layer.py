@@ -15,8 +15,9 @@ For another gate, change `step`, in a subclass or on the cell: that is what runs
 `gates` of the class say how many blocks of columns the kernels have: one for each gate.
 """
 
+import contextlib
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import keras
@@ -38,7 +39,6 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
-from kerasseq.rnn.cell_dtypes import errors_of_dtypes
 from kerasseq.rnn.explanation import Explanation, explain_cell
 from kerasseq.rnn.loop import run_through_time
 
@@ -182,7 +182,7 @@ class RNN(WithSublayers, keras.layers.RNN):
             self.cell.get_recurrent_dropout_mask(initial_state[0])
         mask = as_mask(mask, sequences.shape)
         options = {"training": training, "return_sequences": self.return_sequences}
-        with errors_of_dtypes(self):
+        with _errors_of_dtypes(self):
             outputs = run_through_time(
                 self, sequences, initial_state, mask=mask, **options
             )
@@ -273,7 +273,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         return tree.pack_sequence_as(states, flat) if nested else flat
 
     def _advance(self, sequences, states, mask):
-        with errors_of_dtypes(self):
+        with _errors_of_dtypes(self):
             _, outputs, states = run_through_time(self, sequences, states, mask=mask)
         return outputs, states
 
@@ -289,6 +289,50 @@ def as_mask(mask: Tensor | None, shape: Shape) -> Tensor | None:
         return None
     check_mask("mask", mask, ("batch", "time"), shape[:2], broadcasts=False)
     return ops.cast(mask, "bool")
+
+
+@contextlib.contextmanager
+def _errors_of_dtypes(layer: keras.layers.RNN) -> Iterator[None]:
+    """Names the dtype policies in errors of a layer whose cell has another one.
+
+    Some of these pairs work on some backends, as casts of Keras make up for it.
+
+    Args:
+        layer: A recurrent layer.
+
+    Raises:
+        TypeError: In place of an error of the backend, if the policies differ.
+
+    Examples:
+        >>> layer = keras.layers.RNN(keras.layers.GRUCell(3), dtype="float64")
+        >>> with _errors_of_dtypes(layer):
+        ...     raise RuntimeError("types differ")
+        Traceback (most recent call last):
+        ...
+        TypeError: the cell must have the dtype policy of its layer, 'float64', \
+received 'float32'. Pass dtype='float64' to the cell, too, or set both by \
+keras.config.set_dtype_policy
+    """
+    try:
+        yield
+    except Exception as error:
+        own, other = layer.dtype_policy.name, _other_policy(layer)
+        if other is None:
+            raise
+        raise TypeError(
+            f"the cell must have the dtype policy of its layer, {own!r}, received "
+            f"{other!r}. Pass dtype={own!r} to the cell, too, or set both by "
+            "keras.config.set_dtype_policy"
+        ) from error
+
+
+def _other_policy(layer: Any) -> str | None:
+    """Returns the policy of the first cell that has not that of the layer, or None."""
+    cells = getattr(layer.cell, "cells", [layer.cell])
+    policies = [getattr(cell, "dtype_policy", None) for cell in cells]
+    own = layer.dtype_policy.name
+    names = [policy.name for policy in policies if policy is not None]
+    return next((name for name in names if name != own), None)
 
 
 OF_LAYER = {"activity_regularizer", "use_cudnn", *arguments.names(RNN)}

@@ -13,7 +13,7 @@ from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.constructors import passes_on
-from kerasseq.core.initial_values import in_float32
+from kerasseq.core.dense import in_float32
 from kerasseq.core.serialization import register
 from kerasseq.core.types import DType, Identifier, Tensor
 from kerasseq.rnn.cell import RecurrentCell

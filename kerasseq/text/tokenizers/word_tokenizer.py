@@ -39,7 +39,7 @@ class WordTokenizer(WordBased):
     words, inside pairs of `"`, and in 3.5 and 9:30. What tokens do not tell cannot be
     restored: dashes written as hyphens, "3,5" and the list "3, 5", which is returned;
     French spaces before `;:!?`; and an apostrophe with a space at its side, which
-    becomes "l' homme" after an elided word, and else stays "rock ' n".
+    becomes `l' homme` after an elided word, and else stays "rock ' n".
 
     Args:
         vocabulary_size: Maximum number of ids, including special tokens: the most
