@@ -37,6 +37,7 @@ LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", 
 FEW_WORDS = 2  # of a text that is read as characters
 PART = 8192  # texts that are classified at a time
 
+UNKNOWN = dict.fromkeys(("--multi-label", "--multilabel"), labeled.SEVERAL)
 
 OPTIONS = task_table(
     shared("model", "gru", names=MODELS),

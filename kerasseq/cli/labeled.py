@@ -4,7 +4,7 @@ import importlib.util
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,11 @@ FEW_LABELS = 20  # that may all be different, in a small table
 SHOWN_CLASSES = 30  # rows of the table on the terminal
 HARDEST = 5  # wrong rows that are shown, the most certain ones
 FEATURES = 20_000  # n-grams that logistic regression counts
+MARKS = (";", "|", ",")  # between several labels of a row
+SEVERAL = (
+    "Several labels of a row are learned by  kerasseq compare, or in Python by "
+    "SequenceClassifier(multi_label=True)"
+)
 
 
 def check_labels(labels: Sequence[str], where: str) -> None:
@@ -50,6 +55,9 @@ def check_labels(labels: Sequence[str], where: str) -> None:
     if shared and len(names) <= MAX_LABELS:
         if message := checks.written_alike(names):
             note(message)
+        if (mark := separator_of(names)) is not None:
+            shown = next(name for name in sorted(names) if mark in name)
+            note(f"{checks.short(shown)} is read as one label. {SEVERAL}")
         return
     bound = f"at most {MAX_LABELS:,} labels" if shared else "labels that rows share"
     raise ValueError(
@@ -57,6 +65,23 @@ def check_labels(labels: Sequence[str], where: str) -> None:
         f"{len(labels):,} rows, such as {checks.short(labels[0])}. Name another column "
         "with --label. Numbers are forecast by  kerasseq train forecast"
     )
+
+
+def separator_of(names: Collection[str]) -> str | None:
+    """Returns the mark between parts of labels, if there are fewer parts than labels.
+
+    Examples:
+        >>> separator_of(["red;blue", "blue;green", "red", "blue", "green;red"])
+        ';'
+        >>> separator_of(["Paris, France", "Rome, Italy", "Bern"]) is None
+        True
+    """
+    for mark in MARKS:
+        several = [name for name in names if mark in name]
+        parts = {part.strip() for name in names for part in name.split(mark)}
+        if several and len(parts) < len(names):
+            return mark
+    return None
 
 
 def check_known(labels: Sequence[str], names: Sequence[Any], where: str) -> None:
@@ -443,7 +468,7 @@ def report(
     Returns:
         All results, as plain data.
     """
-    if schedule.is_improving(history):
+    if schedule.is_improving(history) and results["accuracy"] < 1:
         advice = ("more --epochs", *advice)
     right, sizes = results.pop("right"), results.pop("sizes", None)
     simple = {other: each.pop("right") for other, each in results["baselines"].items()}

@@ -56,6 +56,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         ("csv", "input", "input_file", "path", "filename", "train", "train_file"), _FILE
     ),
     **dict.fromkeys(("dataset", "data_file", "table"), _FILE),
+    "file": ("pairs", "text"),
     **dict.fromkeys(("output", "output_file", "outfile"), ("out", "run")),
     **dict.fromkeys(("target", "target_column", "y"), ("value", "label", "labels")),
     **dict.fromkeys(("x", "text_column", "texts", "column"), ("text",)),

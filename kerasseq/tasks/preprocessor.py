@@ -401,9 +401,13 @@ class SequencePreprocessor(Preprocessor):
         elif are_texts(x):
             texts = list(x)
         if texts is None:
+            kind, advice = "texts", ""
+            if self.reads_words:
+                kind = "lists of words"
+                advice = ". Split texts, [text.split() for text in x]" * are_texts(x)
             raise TypeError(
-                "expected texts, as the model has a tokenizer, received "
-                f"x={checks.short(x)}"
+                f"expected {kind}, as the model has a tokenizer, received "
+                f"x={checks.short(x)}{advice}"
             )
         return train_tokenizer(self.arguments["tokenizer"], texts)
 

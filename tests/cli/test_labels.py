@@ -441,3 +441,13 @@ def test_wrong_files(refused, classified, trained, tmp_path):
         (["evaluate", run, "--file", "missing.csv"], "missing.csv"),
     ):
         assert message in refused(*words), words
+
+
+def test_labels_that_may_be_meant_otherwise(capsys):
+    labels = ["red;blue", "blue;green", "Red", "red", "blue", "green;red"] * 9
+    labeled.check_labels(labels, "colors.csv")
+    noted = capsys.readouterr().err
+    assert "1 of 6 labels differ from another one only in capitals or spaces" in noted
+    assert "'blue;green' is read as one label. Several labels of a row" in noted
+    labeled.check_labels(["Paris, France", "Rome, Italy", "Bern"] * 9, "cities.csv")
+    assert capsys.readouterr().err == ""

@@ -78,7 +78,18 @@ def test_what_the_messages_name_is_there():
         for name in namespace.__all__:
             known |= {*_arguments(getattr(namespace, name))}
     known |= {*models.Forecaster.fit_options}
-    options = {"file", "out", "run", "text", "label", "beam", "lora", "rank", "epochs"}
+    options = {
+        "file",
+        "pairs",
+        "out",
+        "run",
+        "text",
+        "label",
+        "beam",
+        "lora",
+        "rank",
+        "epochs",
+    }
     options |= {"learning_rate", "sampler", "use_causal_mask", "max_characters"}
     for meant in synonyms.ARGUMENTS.values():
         assert {each.partition("=")[0] for each in meant} <= known | options

@@ -240,3 +240,15 @@ def test_balanced_weights_count_words():
     )
     _, _, weights = batches.batch(0)
     assert weights[weights > 0].tolist() == [1.5, 0.75, 0.75]
+
+
+@pytest.mark.once("messages")
+def test_texts_in_place_of_words():
+    tagger = SequenceTagger("gru", tokenizer="word", units=3)
+    message = (
+        r"expected lists of words, .*Split texts, \[text.split\(\) for text in x\]$"
+    )
+    with pytest.raises(TypeError, match=message):
+        tagger.fit(["a b", "c"], [["X", "Y"], ["X"]], verbose=0)
+    with pytest.raises(TypeError, match=r"lists of words, .*received x=\[3\]$"):
+        tagger.fit([3], [["X", "Y"]], verbose=0)
