@@ -233,8 +233,9 @@ def _continued(args):
     steps = args.horizon or record["arguments"]["horizon"]
     with about(args.file):
         if table is not None:
-            series = model.read(table, missing=args.missing)
             settings = options.Settings(**record["arguments"])
+            missing = args.missing or getattr(settings, "missing", None)
+            series = model.read(table, missing=missing)
             steps = args.horizon or forecasts.known_steps(series, settings)
             model.set_history(series)
         predicted = model.forecast(steps) if steps else ()

@@ -163,6 +163,12 @@ def test_constant_series_and_empty_ends(command, tmp_path):
     assert "after 2023-10-30" in command("predict", "r").err
     scores = json.loads((tmp_path / "r" / "results.json").read_text())
     assert all(row["MASE"] is not None for row in scores["scores"].values())
+    # A gap is filled as the run was told to, unless told otherwise.
+    (tmp_path / "gap.csv").write_text("\n".join(["day,shop,n", *rows[:8], *rows[10:]]))
+    filled = command("predict", "r", "--file", "gap.csv")
+    assert filled.out.count("2023-11-30") == 2
+    refused = command("predict", "r", "--file", "gap.csv", "--missing", "error", code=2)
+    assert "missing" in refused.err
     later = "\n".join(["day,shop,n"] + [f"2024-01-{n:02},a,{n}" for n in range(1, 30)])
     (tmp_path / "days.csv").write_text(later)
     done = command("predict", "r", "--file", "days.csv", code=2)
