@@ -62,6 +62,7 @@ class TaskModel(keras.Model):
     load_lora_weights: Callable[..., Any] = adapter_files.load_lora_weights
     quantize: Callable[..., None] = quantized.quantize
     predict: Callable[..., Any] = scoring.predict
+    export: Callable[..., None] = saving.export
     _compile_arguments: tuple[Any, Any] = ((), {})
     if not TYPE_CHECKING:  # a checker would take each name for an attribute
         __getattr__ = checks.attribute_hints(keras.Model, synonyms.METHODS)

@@ -41,6 +41,37 @@ def config_of(model: Any) -> Config:
     }
 
 
+def export(
+    model: Any,
+    filepath: Any,
+    format: str = "tf_saved_model",
+    verbose: bool | None = None,
+    input_signature: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Exports the graph of a model, as `keras.Model.export`.
+
+    An error names `kerasseq.exporting.export_model`, which writes more formats on each
+    backend, with the tokenizer, and runs them.
+
+    Args:
+        model: A `TaskModel`.
+        filepath: As for `keras.Model.export`, like the other arguments.
+        format: The format.
+        verbose: Whether to print a message.
+        input_signature: Shapes of the inputs.
+        **kwargs: For the exporter of the format.
+    """
+    try:
+        keras.Model.export(model, filepath, format, verbose, input_signature, **kwargs)
+    except Exception as error:
+        error.add_note(
+            "kerasseq.exporting.export_model(model, folder) writes ONNX and other "
+            "formats on any backend, with the tokenizer, and compares their answers"
+        )
+        raise
+
+
 def model_of(cls: type, config: Config) -> Any:
     """Makes a model again, of the dtype that it had, whatever is the default.
 

@@ -291,3 +291,9 @@ def test_labels_must_be_learned_first():
         model.fit(["x", "y"], ["a", float("nan")])
     with pytest.raises(ValueError, match="class_weight must be None"):
         model_of(multi_label=True).fit(TEXTS, [[], [], []], class_weight="balanced")
+
+
+def test_an_export_that_fails_names_the_other_one(tmp_path):
+    with pytest.raises(ValueError, match="nope") as caught:
+        model_of(labels=["a", "b"]).export(tmp_path / "m", "nope")
+    assert "export_model(model, folder) writes ONNX" in caught.value.__notes__[0]
