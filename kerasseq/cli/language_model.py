@@ -128,6 +128,11 @@ def train(run: Run) -> runs.Results:
         schedule.check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = base or build(settings, tokenizer)
+    if settings.batch_size > batches.rows:
+        note(
+            f"a batch has all {batches.rows:,} sequences of the text, fewer than "
+            f"--batch-size {settings.batch_size:,}: each epoch is one step"
+        )
     if settings.documents_apart:
         batches, validation = prepare.batches_apart(model, settings, validation)
     steps = schedule.number_of_steps(settings, batches.steps_per_epoch)

@@ -15,7 +15,6 @@ import numpy as np
 
 from kerasseq.cli import options
 from kerasseq.cli.commands import shared
-from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 
@@ -157,8 +156,7 @@ def check_memory(
     """Raises if model and batch cannot fit into the memory of this machine.
 
     A backend reports this in its own words, or is killed by the system. The estimate is
-    a lower bound: it refuses only what cannot work, and its message says "at least". A
-    batch that has all examples, as there are fewer than asked for, is noted.
+    a lower bound: it refuses only what cannot work, and its message says so.
 
     Args:
         settings: Arguments of the run.
@@ -189,11 +187,6 @@ def check_memory(
     values = batch * time_steps * width
     sizes = f"--batch-size {batch:,}, {length}, {sizes}"
     _check_bytes(values * BYTES, f"{sizes} need at least {values:,} values in a step")
-    if settings.batch_size > rows:
-        note(
-            f"a batch has all {rows:,} examples, fewer than --batch-size "
-            f"{settings.batch_size:,}: each epoch is one step"
-        )
 
 
 def _check_bytes(needed, what):
