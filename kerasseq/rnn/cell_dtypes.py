@@ -1,4 +1,4 @@
-"""What to say where a cell and its layer compute in different dtypes."""
+"""Errors of recurrent layers whose cell has another dtype policy."""
 
 import contextlib
 from collections.abc import Iterator
