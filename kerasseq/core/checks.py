@@ -380,7 +380,7 @@ def short(value: object) -> str:
 def only_listed(
     explain: Callable[[str, Callable[..., Any], Iterable[str], dict[str, Any]], None],
 ) -> Callable[[Callable[Listed, Value]], Callable[Listed, Value]]:
-    """Lets a method say which argument is meant by one that it does not have.
+    """Makes the error about an unknown argument of a method suggest the right one.
 
     Args:
         explain: Raises about an argument, as `arguments.check_names`.
@@ -401,7 +401,7 @@ def only_listed(
 
 
 def attribute_hints(base: type, hints: Mapping[str, str]) -> Callable[[Any, str], Any]:
-    """Returns a `__getattr__` that says what stands in the place of a method.
+    """Returns a `__getattr__` whose error names what to use instead of a method.
 
     Args:
         base: The base class. Its own `__getattr__` looks up all other names, as that of

@@ -32,7 +32,7 @@ class WithSublayers:
         except ValueError as error:
             if not str(error).startswith("Unrecognized keyword arguments"):
                 raise
-            known = listed(type(self))  # Keras names no argument that is meant
+            known = listed(type(self))  # Keras suggests no name
             unknown = next(name for name in kwargs if name not in known)
             near = nearest_argument(unknown, known)
             raise ValueError(f"{error}.{near}" if near else str(error)) from None

@@ -55,6 +55,7 @@ class CausalLM(TaskModel):
     evaluate_options: tuple[str, ...] = ("sequence_length",)
     cut: TextCut = TextCut()
     token_generation: property = property(generation.TokenGeneration)
+    default_sampler: str = "random"
     compiles_loop: bool = True  # of decoding, as a whole
     answer_batches: Callable[..., Any] = answers.answer_batches
     sample_answers: Callable[..., Any] = answers.sample_answers

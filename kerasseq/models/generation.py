@@ -208,14 +208,14 @@ class TokenGeneration:
             - `hidden_width`, the width of the vectors from which `step` computes the
               logits;
             - `ids`, `tokenizer`, and `context_length`, the number of positions, or
-              None; and `compiles_loop`.
+              None;
+            - `default_sampler`, the name of the sampler if none is given, and
+              `compiles_loop`.
 
     Attributes:
-        default_sampler: The name of the sampler if none is given.
         has_hidden_states: Whether steps return them, as contrastive search needs.
     """
 
-    default_sampler: str = "random"
     has_hidden_states: bool = True
 
     def __init__(self, model: Any) -> None:
@@ -230,7 +230,7 @@ class TokenGeneration:
         **sampling: Any,
     ) -> Options:
         """Checks the arguments of `generate` and `stream`."""
-        sampler = decoding.get_sampler(default=self.default_sampler, **sampling)
+        sampler = decoding.get_sampler(default=self.model.default_sampler, **sampling)
         if isinstance(sampler, decoding.Contrastive) and not self.has_hidden_states:
             raise ValueError(
                 "contrastive search is for decoder-only models, such as GPT and "

@@ -347,7 +347,7 @@ def _at(scores, row):
     """Picks of `(B, N, T, 2R)` the entries in the rows `(B, T, S)`: `(B, N, T, S)`."""
     B, N, T = ops.shape(scores)[:3]
     row = ops.broadcast_to(row[:, None], (B, N, T, ops.shape(row)[-1]))
-    if T == 0:  # TensorFlow gathers of one row at least
+    if scores.shape[2] == 0:  # TensorFlow gathers of one row at least
         return ops.cast(row, scores.dtype)
     return ops.take_along_axis(scores, row, axis=-1)
 

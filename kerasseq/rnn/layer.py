@@ -246,7 +246,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         return explain_cell(self.cell, training)
 
     def _check_initial_state(self, states, batch_size):
-        """Raises if states are of another shape, which oneDNN would read as they lie.
+        """Raises if a state has another shape: oneDNN reads its memory without a check.
 
         Those of stacked cells, and states that are no vectors, are left to the cells.
         """
@@ -394,7 +394,7 @@ class RecurrentLayer(RNN):
             self.supports_jit = False  # XLA cannot compile cuDNN's operation
 
     def __call__(self, sequences: Tensor, *args: Any, **kwargs: Any) -> Any:
-        # Before Keras, which says how many axes it expects, and not which.
+        # Before Keras, whose error does not name the axes.
         if (getattr(sequences, "ndim", None) or 3) < 3:
             check_shape("sequences", sequences.shape)
         return super().__call__(sequences, *args, **kwargs)

@@ -113,6 +113,17 @@ def test_caches_padding_and_files(share, tmp_path):
     np.testing.assert_allclose(numpy(same(X)), numpy(model(X)), atol=1e-6)
 
 
+@pytest.mark.everywhere("TensorFlow computes with a length that is known as it runs")
+def test_batches_of_different_lengths_run_in_one_graph():
+    layer = made(["c2p"])
+    x = keras.Input((None, D))
+    model = keras.Model(x, layer(x, x)[:, 0])
+    parts = [X[:, :time] for time in (3, 5)]
+    y = model.predict(((part,) for part in parts), steps=2, verbose=0)
+    expected = [numpy(layer(part, part))[:, 0] for part in parts]
+    np.testing.assert_allclose(y, np.concatenate(expected), atol=1e-5)
+
+
 def test_layers_share_a_table_and_order_matters():
     table = layers.DisentangledTable(R)
     x = inputs = keras.Input((None, D))

@@ -171,6 +171,18 @@ def test_samplers_and_stop():
     assert both == [best[:end]] * 2
 
 
+@pytest.mark.once("needs no other backend")
+def test_a_model_of_a_user_has_its_own_default_sampler():
+    class Greedy(models.GPT):
+        default_sampler = "greedy"
+
+    made = tiny()
+    model = draw_weights(Greedy.from_config(made.get_config()))
+    best = made.generate("abc", 30, temperature=0)
+    assert model.generate("abc", 30) == "abc" + "".join(model.stream("abc", 30)) == best
+    assert made.generate("abc", 30, seed=4) != best
+
+
 @pytest.mark.everywhere("the compiled loop; trained, saved, loaded")
 def test_a_beam_runs_over_its_step():
     model = tiny()

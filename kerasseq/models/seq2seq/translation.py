@@ -148,7 +148,6 @@ class TargetGeneration(TokenGeneration):
         model: A `Translator`.
     """
 
-    default_sampler = "greedy"
     has_hidden_states = False
 
     def __init__(self, model: Any) -> None:

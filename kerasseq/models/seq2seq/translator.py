@@ -55,6 +55,7 @@ class Translator(TaskModel):
     source_vocabulary: Vocabulary | None
     target_vocabulary: Vocabulary
     default_batch_size: int = BATCH_SIZE
+    default_sampler: str = "greedy"
     padding: int = PADDING
     token_generation: property = property(translation.TargetGeneration)
 
