@@ -5,19 +5,17 @@ Loads no Keras: the text tools and the data sets stand on it, too.
 
 import difflib
 import functools
-import inspect
 import math
 import numbers
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
 Value = TypeVar("Value")
-Listed = ParamSpec("Listed")
 Checked = TypeVar("Checked")
 ABBREVIATIONS = {"tf": "tensorflow"}
 
@@ -375,29 +373,6 @@ def short(value: object) -> str:
     text = repr(value)
     # A message has several values: each may take most of a line.
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def only_listed(
-    explain: Callable[[str, Callable[..., Any], Iterable[str], dict[str, Any]], None],
-) -> Callable[[Callable[Listed, Value]], Callable[Listed, Value]]:
-    """Makes the error about an unknown argument of a method suggest the right one.
-
-    Args:
-        explain: Raises about an argument, as `arguments.check_names`.
-    """
-
-    def decorate(function: Callable[Listed, Value]) -> Callable[Listed, Value]:
-        known = inspect.signature(function).parameters
-
-        @functools.wraps(function)
-        def call(*args: Listed.args, **kwargs: Listed.kwargs) -> Value:
-            if not kwargs.keys() <= known.keys():
-                explain(function.__name__, function, known, kwargs)
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate
 
 
 def attribute_hints(base: type, hints: Mapping[str, str]) -> Callable[[Any, str], Any]:

@@ -126,10 +126,11 @@ def before_body(
             those in `**kwargs`. The body runs with what it leaves of the listed ones.
     """
     signature = inspect.signature(init)
+    foreign = synonyms.ARGUMENTS.keys() - signature.parameters.keys()
 
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not synonyms.ARGUMENTS.keys().isdisjoint(kwargs):
+        if not foreign.isdisjoint(kwargs):
             arguments.refuse_synonyms(self, kwargs)
         try:
             call = signature.bind(self, *args, **kwargs)

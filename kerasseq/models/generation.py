@@ -80,7 +80,7 @@ class Options:
 
 
 @one_or_several(str)
-@checks.only_listed(arguments.check_names)
+@arguments.only_listed
 def generate(
     model: Any,
     prompts: Prompt | Sequence[Prompt],

@@ -97,3 +97,12 @@ def test_what_the_messages_name_is_there():
 
 def _arguments(value):
     return listed(value) if isinstance(value, type) else ()
+
+
+def test_arguments_that_a_class_lists_are_not_looked_up(monkeypatch):
+    """The look-up of names inspects the constructors of all bases, which takes time."""
+    calls = []
+    monkeypatch.setattr("kerasseq.core.arguments.listed", calls.append)
+    layers.LSTM(units=3)
+    layers.MultiHeadAttention(num_heads=2, key_dim=3)
+    assert not calls

@@ -18,8 +18,7 @@ import keras
 import numpy as np
 
 from kerasseq import decoding
-from kerasseq.core import checks
-from kerasseq.core.arguments import check_names
+from kerasseq.core import arguments, checks
 from kerasseq.core.padding import bucket
 from kerasseq.core.types import Nested, one_or_several
 from kerasseq.decoding.generation import decode
@@ -78,7 +77,7 @@ class Translation:
 
 
 @one_or_several(Translation)
-@checks.only_listed(check_names)
+@arguments.only_listed
 def translate(
     model: Any,
     sources: Rows,
