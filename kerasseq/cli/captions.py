@@ -139,8 +139,8 @@ def speller(tokenizer: Any) -> Callable[[str], str]:
 
     Examples:
         >>> from kerasseq.text import WordTokenizer
-        >>> speller(WordTokenizer().fit(["au-dessus"]))("au-dessus")
-        'au - dessus'
+        >>> speller(WordTokenizer().fit(["a red cross"]))("a  blue cross")
+        'a <unk> cross'
     """
     return lambda text: tokenizer.decode(tokenizer.encode(text))
 

@@ -143,6 +143,9 @@ __all__ = [
     "word_error_rate",
 ]
 
+# Loaded by the tasks alone, and explained with the others.
+from kerasseq.training import label_batches as _label_batches  # noqa: E402, F401
+
 _explain_calls(__name__)
 if not TYPE_CHECKING:  # a checker knows the names by itself
     __getattr__ = _missing_name(__name__)
