@@ -144,6 +144,7 @@ def generate(
     return outputs[0] if single else outputs
 
 
+@arguments.only_listed
 def stream(
     model: Any,
     prompt: Prompt,

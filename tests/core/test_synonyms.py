@@ -67,6 +67,8 @@ def test_methods_of_others():
     gpt = models.GPT(text.CharacterTokenizer().fit("abc"), **SIZES)
     with pytest.raises(TypeError, match=r'sampler=kerasseq.decoding.Beam\(3\)"\?$'):
         gpt.generate("a", num_beams=2)
+    with pytest.raises(TypeError, match=r'stream has .*"max_new_tokens"\?$'):
+        gpt.stream("a", max_tokens=2)
 
 
 def test_what_the_messages_name_is_there():

@@ -3,13 +3,14 @@
 from typing import Any
 
 from kerasseq import decoding
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.models.multimodal.rows import original_errors
 from kerasseq.models.multimodal.writing import sampler_of
 from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.labeled_data import inputs_of, learned_rows
 
 
+@arguments.only_listed
 def describe(
     model: Any,
     x: Any,

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from kerasseq import decoding
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.decoding.generation import decode
 from kerasseq.models.whisper.window_decoding import padded_rows
 
 
+@arguments.only_listed
 def write(
     model: Any,
     inputs: Callable[[np.ndarray], dict[str, np.ndarray]],

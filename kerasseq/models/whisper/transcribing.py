@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.types import one_or_several
 from kerasseq.decoding.beam import Beam
 from kerasseq.decoding.generation import get_sampler
@@ -25,6 +25,7 @@ TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @one_or_several(WhisperTranscript)
+@arguments.only_listed
 def transcribe(
     model: Any,
     x: Any,
