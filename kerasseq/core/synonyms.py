@@ -61,6 +61,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("target", "target_column", "y"), ("value", "label", "labels")),
     **dict.fromkeys(("x", "text_column", "texts", "column"), ("text",)),
     **dict.fromkeys(("random_state", "random_seed"), ("seed",)),
+    **dict.fromkeys(("dim", "dimension", "vector_size"), ("dimensions",)),
+    "negative": ("negatives",),
 }
 
 # Public names of other libraries, and what is here in their place.

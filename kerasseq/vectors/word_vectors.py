@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks, synonyms
+from kerasseq.core import arguments, checks, synonyms
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.types import Config, Nested, Tensor
 from kerasseq.vectors import steps as vector_steps
@@ -111,6 +111,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
+        arguments.refuse_synonyms(self, kwargs)
         super().__init__(**kwargs)
         check_float64(self)
         self.method: str = checks.one_of("method", method, METHODS)

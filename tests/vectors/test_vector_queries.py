@@ -34,6 +34,8 @@ def test_similarity_and_nearest(model):
     assert "king" in model and "kings" not in model
     np.testing.assert_allclose(model.vector("king"), ROWS["king"])
     np.testing.assert_array_equal(model["king"], model.vector("king"))
+    with pytest.raises(TypeError, match='vector_size=5. Did you mean "dimensions"'):
+        WordVectors(vector_size=5)
     with pytest.raises(AttributeError, match=r"Use nearest\(word\), or analogy"):
         model.most_similar("king")
     cosines = {word: unit(word) @ unit("king") for word in ROWS if word != "king"}
