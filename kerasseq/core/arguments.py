@@ -1,17 +1,13 @@
 """The arguments of a class by name, and the seeds of layers that drop."""
 
-import functools
 import inspect
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import keras
 
 from kerasseq.core import synonyms
-
-Listed = ParamSpec("Listed")
-Value = TypeVar("Value")
 
 
 def names(cls: type) -> list[str]:
@@ -70,29 +66,6 @@ def check_names(
                 f"{what} has no argument {name}, received {name}="
                 f"{kwargs[name]!r:.60}.{advice}"
             )
-
-
-def only_listed(function: Callable[Listed, Value]) -> Callable[Listed, Value]:
-    """Makes the error about an unknown argument of a function suggest the right one.
-
-    Args:
-        function: The function, which has no `**kwargs`.
-
-    Examples:
-        >>> only_listed(lambda units: units)(hidden_size=3)
-        Traceback (most recent call last):
-        TypeError: <lambda> has no argument hidden_size, received hidden_size=3. Did \
-you mean "units"?
-    """
-    known = inspect.signature(function).parameters
-
-    @functools.wraps(function)
-    def call(*args: Listed.args, **kwargs: Listed.kwargs) -> Value:
-        if not kwargs.keys() <= known.keys():
-            check_names(function.__name__, function, known, kwargs)
-        return function(*args, **kwargs)
-
-    return call
 
 
 def check_not_of_fit(cls: Any, options: dict[str, Any]) -> None:

@@ -10,12 +10,13 @@ import numbers
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
 Value = TypeVar("Value")
+Listed = ParamSpec("Listed")
 Checked = TypeVar("Checked")
 ABBREVIATIONS = {"tf": "tensorflow"}
 
@@ -373,6 +374,30 @@ def short(value: object) -> str:
     text = repr(value)
     # A message has several values: each may take most of a line.
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def only_listed(
+    explain: Callable[[str, Callable[..., Any], Iterable[str], dict[str, Any]], None],
+) -> Callable[[Callable[Listed, Value]], Callable[Listed, Value]]:
+    """Makes the error about an unknown argument of a function suggest the right one.
+
+    Args:
+        explain: Raises it, as `arguments.check_names`.
+    """
+    import inspect  # here, as the text tools and `import kerasseq` do without
+
+    def decorate(function: Callable[Listed, Value]) -> Callable[Listed, Value]:
+        known = inspect.signature(function).parameters
+
+        @functools.wraps(function)
+        def call(*args: Listed.args, **kwargs: Listed.kwargs) -> Value:
+            if not kwargs.keys() <= known.keys():
+                explain(function.__name__, function, known, kwargs)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def attribute_hints(base: type, hints: Mapping[str, str]) -> Callable[[Any, str], Any]:

@@ -80,7 +80,7 @@ class Options:
 
 
 @one_or_several(str)
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def generate(
     model: Any,
     prompts: Prompt | Sequence[Prompt],
@@ -144,7 +144,7 @@ def generate(
     return outputs[0] if single else outputs
 
 
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def stream(
     model: Any,
     prompt: Prompt,

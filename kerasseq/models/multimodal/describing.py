@@ -10,7 +10,7 @@ from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.labeled_data import inputs_of, learned_rows
 
 
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def describe(
     model: Any,
     x: Any,

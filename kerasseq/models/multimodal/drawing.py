@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from kerasseq import decoding
-from kerasseq.core import arguments
+from kerasseq.core import arguments, checks
 from kerasseq.models.multimodal.writing import sampler_of
 from kerasseq.tasks.base import BATCH_SIZE
 from kerasseq.tasks.fit_call import check_learned
 
 
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def draw(
     model: Any,
     texts: str | Sequence[str],

@@ -11,7 +11,7 @@ from kerasseq.decoding.generation import decode
 from kerasseq.models.whisper.window_decoding import padded_rows
 
 
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def write(
     model: Any,
     inputs: Callable[[np.ndarray], dict[str, np.ndarray]],

@@ -77,7 +77,7 @@ class Translation:
 
 
 @one_or_several(Translation)
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def translate(
     model: Any,
     sources: Rows,

@@ -25,7 +25,7 @@ TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @one_or_several(WhisperTranscript)
-@arguments.only_listed
+@checks.only_listed(arguments.check_names)
 def transcribe(
     model: Any,
     x: Any,
