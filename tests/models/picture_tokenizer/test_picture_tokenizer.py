@@ -117,9 +117,7 @@ def test_all_kinds_of_pictures_are_read_alike(model, tmp_path):
         assert model.predict(given, verbose=0).shape == arrays.shape
     for one in (files[1], images[1], fractions[1]):
         np.testing.assert_array_equal(model.encode(one), expected[1])
-    # A product of one row may round otherwise than one of three.
-    one, several = model.decode(expected[1]), model.decode(expected)
-    np.testing.assert_allclose(one, several[1], atol=1e-6)
+    np.testing.assert_array_equal(model.decode(expected[1]), model.decode(expected)[1])
     trained = tokenizer()
     options = {"validation_split": 0.34, "batch_size": 2, "shift": 0.2, "flip": True}
     history = trained.fit(files, **options, validation_data=None, verbose=0).history
