@@ -48,9 +48,15 @@ def describe(
             `max_sequence_length`, or a row is wrong, as for `fit`.
     """
     model.check_head("describe", "caption")
-    numbers = {"temperature": temperature, "top_k": top_k}
-    numbers |= {"top_p": top_p, "min_p": min_p}
-    sampler, own = sampler_of("describe", sampler, **numbers), model.preprocessor
+    own = model.preprocessor
+    sampler = sampler_of(
+        "describe",
+        sampler,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+    )
     length = own.longest if max_length is None else max_length
     if checks.whole_number("max_length", length) > own.longest:
         raise ValueError(

@@ -46,9 +46,10 @@ def draw(
     """
     model.check_head("draw", "draw")
     check_learned(model)
-    numbers = {"temperature": temperature, "top_k": top_k}
-    numbers |= {"top_p": top_p, "min_p": min_p}
-    sampler, own = sampler_of("draw", sampler, **numbers), model.preprocessor
+    own = model.preprocessor
+    sampler = sampler_of(
+        "draw", sampler, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p
+    )
     one = isinstance(texts, str)
     ids = own.whole_texts([texts] if one else texts)
     if not len(ids):
