@@ -468,7 +468,9 @@ def report(
     Returns:
         All results, as plain data.
     """
-    if schedule.is_improving(history) and results["accuracy"] < 1:
+    if results["accuracy"] == 1:
+        advice = ()  # nothing is left to help with
+    elif schedule.is_improving(history):
         advice = ("more --epochs", *advice)
     right, sizes = results.pop("right"), results.pop("sizes", None)
     simple = {other: each.pop("right") for other, each in results["baselines"].items()}

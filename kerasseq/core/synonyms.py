@@ -72,6 +72,11 @@ NAMES: dict[str, str] = {
     "text.load": "kerasseq.text.load_tokenizer",
     "rope": "kerasseq.layers.RotaryEmbedding",
     "moe": "kerasseq.layers.MixtureOfExperts",
+    **dict.fromkeys(
+        ("selfattention", "multiheadedattention"), "kerasseq.layers.MultiHeadAttention"
+    ),
+    "causalselfattention": "kerasseq.layers.MultiHeadAttention, with "
+    "use_causal_mask=True",
     "groupedqueryattention": "kerasseq.layers.MultiHeadAttention, with "
     "num_key_value_heads",
     "positionalencoding": "kerasseq.layers.SinePositionEncoding",

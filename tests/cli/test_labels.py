@@ -180,6 +180,8 @@ def test_a_tagger(command, refused, crf, tmp_path, drawn):
     words += ["--epochs", "24", "--learning-rate", "0.05", *["--crf"] * crf]
     results = json.loads(command(*words, "--json").out)
     assert results["accuracy"] == 1
+    assert "does not beat a simple" in results["verdict"]["sentence"]
+    assert "Most likely to help" not in results["verdict"]["sentence"]
     assert results["entities"]["micro avg"]["f1-score"] == 1
     assert (tmp_path / "r" / "confusion.png").exists()
     done = command("predict", "r", "--text", "Ada Byron writes")
