@@ -66,7 +66,7 @@ def plot_forecast(
     all_axes = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
     for axes, panel in zip(all_axes, shown, strict=True):
         _draw(axes, panel, interval)
-    all_axes[0].legend(loc="upper left", frameon=False, ncols=4)
+    drawing.legend(figure, all_axes[0])
     all_axes[-1].set_xlabel("step" if shown[0].dates is None else "date")
     if len(panels) > len(shown):
         title = f"{title or 'Forecasts'}: {len(shown)} of {len(panels)} series"
