@@ -144,7 +144,6 @@ def test_added_tokens_of_other_files(tmp_path):
 
 
 REFUSED = {
-    "its type is Word": ({"model_type": "word"}, {}),
     "spaces at the end": ({"treat_whitespace_as_suffix": True}, {}),
     "user-defined symbols": ({"user_defined_symbols": ["\n"]}, {}),
     "lower case": ({}, {"do_lower_case": True}),
@@ -157,6 +156,13 @@ def test_refused_with_the_line_that_converts(reason, tmp_path):
     options, settings = REFUSED[reason]
     write(tmp_path, trained(**options), tokenizer_config=settings)
     with pytest.raises(ValueError, match=f"same ids, since.*{reason}.*from_pretrained"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("word", "Word"), ("char", "Character")])
+def test_types_that_nothing_converts(kind, name, tmp_path):
+    write(tmp_path, trained(model_type=kind))
+    with pytest.raises(ValueError, match=f"its type is {name}. Encode.* give the mode"):
         load_tokenizer(tmp_path)
 
 

@@ -31,6 +31,7 @@ from kerasseq.text.tokenizers.byte_alphabet import SPACE
 FILES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of pieces
 TYPES = {1: "Unigram", 2: "BPE", 3: "Word", 4: "Character"}
+MODELS = ("Unigram", "BPE")  # of a `tokenizer.json`
 EXTRA = "extra_ids"
 WITH_EXTRA_IDS = ("t5", "mt5", "switchtransformers")
 AS_IN_FILE = (*WITH_EXTRA_IDS, "", "llama", "mistral", "mixtral", "gemma")
@@ -88,10 +89,8 @@ def read_sentencepiece(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
     if reason := _beyond(kind, pieces, trainer, rules, settings):
         raise ValueError(
-            f"{path} cannot be read with the same ids, since {reason}. With the "
-            "package transformers, write a tokenizer.json first: transformers."
-            f'AutoTokenizer.from_pretrained("{path.parent}").save_pretrained('
-            f'"{path.parent}")'
+            f"{path} cannot be read with the same ids, since {reason}. "
+            f"{_advice(kind, path.parent)}"
         )
     pieces = _ordered(pieces, settings)
     special = {i: p for i, p in enumerate(pieces) if p.kind in (CONTROL, UNKNOWN)}
@@ -170,7 +169,7 @@ def _beyond(kind, pieces, trainer, rules, settings) -> str | None:
     """Returns why no components of a `tokenizer.json` have the same ids, or None."""
     symbols = [piece.text for piece in pieces if piece.kind == USER_DEFINED]
     reasons = {
-        f"its type is {kind}": kind not in ("Unigram", "BPE"),
+        f"its type is {kind}": kind not in MODELS,
         "it has spaces at the end of words": _flag(trainer, 24, False),
         "it keeps spaces as spaces": not _flag(rules, 5),
         "it has unused pieces": any(piece.kind == UNUSED for piece in pieces),
@@ -180,6 +179,16 @@ def _beyond(kind, pieces, trainer, rules, settings) -> str | None:
         f"the ids of {_layout(settings)} are others": _layout(settings) not in LAYOUTS,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _advice(kind, folder) -> str:
+    """Returns what to do about a model that cannot be read."""
+    if kind not in MODELS:  # transformers has no converter for it either
+        return "Encode the texts with the package sentencepiece, and give the model ids"
+    return (
+        "With the package transformers, write a tokenizer.json first: transformers."
+        f'AutoTokenizer.from_pretrained("{folder}").save_pretrained("{folder}")'
+    )
 
 
 def _layout(settings) -> str:
