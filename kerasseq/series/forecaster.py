@@ -227,9 +227,8 @@ class Forecaster(TableForecasts, TaskModel):
         windows = table_training.prepare_named(self, x, of_table)
         if is_first and self._selects(call):
             return table_training.selected_windows(self, windows, call)
-        verdict = "" if is_first else table_training.verdict_on_baseline(self, windows)
-        if verdict and call.keras.get("verbose", "auto"):
-            print(verdict)
+        if not is_first and call.keras.get("verbose", "auto"):
+            table_training.print_verdict_on_baseline(self, windows)
         return self._windows_of_table(windows, call)
 
     def held_out_data(self, call: FitCall) -> Any:

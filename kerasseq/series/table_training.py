@@ -218,31 +218,30 @@ def advice_on_several(x: Any) -> str:
     return ". Several series stand in one table, with a column of their names"
 
 
-def verdict_on_baseline(model: Any, windows: TableWindows) -> str:
-    """Returns a sentence if the autoregression of the first table is a poor one here.
+def print_verdict_on_baseline(model: Any, windows: TableWindows) -> None:
+    """Prints a sentence if the autoregression of the first table is a poor one here.
 
     Args:
         model: A forecaster that was fitted to a table.
-        windows: Those of a further table; "" if its own autoregression would make
-            errors that are less than a tenth smaller.
+        windows: Those of a further table. Nothing is printed if its own autoregression
+            would make errors that are less than a tenth smaller.
     """
     fitted, horizon = model._fitted, model._arguments["horizon"]
     longest = min(fitted.length, MAX_LAG)
     own = fit_shared(windows.values, fitted.season, longest) if fitted.order else None
     if own is None:
-        return ""
+        return
     x = windows.x[:, : fitted.length]
     coefficients, constants = forecast_map(own, horizon)
     of_own = x[:, fitted.length - own.order :, 0] @ coefficients + constants
     of_first = model.get_layer("baseline").forecasts_of(x)
     new, kept = (np.abs(windows.y - each).mean() for each in (of_own, of_first))
-    if kept <= EXACT or new > LEAST_CHANGE * kept:
-        return ""
-    return (
-        f"{model.baseline} was fitted to the first table: AR({own.order}) of this one "
-        f"would make errors {1 - new / kept:.0%} smaller. Make a new Forecaster for "
-        "another series."
-    )
+    if kept > EXACT and new <= LEAST_CHANGE * kept:
+        print(
+            f"{model.baseline} was fitted to the first table: AR({own.order}) of this "
+            f"one would make errors {1 - new / kept:.0%} smaller. Make a new "
+            "Forecaster for another series."
+        )
 
 
 def drawn_windows(
